@@ -104,11 +104,11 @@ def measure(point: Point, recipe: str, seconds: float, compiled: bool) -> dict[s
         )
         weights += config.num_layers * config.num_heads * point.length
         if kind == "generator":
-            vocabulary += flops.vocabulary_flops(
+            vocabulary += flops.generator_head_flops(
                 config, point.length, getattr(run.objective.config, "mask_fraction", 0.15)
             )
         else:
-            layers += flops.judgement_flops(config, point.length)
+            layers += flops.discriminator_head_flops(config, point.length)
     parameters = sum(parameter.numel() for parameter in run.pair.parameters())
     return {
         **asdict(point),

@@ -36,11 +36,11 @@ def fresh_model(folder: Path) -> Path:
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair
-    from electra.model.sizes import chosen_size, discriminator_config
+    from electra.model.sizes import resolve_size, discriminator_config
 
     tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
     shape = discriminator_config(
-        chosen_size("small"),
+        resolve_size("small"),
         "electra",
         vocab_size=tokenizer.vocab_size,
         dropout=0.1,

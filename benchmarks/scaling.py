@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from electra.model.flops import sequence_flops
 from electra.model.pair import build_pair
-from electra.model.sizes import chosen_size, discriminator_config, generator_config
+from electra.model.sizes import resolve_size, discriminator_config, generator_config
 
 RATE = 0.4 * 990e12
 WITHIN, FAST, SLOW = 300e9, 50e9, 12.5e9
@@ -34,7 +34,7 @@ def main() -> None:
         " efficiency"
     )
     for name, (batch, length) in PUBLISHED.items():
-        size = chosen_size(name)
+        size = resolve_size(name)
         full = discriminator_config(
             size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
         )

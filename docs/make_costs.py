@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 
 from electra import objectives
-from electra.model.sizes import chosen_size, discriminator_config, generator_config
+from electra.model.sizes import resolve_size, discriminator_config, generator_config
 from electra.model.networks import Networks
 
 VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
 
 
 def cost(name: str, options: dict[str, object], size_name: str, length: int, vocabulary: int) -> float:
-    size = chosen_size(size_name)
+    size = resolve_size(size_name)
     specials = {"pad": 0, "unk": 100, "cls": 101, "sep": 102, "mask": 103}
     made = objectives.create({"name": name, **options}, vocab_size=vocabulary, specials=specials)
     full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)

@@ -15,7 +15,7 @@ from electra.commands.framework.main import main
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer, TokenizerConfig
 from electra.foundation.errors import TokenizerError
-from electra.inference.detection import assemble, split
+from electra.inference.detection import build_detection, tokenize
 
 KINDS = ("bpe", "unigram")
 
@@ -54,8 +54,8 @@ def test_offsets_cover_the_text_and_no_white_space(cased: Tokenizer, text: str) 
 
 def test_words_of_a_text_with_odd_spaces_and_characters_of_many_bytes(cased: Tokenizer) -> None:
     text = "  The  chef,\n\ncafe\u0301 \u6f22 (don't)\t"
-    pieces = split(cased, text)
-    words = [word.text for word in assemble(text, pieces, pieces.ids * 0.0, 0.5).words]
+    pieces = tokenize(cased, text)
+    words = [word.text for word in build_detection(text, pieces, pieces.ids * 0.0, 0.5).words]
     assert words == ["The", "chef", ",", "cafe\u0301", "\u6f22", "(", "don", "'", "t", ")"]
 
 

@@ -334,12 +334,12 @@ def test_mnli_both_genres_submissions_and_rte_from_it(
     tuning = tuning_for(out / "model", chosen)
     assert finetune(str(out), chosen, silent) is not None
     identity = json.loads((tmp_path / "rte" / "finetune.json").read_text())["identity"]
-    from electra.exchange.huggingface import weights_of
+    from electra.exchange.huggingface import exported_weights
     from electra.exchange.load import load
     from electra.exchange.weights import digest
 
     assert (
-        identity["weights"] == digest(weights_of(load(out / "model", "encoder").encoder, None))
+        identity["weights"] == digest(exported_weights(load(out / "model", "encoder").encoder, None))
         and tuning.task.num_outputs == 2
     )
 

@@ -15,7 +15,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.model.pair import Pair, build_pair
-from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, resolve_size
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
 LETTERS = [
@@ -80,7 +80,7 @@ def configs(
     """(generator, discriminator) of a named size with two layers, whatever it has, so that the large one is
     cheap.
     """
-    named = chosen_size(size)
+    named = resolve_size(size)
     full = discriminator_config(
         named, architecture, vocab_size=vocab_size, dropout=0.1, attention_dropout=0.1, pad_id=0
     )  # type: ignore[arg-type]

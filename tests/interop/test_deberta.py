@@ -27,7 +27,7 @@ from electra.foundation.errors import ModelError
 from electra.model import flops
 from electra.model.hidden import attention_weights, hidden_states
 from electra.model.pair import Pair, build_encoder, build_pair
-from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training.recipe import make_recipe, read_recipe
 
@@ -357,7 +357,7 @@ def test_recipes_have_the_published_sizes(recipe: str, layers: int, backbone: fl
 @pytest.mark.parametrize("length", [48, 128])
 def test_operations_are_those_that_torch_counts(length: int) -> None:
     config = discriminator_config(
-        chosen_size("tiny", 2), "deberta", vocab_size=60, dropout=0.1, attention_dropout=0.1, pad_id=0
+        resolve_size("tiny", 2), "deberta", vocab_size=60, dropout=0.1, attention_dropout=0.1, pad_id=0
     )
     encoder = build_encoder(config).eval().requires_grad_(False)
     with FlopCounterMode(display=False) as counter:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
-from electra.inference.detection import cut, detect, split
+from electra.inference.detection import detect, overlapping_windows, tokenize
 from electra.model.pair import Pair
 
 MakePair = Callable[..., Pair]
@@ -64,7 +64,7 @@ def test_hostile_texts(text: str, cased: Tokenizer, uncased: Tokenizer) -> None:
 
 
 def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
-    pieces = split(tokenizer, text)
+    pieces = tokenize(tokenizer, text)
     assert len(pieces.ids) == len(pieces.names) == len(pieces.offsets) == len(pieces.words)
     for name, (start, end) in zip(pieces.names, pieces.offsets, strict=True):
         assert 0 <= start < end <= len(text)
@@ -78,7 +78,7 @@ def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
 
 
 def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
-    pieces = split(uncased, "cafe\u0301 s")
+    pieces = tokenize(uncased, "cafe\u0301 s")
     assert pieces.names == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
 
 
@@ -86,7 +86,7 @@ def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
 @settings(deadline=None, derandomize=True, database=None)
 def test_windows_cover_every_token_once(length: int, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
-    windows = cut(length, size, overlap)
+    windows = overlapping_windows(length, size, overlap)
     kept = [token for _, _, start, stop in windows for token in range(start, stop)]
     assert kept == list(range(length))
     for start, stop, keep_from, keep_to in windows:
@@ -130,7 +130,7 @@ def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
     text = "the chef cooked the meal s " * 40
     [found] = detect(loaded, [text])
     assert len(found.tokens) == 240 > loaded.config.max_positions and found.tokens[-1].end == len(text) - 1
-    ids = torch.from_numpy(split(loaded.tokenizer, text).ids)[-62:]  # the last window: as long as any
+    ids = torch.from_numpy(tokenize(loaded.tokenizer, text).ids)[-62:]  # the last window: as long as any
     specials = loaded.tokenizer.specials
     row = torch.cat([torch.tensor([specials.cls]), ids, torch.tensor([specials.sep])])[None]
     expected = loaded.logits(row)[0].sigmoid()[-11:-1]

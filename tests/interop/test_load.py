@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.huggingface import weights_of
+from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, ModelError
@@ -40,7 +40,10 @@ def test_export_then_load_changes_no_tensor(size: str, architecture: str, export
             and loaded.config == network.encoder.config
             and not loaded.notes
         )
-        mine, back = weights_of(network.encoder, network.head), weights_of(loaded.encoder, loaded.head)
+        mine, back = (
+            exported_weights(network.encoder, network.head),
+            exported_weights(loaded.encoder, loaded.head),
+        )
         assert mine.keys() == back.keys()
         assert [name for name in mine if not torch.equal(mine[name], back[name])] == []
         assert not loaded.encoder.training

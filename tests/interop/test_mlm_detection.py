@@ -20,10 +20,10 @@ from electra.exchange.hub import plan
 from electra.exchange.load import load, load_language_model
 from electra.exchange.source import locate
 from electra.exchange.transfer import export, networks_of, share_encoder
-from electra.foundation.errors import AbsentNetwork, ConfigError, ElectraError
+from electra.foundation.errors import AbsentNetwork, ConfigError, ModelError
 from electra.inference import mlm_detection
-from electra.inference.detection import Span, assemble, split
-from electra.inference.mlm_detection import Hidden, detect_by_naming, plant, tokens_read
+from electra.inference.detection import Span, build_detection, tokenize
+from electra.inference.mlm_detection import MaskedWord, count_read_tokens, detect_by_mlm, insert_wrong_words
 from electra.model import passes
 
 TEXT = "The farmer fed the cows and the elephants before breakfast."
@@ -31,7 +31,7 @@ TEXT = "The farmer fed the cows and the elephants before breakfast."
 
 def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> None:
     loaded = electra.load("tiny-en").language_model
-    [found] = detect_by_naming(loaded, [TEXT])
+    [found] = detect_by_mlm(loaded, [TEXT])
     specials = loaded.tokenizer.specials
     encoding = loaded.tokenizer.encode(TEXT)
     kept = [i for i, special in enumerate(encoding.special) if not special]
@@ -48,36 +48,36 @@ def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> 
 
 def test_long_texts_are_read_in_windows_and_empty_ones_are_nothing() -> None:
     loaded = electra.load("tiny-en").language_model
-    empty, long = detect_by_naming(loaded, ["", "the king died . " * 40])
+    empty, long = detect_by_mlm(loaded, ["", "the king died . " * 40])
     assert empty.words == () and len(long.words) == 160
     assert all(0 < word.p_replaced < 1 for word in long.words)
 
 
-def test_what_cannot_judge_is_refused() -> None:
+def test_detection_refuses_a_discriminator_and_a_bad_threshold() -> None:
     model = electra.load("tiny-en")
-    with pytest.raises(ElectraError, match="a masked language model is needed"):
-        list(detect_by_naming(model.network("discriminator"), [TEXT]))
-    with pytest.raises(ConfigError, match="probability"):
+    with pytest.raises(ModelError):
+        list(detect_by_mlm(model.network("discriminator"), [TEXT]))
+    with pytest.raises(ConfigError):
         model.detect(TEXT, 2.0, by="language-model")
 
 
-def test_a_model_with_a_full_size_language_model_is_judged_by_it(tmp_path: Path) -> None:
+def test_detect_prefers_a_full_size_language_model(tmp_path: Path) -> None:
     model = electra.load("tiny-en")
     by_name = model.detect(TEXT, by="language-model")
     assert model.detect(TEXT) == by_name != model.detect(TEXT, by="discriminator")
     alone = electra.load(model.export(tmp_path / "alone"))
     assert alone.detect(TEXT) == alone.detect(TEXT, by="discriminator")
-    with pytest.raises(AbsentNetwork, match="a generator"):
+    with pytest.raises(AbsentNetwork):
         alone.detect(TEXT, by="language-model")
 
 
-def test_words_are_planted_where_it_says() -> None:
+def test_insert_wrong_words_reports_where_words_changed() -> None:
     tokenizer = electra.load("tiny-en").encoder.tokenizer
     texts = ["The king died in London.", "", "A river flows (slowly) to the sea."] * 40
-    planted = plant(tokenizer, texts, share=0.3)
-    assert planted == plant(tokenizer, texts, share=0.3)
+    changed_texts = insert_wrong_words(tokenizer, texts, share=0.3)
+    assert changed_texts == insert_wrong_words(tokenizer, texts, share=0.3)
     changed = 0
-    for text, (made, starts) in zip(texts, planted, strict=True):
+    for text, (made, starts) in zip(texts, changed_texts, strict=True):
         pairs = zip(words_of(tokenizer, text), words_of(tokenizer, made), strict=True)
         assert {after.start for before, after in pairs if before.text != after.text} == starts
         changed += len(starts)
@@ -85,8 +85,8 @@ def test_words_are_planted_where_it_says() -> None:
 
 
 def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
-    pieces = split(tokenizer, text)
-    return assemble(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
+    pieces = tokenize(tokenizer, text)
+    return build_detection(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
 
 
 def test_two_networks_can_share_the_weights_of_their_encoder(
@@ -107,11 +107,9 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert (
-        electra.load(pair.path).detect(TEXT, by="language-model") == list(detect_by_naming(whole, [TEXT]))[:1]
-    )
+    assert electra.load(pair.path).detect(TEXT, by="language-model") == list(detect_by_mlm(whole, [TEXT]))[:1]
     for pushed in (pair.path, folder):
-        with pytest.raises(ElectraError, match="its encoder is in the folder beside"):
+        with pytest.raises(ModelError):
             plan(pushed)
     monkeypatch.chdir(folder)
     assert load(".", "generator").tokenizer.digest == whole.tokenizer.digest
@@ -120,7 +118,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     record = json.loads((folder / CONFIG).read_text())
     for wrong in ("../discriminator", "nowhere", 3, "", "..", "x" * 5000, ["discriminator"]):
         (folder / CONFIG).write_text(json.dumps(record | {SHARED: wrong}))
-        with pytest.raises(ElectraError, match="not a model folder beside it"):
+        with pytest.raises(ModelError):
             load_language_model(pair.path)
 
 
@@ -132,7 +130,7 @@ def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -
     share_encoder(folder, "discriminator")
     tokens = (beside / TOKENIZER).read_text()
     (beside / TOKENIZER).write_text(tokens.replace('"##ing"', '"##gni"'))
-    with pytest.raises(ElectraError, match="not the one this head was made with"):
+    with pytest.raises(ModelError):
         load_language_model(pair.path)
     (beside / TOKENIZER).write_text(tokens)
     assert load_language_model(pair.path) is not None
@@ -140,33 +138,33 @@ def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -
     with torch.no_grad():
         next(other.encoder.parameters()).add_(0.1)
     export(other, beside, "tiny-en", dtype="float16")
-    with pytest.raises(ElectraError, match="not the one this head was made with"):
+    with pytest.raises(ModelError):
         load_language_model(pair.path)
 
 
 def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_language_model(locate("tiny-en"))
     assert loaded is not None
-    pieces, drawn = split(loaded.tokenizer, "The cat sat on the mat . " * 5), 0
+    pieces, drawn = tokenize(loaded.tokenizer, "The cat sat on the mat . " * 5), 0
 
-    def rows() -> Iterator[Hidden]:
+    def rows() -> Iterator[MaskedWord]:
         nonlocal drawn
-        for row in mlm_detection._hide(loaded, 0, pieces, mlm_detection.OVERLAP):
+        for row in mlm_detection._mask_words(loaded, 0, pieces, mlm_detection.OVERLAP):
             drawn += 1
             yield row
 
     monkeypatch.setattr(passes, "POOL", 8)
-    next(mlm_detection._surprise(loaded, rows()))
+    next(mlm_detection._surprisal(loaded, rows()))
     assert drawn == 8
-    together = list(detect_by_naming(loaded, [TEXT, "", "a cat"]))
+    together = list(detect_by_mlm(loaded, [TEXT, "", "a cat"]))
     monkeypatch.undo()
     for text, among in ((TEXT, together[0]), ("a cat", together[2])):
-        [alone] = detect_by_naming(loaded, [text])
+        [alone] = detect_by_mlm(loaded, [text])
         assert [word.p_replaced for word in alone.words] == pytest.approx(
             [word.p_replaced for word in among.words], abs=1e-5
         )
-    length = len(split(loaded.tokenizer, TEXT).ids)
-    assert tokens_read(loaded, [TEXT, ""]) == len(words_of(loaded.tokenizer, TEXT)) * (length + 2)
+    length = len(tokenize(loaded.tokenizer, TEXT).ids)
+    assert count_read_tokens(loaded, [TEXT, ""]) == len(words_of(loaded.tokenizer, TEXT)) * (length + 2)
 
 
 def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,6 @@ def test_another_way_of_pooling_is_refused(tmp_path: Path, says: object) -> None
 def test_many_texts_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: Loaded = small.network(tmp_path)
     whole, told = embed(loaded, TEXTS), []
-    monkeypatch.setattr("electra.inference.embedding.TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr("electra.inference.embedding.TEXTS_PER_CHUNK", 3)
     np.testing.assert_allclose(embed(loaded, TEXTS, progress=told.append), whole, atol=1e-6)
     assert told == [0.75, 1.0]

@@ -19,7 +19,7 @@ from electra.artifacts.checkpoints import Checkpoint, at_step
 from electra.commands.framework.main import main
 from electra.commands.results.model import load as load_model
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.huggingface import weights_of
+from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
 from electra.exchange.run_folder import mean_weights
 from electra.foundation.config import write_toml
@@ -59,7 +59,10 @@ def make_run(tmp_path: Path, uncased: Tokenizer) -> MakeRun:
 
 def same(network: Generator | Discriminator | None, loaded: Loaded) -> bool:
     assert network is not None
-    mine, back = weights_of(network.encoder, network.head), weights_of(loaded.encoder, loaded.head)
+    mine, back = (
+        exported_weights(network.encoder, network.head),
+        exported_weights(loaded.encoder, loaded.head),
+    )
     return mine.keys() == back.keys() and all(torch.equal(mine[name], back[name]) for name in mine)
 
 
@@ -123,10 +126,10 @@ def test_average_of_the_last_checkpoints(
     seeds = range(1, 5)
     pairs = [make_pair(vocab_size=uncased.vocab_size, seed=seed, sharing=sharing) for seed in seeds]
     run = make_run({10 * seed: pair for seed, pair in zip(seeds, pairs, strict=True)}, sharing)
-    ones = {seed: weights_of(*networks(load(run, step=10 * seed))) for seed in seeds}
+    ones = {seed: exported_weights(*networks(load(run, step=10 * seed))) for seed in seeds}
 
     def is_mean(loaded: Loaded, *of: int) -> bool:
-        made = weights_of(*networks(loaded))
+        made = exported_weights(*networks(loaded))
         means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in made}
         return all(torch.allclose(made[name], mean, atol=1e-6) for name, mean in means.items())
 
@@ -203,7 +206,7 @@ def test_export_of_an_average(
     assert main(["export", str(run), "--out", str(out), "--average", "2", "--step", "60"]) == 0
     assert "note: the mean of the checkpoints of steps 50, 60\n" in capfd.readouterr().err
     made, mean = load(out), load(run, step=60, average=2)
-    made_weights, mean_weights = weights_of(*networks(made)), weights_of(*networks(mean))
+    made_weights, mean_weights = exported_weights(*networks(made)), exported_weights(*networks(mean))
     assert all(torch.equal(made_weights[name], mean_weights[name]) for name in made_weights)
     card = (out / "README.md").read_text()
     assert "the mean of those of 2 checkpoints, of steps 50 to 60." in card and "| steps | 60 |" in card

@@ -21,7 +21,7 @@ from electra.exchange.transfer import export
 from electra.finetuning.predict import open_tuned, task_of, tuned_model
 from electra.finetuning.windows.features import Batch
 from electra.foundation.errors import ModelError
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
 from electra.testing import small
 
@@ -148,7 +148,7 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     model = tuned_model(opened, task_of(opened, record)[0], record)
     model.head.dense.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))  # type: ignore[union-attr]
     specials = opened.tokenizer.specials
-    ids = [[specials.cls, *split(opened.tokenizer, text).ids, specials.sep] for text in TEXTS[:2]]
+    ids = [[specials.cls, *tokenize(opened.tokenizer, text).ids, specials.sep] for text in TEXTS[:2]]
     longest = max(map(len, ids))
     batch = Batch(
         np.arange(2),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import POOL, Pass, passes, positions_at_once, read
+from electra.model.passes import POOL, PaddedBatch, map_rows, padded_batches, positions_per_batch
 from electra.model.sizes import Architecture, EncoderConfig
 
 
@@ -21,7 +21,7 @@ def rows(count: int, longest: int = 40, seed: int = 0) -> list[np.ndarray]:
 
 def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
     given = rows(2 * POOL + 7)
-    found = list(read(iter(given), lambda one: one.unpadded(one.input_ids * 2), "cpu"))
+    found = list(map_rows(iter(given), lambda one: one.unpadded(one.input_ids * 2), "cpu"))
     assert len(found) == len(given)
     assert all(np.array_equal(values, 2 * row) for values, row in zip(found, given, strict=True))
 
@@ -29,8 +29,8 @@ def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
 def test_passes_fit_the_positions_and_hold_every_row_once() -> None:
     given = [*rows(300), np.arange(5000)]  # one that is larger than a pass by itself
     seen, tokens, positions = [], 0, 0
-    for one in passes(given, "cpu", pad=3):
-        assert one.input_ids.numel() <= positions_at_once("cpu") or len(one.index) == 1
+    for one in padded_batches(given, "cpu", pad=3):
+        assert one.input_ids.numel() <= positions_per_batch("cpu") or len(one.index) == 1
         for line, i in enumerate(one.index):
             size = len(given[i])
             assert one.lengths[line] == size
@@ -56,14 +56,14 @@ def test_no_more_is_taken_from_the_source_than_a_pool_at_a_time() -> None:
             taken += 1
             yield row
 
-    found = read(source(), lambda one: one.lengths, "cpu")
+    found = map_rows(source(), lambda one: one.lengths, "cpu")
     next(found)
     assert taken == POOL
 
 
 def test_the_caller_keeps_its_gradients() -> None:
     """The mode is the network's alone, also between two results."""
-    found = read(rows(3), lambda one: [torch.is_inference_mode_enabled()] * len(one.index), "cpu")
+    found = map_rows(rows(3), lambda one: [torch.is_inference_mode_enabled()] * len(one.index), "cpu")
     assert next(found) and not torch.is_inference_mode_enabled()
 
 
@@ -74,11 +74,11 @@ def test_a_row_reads_the_same_alone_and_padded(architecture: Architecture) -> No
     initialise(encoder, 0, "fan_in")
     given = rows(50)
 
-    def states(one: Pass) -> list[np.ndarray]:
+    def states(one: PaddedBatch) -> list[np.ndarray]:
         output: Tensor = encoder(one.input_ids, piece_ids=one.piece_ids)
         return one.unpadded(output)
 
-    for row, found in zip(given, read(given, states, "cpu"), strict=True):
+    for row, found in zip(given, map_rows(given, states, "cpu"), strict=True):
         with torch.inference_mode():
             alone = encoder(torch.from_numpy(row)[None])[0].numpy()
         assert found.shape == alone.shape == (len(row), 32)
@@ -90,12 +90,12 @@ def test_precision_and_other_values_of_a_token() -> None:
     given = rows(5)
     types = [np.arange(len(row)) for row in given]
 
-    def network(one: Pass) -> list[tuple[torch.dtype, np.ndarray]]:
+    def network(one: PaddedBatch) -> list[tuple[torch.dtype, np.ndarray]]:
         dtype = layer(torch.zeros(1, 4)).dtype
         padded = one.padded([types[i] for i in one.index], fill=-1)
         return [(dtype, padded[line].numpy()) for line in range(len(one.index))]
 
     for dtype, row in zip(("bf16", "fp32"), (torch.bfloat16, torch.float32), strict=True):
-        for (found, values), own in zip(read(given, network, "cpu", precision=dtype), types, strict=True):
+        for (found, values), own in zip(map_rows(given, network, "cpu", precision=dtype), types, strict=True):
             assert found == row
             assert np.array_equal(values[: len(own)], own) and (values[len(own) :] == -1).all()

@@ -145,7 +145,7 @@ def test_flops_of_each_arm() -> None:
     cost = {name: made.sequence_flops(toy.shapes_for(made), T) for name, made in arms.items()}
     small = toy.shapes_for(arms["replace_mlm"]).auxiliary
     assert cost["replace_mlm"] == cost["mlm"] + flops.sequence_flops(small, None, T, masked_fraction=0.15)
-    rest = 2 * (flops.vocabulary_flops(full, T, 0.85) + 2 * full.hidden_size * T)
+    rest = 2 * (flops.generator_head_flops(full, T, 0.85) + 2 * full.hidden_size * T)
     assert cost["all_tokens_mlm"] == pytest.approx(cost["replace_mlm"] + rest)
     assert cost["electra_15"] == cost["rtd"] > cost["mlm"]
 

@@ -178,7 +178,7 @@ def test_a_checkpoint_that_does_not_fit_with_one_kept(
 def test_an_export(tmp_path: Path, replaced: bool, every: int) -> None:
     words = small.tokenizer(tmp_path)
     config = toy.config(vocab_size=words.vocab_size, max_positions=24, num_layers=1)
-    old, new = (build_pair(config, main_is="discriminator", seed=seed).main for seed in (1, 2))
+    old, new = (build_pair(config, main_kind="discriminator", seed=seed).main for seed in (1, 2))
     folder = tmp_path / "out" / "model"
 
     def export(network: Any = new) -> None:

@@ -15,14 +15,14 @@ pytest.importorskip("starlette", reason="needs the extra `serve`")
 
 from electra.foundation.signals import StopRequest
 from electra.serving.limits import DEFAULT
-from electra.serving.models import Served, open_models
+from electra.serving.models import ServedModel, open_models
 from electra.serving.server import serve
 from electra.serving.web import listen
 from electra.testing import small
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> list[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> list[ServedModel]:
     folder = small.write_pair(tmp_path_factory.mktemp("served") / "toy", "modern")
     [model] = open_models([str(folder)])
     assert model.discriminator is not None
@@ -30,7 +30,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> list[Served]:
 
 
 @pytest.fixture(scope="session")
-def address(served: list[Served]) -> Iterator[str]:
+def address(served: list[ServedModel]) -> Iterator[str]:
     """http://127.0.0.1:PORT of a server in a thread."""
     said: queue.Queue[str] = queue.Queue()
     stop = StopRequest()

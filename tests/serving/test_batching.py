@@ -13,7 +13,7 @@ import pytest
 
 from electra.model import passes
 from electra.serving.batching import Batcher
-from electra.serving.limits import Limits, Refused
+from electra.serving.limits import Limits, RequestError
 
 
 class Worker:
@@ -85,7 +85,7 @@ def test_too_many_are_turned_away_and_the_queue_empties() -> None:
         return found, batcher.size, await batcher("a", worker, [7])
 
     (found, size, again), _ = run(test, queue=3)
-    assert [isinstance(one, Refused) and one.status for one in found] == [False] * 3 + [503] * 2
+    assert [isinstance(one, RequestError) and one.status for one in found] == [False] * 3 + [503] * 2
     assert size == 0 and again == [14]
 
 
@@ -96,7 +96,7 @@ def test_who_has_gone_is_not_computed() -> None:
         second = asyncio.ensure_future(batcher("a", worker, [2]))
         await asyncio.sleep(0.02)
         second.cancel()
-        with pytest.raises(Refused) as late:
+        with pytest.raises(RequestError) as late:
             await batcher("a", worker, [3])
         worker.gate.set()
         await asyncio.gather(first, return_exceptions=True)
@@ -137,13 +137,13 @@ class Reader:
         self.passes = list[float]()
 
     def __call__(self, items: Sequence[int]) -> Sequence[int]:
-        def network(one: passes.Pass) -> list[int]:
+        def network(one: passes.PaddedBatch) -> list[int]:
             self.passes.append(time.monotonic())
             time.sleep(0.02)
             return [0] * len(one.index)
 
-        longest = passes.positions_at_once("cpu")
-        list(passes.read([np.zeros(longest, np.int64)] * 400, network, "cpu"))
+        longest = passes.positions_per_batch("cpu")
+        list(passes.map_rows([np.zeros(longest, np.int64)] * 400, network, "cpu"))
         return items
 
 
@@ -187,7 +187,7 @@ def test_what_is_left_when_the_server_stops_is_refused_and_its_work_ends() -> No
 def test_what_a_client_that_left_has_asked_is_not_computed(leaves: bool) -> None:
     from starlette.requests import ClientDisconnect
 
-    from electra.serving.app import while_there
+    from electra.serving.app import cancel_on_disconnect
 
     class Client:
         async def receive(self) -> dict[str, str]:
@@ -197,7 +197,7 @@ def test_what_a_client_that_left_has_asked_is_not_computed(leaves: bool) -> None
     async def test(batcher: Batcher, worker: Worker) -> Any:
         busy = asyncio.ensure_future(batcher("a", worker, [1]))
         await asyncio.sleep(0.01)
-        asked = asyncio.ensure_future(while_there(Client(), batcher("b", worker, [2])))  # type: ignore[arg-type]
+        asked = asyncio.ensure_future(cancel_on_disconnect(Client(), batcher("b", worker, [2])))  # type: ignore[arg-type]
         await asyncio.sleep(0.1)
         worker.gate.set()
         return await asyncio.gather(busy, asked, return_exceptions=True)

@@ -24,7 +24,7 @@ import pytest
 from electra.foundation.signals import StopRequest
 from electra.serving import web
 from electra.serving.limits import DEFAULT
-from electra.serving.models import Served
+from electra.serving.models import ServedModel
 from electra.serving.operations import Predict
 from electra.serving.server import serve
 from electra.testing import small
@@ -33,7 +33,7 @@ SOME = 20  # connections in these tests
 
 
 @contextmanager
-def server(served: list[Served], **limits: Any) -> Iterator[int]:
+def server(served: list[ServedModel], **limits: Any) -> Iterator[int]:
     said: queue.Queue[str] = queue.Queue()
     stop = StopRequest()
     given = (served, web.listen("127.0.0.1", 0), replace(DEFAULT, **limits))
@@ -70,7 +70,7 @@ def closed(taken: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /embed HTTP/1.1\r\nhost: localhost\r\n"])
-def test_silent_connections_are_replaced_by_those_that_ask(served: list[Served], sent: bytes) -> None:
+def test_silent_connections_are_replaced_by_those_that_ask(served: list[ServedModel], sent: bytes) -> None:
     with ExitStack() as open_, server(served, queue=SOME // 2) as port:
         for _ in range(SOME + 10):
             silent = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
@@ -87,7 +87,7 @@ def test_silent_connections_are_replaced_by_those_that_ask(served: list[Served],
     ],
 )
 def test_a_connection_that_sends_no_whole_head_is_closed(
-    served: list[Served], monkeypatch: pytest.MonkeyPatch, sent: bytes
+    served: list[ServedModel], monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(web, "IDLE", 0.3)
     with server(served) as port, socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
@@ -103,7 +103,7 @@ def test_a_connection_that_sends_no_whole_head_is_closed(
 
 
 def test_a_connection_that_does_not_read_its_answer_is_closed(
-    served: list[Served], monkeypatch: pytest.MonkeyPatch
+    served: list[ServedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "IDLE", 0.5)
     with server(served) as port, socket.socket() as deaf:
@@ -121,11 +121,11 @@ def test_a_connection_that_does_not_read_its_answer_is_closed(
 
 def test_ids_count_within_a_request() -> None:
     together = Predict.model_validate_json('{"inputs": [{"text": "a"}, {"text": "b", "id": "mine"}]}')
-    found = together.own([{"id": "10", "label": "x"}, {"id": "mine", "label": "y"}])
+    found = together.finish([{"id": "10", "label": "x"}, {"id": "mine", "label": "y"}])
     assert [row["id"] for row in found] == ["0", "mine"]
     tagged = Predict.model_validate_json('{"inputs": [["a", "b"], ["c"]]}')
     words = [{"words": [{"id": "7"}, {"id": "7"}]}, {"words": [{"id": "8"}]}]
-    assert [[row["id"] for row in one["words"]] for one in tagged.own(words)] == [["0", "0"], ["1"]]
+    assert [[row["id"] for row in one["words"]] for one in tagged.finish(words)] == [["0", "0"], ["1"]]
 
 
 def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from electra.commands.framework.main import main
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import StopRequest
 from electra.serving.limits import DEFAULT
-from electra.serving.models import Served, open_models
+from electra.serving.models import ServedModel, open_models
 from electra.serving.server import serve
 from electra.serving.web import listen
 from electra.testing import small
@@ -69,16 +69,16 @@ def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         verb(["toy"])
 
 
-def test_a_stop_answers_what_has_arrived(served: list[Served], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_answers_what_has_arrived(served: list[ServedModel], monkeypatch: pytest.MonkeyPatch) -> None:
     began = threading.Event()
-    detect = Served.detect
+    detect = ServedModel.detect
 
-    def slowly(self: Served, *given: Any) -> Any:
+    def slowly(self: ServedModel, *given: Any) -> Any:
         began.set()
         time.sleep(0.5)
         return detect(self, *given)
 
-    monkeypatch.setattr(Served, "detect", slowly)
+    monkeypatch.setattr(ServedModel, "detect", slowly)
     said: queue.Queue[str] = queue.Queue()
     stop, codes = StopRequest(), []
     options: dict[str, Any] = {"say": said.put, "stop": stop}
@@ -101,7 +101,7 @@ def test_a_stop_answers_what_has_arrived(served: list[Served], monkeypatch: pyte
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
-def test_the_address_it_listens_on_answers_and_no_other_name(served: list[Served], host: str) -> None:
+def test_the_address_it_listens_on_answers_and_no_other_name(served: list[ServedModel], host: str) -> None:
     try:
         taken = listen(host, 0)
     except ConfigError:

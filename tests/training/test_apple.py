@@ -17,8 +17,8 @@ from electra.foundation.machine import DEVICES, Device
 from electra.foundation.signals import StopRequest
 from electra.inference.embedding import embed
 from electra.inference.filling import fill
-from electra.inference.mlm_detection import detect_by
-from electra.model.precision import pick_device, wide
+from electra.inference.mlm_detection import detect_with
+from electra.model.precision import pick_device, to_float64
 from electra.objectives import electric
 from electra.testing import small, toy
 from electra.training import compilation
@@ -85,7 +85,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_wide_numbers_are_made_on_the_host_where_the_device_has_none(apple: Apple) -> None:
     with apple:
         numbers = torch.ones(3, device="mps")
-        assert (numbers.device.type, wide(numbers).device.type, wide(numbers).dtype) == (
+        assert (numbers.device.type, to_float64(numbers).device.type, to_float64(numbers).dtype) == (
             "mps",
             "cpu",
             torch.float64,
@@ -102,8 +102,8 @@ def test_trained_models_work_there(tmp_path: Path, apple: Apple) -> None:
             small.network(tmp_path, kind).to(torch.device(device))  # type: ignore[arg-type]
             for kind in ("discriminator", "generator")
         )
-        marked = [word.p_replaced for found in detect_by(judge, texts) for word in found.words]
-        named = [word.p_replaced for found in detect_by(writer, texts) for word in found.words]
+        marked = [word.p_replaced for found in detect_with(judge, texts) for word in found.words]
+        named = [word.p_replaced for found in detect_with(writer, texts) for word in found.words]
         filled = [candidate for slots in fill(writer, texts[1:]) for slot in slots for candidate in slot]
         vectors = embed(judge, texts).flatten().tolist()
         return [*marked, *named, *(candidate.p for candidate in filled), *vectors]

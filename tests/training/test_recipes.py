@@ -14,7 +14,7 @@ import torch
 from electra.finetuning.runner.one_seed import parameter_groups
 from electra.foundation.config import differences, find_recipe, read_toml
 from electra.model.pair import build_pair
-from electra.model.sizes import chosen_size, discriminator_config, generator_config
+from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training import loop
 from electra.training.distributed import World
@@ -38,7 +38,7 @@ def named(name: str) -> Recipe:
 def test_the_papers_numbers(name: str) -> None:
     shape, masked, (rate, warmup, batch, length, steps) = PAPER[name]
     recipe = named(f"paper-{name}")
-    model, training, size = recipe.model, recipe.training, chosen_size(recipe.model.size)
+    model, training, size = recipe.model, recipe.training, resolve_size(recipe.model.size)
     full = discriminator_config(
         size,
         model.encoder,
@@ -77,15 +77,15 @@ def test_the_papers_numbers(name: str) -> None:
 
 
 def test_a_shape_of_ones_own() -> None:
-    assert chosen_size("tiny", layers=2) == replace(chosen_size("tiny"), num_layers=2)
-    wide = chosen_size("tiny", hidden_size=192)
+    assert resolve_size("tiny", layers=2) == replace(resolve_size("tiny"), num_layers=2)
+    wide = resolve_size("tiny", hidden_size=192)
     assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), (
         "a table as wide as the layers stays so"
     )
-    assert chosen_size("small", hidden_size=512).embedding_size == 128, (
+    assert resolve_size("small", hidden_size=512).embedding_size == 128, (
         "the paper's narrow table stays narrow"
     )
-    assert chosen_size("tiny", hidden_size=96).hidden_size == 96, "one head"
+    assert resolve_size("tiny", hidden_size=96).hidden_size == 96, "one head"
 
 
 def test_the_reference_differs_in_three_settings() -> None:
@@ -143,7 +143,7 @@ def test_reference_schedule_begins_at_zero_and_adam_without_correction_begins_la
 
 def test_glorot_uniform_in_two_layers_only() -> None:
     config = discriminator_config(
-        chosen_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0
+        resolve_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0
     )
     paper, reference = (
         dict(build_pair(config, generator_config(config, 0.25, 1.0), initialisation=kind).named_parameters())  # type: ignore[arg-type]

@@ -8,14 +8,14 @@ import pytest
 
 from electra.foundation.errors import ConfigError
 from electra.model.flops import sequence_flops
-from electra.model.sizes import EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.training import budget
 from electra.training.schedule import multiplier
 
 
 def paper(name: str) -> EncoderConfig:
     return discriminator_config(
-        chosen_size(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
+        resolve_size(name), "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
     )
 
 
@@ -34,7 +34,7 @@ def test_flops_are_the_published_script_s(
 ) -> None:
     full = paper(name)
     if generator:
-        total = sequence_flops(generator_config(full, chosen_size(name).generator_width, 1.0), full, length)
+        total = sequence_flops(generator_config(full, resolve_size(name).generator_width, 1.0), full, length)
     else:
         total = sequence_flops(full, None, length)
     assert total * sequences == pytest.approx(published, rel=0.001)
@@ -64,7 +64,7 @@ def test_sizes_are_the_paper_s() -> None:
     )
     widths = {"small": (64, 1), "small++": (256, 4), "base": (256, 4), "large": (256, 4)}
     for name, (hidden, heads) in widths.items():
-        generator = generator_config(paper(name), chosen_size(name).generator_width, 1.0)
+        generator = generator_config(paper(name), resolve_size(name).generator_width, 1.0)
         assert (generator.hidden_size, generator.num_heads, generator.intermediate_size) == (
             hidden,
             heads,

@@ -43,7 +43,7 @@ def make_teacher(folder: Path, seed: int, name: str = "teacher") -> tuple[Path, 
     words = small.tokenizer(folder, *map(str, range(toy.VOCABULARY - 5 - len(small.PIECES))))
     assert words.vocab_size == toy.VOCABULARY
     config = toy.config(hidden_size=64, num_layers=1)
-    network = build_pair(config, main_is="generator", seed=seed, initialisation="fan_in").main
+    network = build_pair(config, main_kind="generator", seed=seed, initialisation="fan_in").main
     export_network(folder / name, network, words, Card(name=name, kind="generator"))
     return folder / name, replace(toy.store(), tokenizer_digest=words.digest)
 

@@ -77,7 +77,7 @@ class Detect(
         console = Console(highlight=False, soft_wrap=True)
         marked = words = 0
         for detection in detections:
-            console.print(detection.painted())
+            console.print(detection.for_terminal())
             likeliest = ", ".join(
                 f"{one_line(word.text)} {word.p_replaced:.2f}" for word in detection.suspects()
             )

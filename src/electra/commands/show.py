@@ -40,11 +40,11 @@ class Show(
     def main(self) -> int:
         from rich.console import Console
 
-        from electra.inference.examples import table_of
+        from electra.inference.examples import example_table
 
         rows = self.run()
         console = Console(highlight=False)
-        console.print(table_of(rows))
+        console.print(example_table(rows))
         if all(row["Masked"] is None for row in rows):
             note = "no generator here: the text is judged as it stands (name one with --generator)"
             console.print(note, style="dim")

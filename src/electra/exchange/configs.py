@@ -16,7 +16,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.exchange.names import Kind
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
-from electra.model.sizes import LARGEST, EncoderConfig
+from electra.model.sizes import MAX_SIZE, EncoderConfig
 
 CLASSES: dict[str, dict[Kind, str]] = {
     "electra": {
@@ -422,12 +422,12 @@ def checked(config: EncoderConfig) -> EncoderConfig:
     unit = 2 * heads if config.architecture == "modern" else heads
     if (
         min(sizes) < 1
-        or max(sizes) > LARGEST
+        or max(sizes) > MAX_SIZE
         or hidden % unit
         or config.architecture not in MODEL_TYPES.values()
-        or not (0 if config.architecture == "deberta" else 1) <= config.num_token_types <= LARGEST
-        or not 0 <= config.position_buckets <= LARGEST
-        or not 0 < config.position_span <= LARGEST
+        or not (0 if config.architecture == "deberta" else 1) <= config.num_token_types <= MAX_SIZE
+        or not 0 <= config.position_buckets <= MAX_SIZE
+        or not 0 < config.position_span <= MAX_SIZE
         or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
     ):
         raise Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")

@@ -104,7 +104,9 @@ def write_model(
         raise ModelError(
             f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
         )
-    state = {name: tensor.to(getattr(torch, dtype)) for name, tensor in weights_of(encoder, head).items()}
+    state = {
+        name: tensor.to(getattr(torch, dtype)) for name, tensor in exported_weights(encoder, head).items()
+    }
     tensors = to_theirs(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
@@ -147,7 +149,7 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
         )
 
 
-def weights_of(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
+def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
     """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears
     as the table it makes.
     """

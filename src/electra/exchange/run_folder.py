@@ -25,7 +25,7 @@ from electra.exchange.weights import refuse_broken
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.model.networks import Network, Networks
-from electra.model.pair import Discriminator, Generator, Pair, Sharing, build_networks, fold
+from electra.model.pair import Discriminator, Generator, Pair, Sharing, build_networks, merge_token_table
 from electra.model.sizes import EncoderConfig
 
 NETWORKS: tuple[Kind, ...] = EXPORTED
@@ -99,7 +99,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: 
     pair = _pair(folder, present)
     _fill(pair, tensors, chosen[-1].path)
     opened = pair.named[kind]
-    fold(opened.encoder)
+    merge_token_table(opened.encoder)
     identity = record.get("identity", {})
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":

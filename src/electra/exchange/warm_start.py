@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder
-from electra.exchange.huggingface import weights_of
+from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
 from electra.exchange.run_folder import PRETRAINED
 from electra.exchange.source import locate
@@ -78,7 +78,7 @@ def load_weights_into(
         )
         differing = _copy(writer, loaded, kept, "generator")
         for table, weight in judged_by:  # the generator's table beneath has changed
-            table.become(weight)
+            table.set_table(weight)
         notes += loaded.notes
         if differing:
             notes.append(
@@ -154,7 +154,7 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
     """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have
     changed.
     """
-    state = weights_of(loaded.encoder, loaded.head)
+    state = exported_weights(loaded.encoder, loaded.head)
     differing = []
     encoder = network.get_submodule("encoder")
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
@@ -162,7 +162,7 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
     for key, module in network.named_modules():
         if isinstance(module, DisentangledTable):
             _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
-            module.become(state.pop(f"{key}.weight"))
+            module.set_table(state.pop(f"{key}.weight"))
     own = {key: parameter for key, parameter in network.named_parameters() if not _is_made(key, encoder)}
     for key, parameter in own.items():
         _check_shape(key, state.get(key), parameter, loaded, name)

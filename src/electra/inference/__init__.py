@@ -1,9 +1,9 @@
-"""A trained model at work on texts.
+"""Inference with trained models.
 
 detection      P(replaced) for the tokens and words of texts
-mlm_detection  the same by a masked language model, a pass a word
-embedding      a vector of each text
-filling        what a generator would put at each [MASK]
+mlm_detection  the same from a masked language model, one row per word
+embedding      one vector per text
+filling        a generator's candidates for each [MASK]
 examples       the table Original | Masked | Generated | Label | P(replaced)
 models         the models that come with the package
 """

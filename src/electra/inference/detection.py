@@ -1,9 +1,9 @@
-"""What a discriminator believes about a text: for each token and word, the probability that it was replaced.
+"""Replaced token detection: for each token and word of a text, the probability that it was replaced.
 
-Offsets count Unicode code points, as Python's str does: text[start:end] is what a token came from, in the
-text as given (before lower-casing or any other normalisation), with the combining marks that belong to it. No
-text is cut: one that is longer than the model's positions is read in overlapping windows, and each token is
-judged where it stands farthest from a cut edge.
+Offsets count Unicode code points, as Python's str does: text[start:end] is the source of a token in the
+original text (before lower-casing or any other normalisation), with its combining marks. Texts are never
+truncated: one that is longer than the model's positions is read in overlapping windows, and each token is
+scored in the window where it is farthest from the edge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.visible import visible
-from electra.model.precision import wide
+from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
 
-TEXTS_AT_ONCE = 1024  # texts that are tokenised and sorted by length together
+TEXTS_PER_CHUNK = 1024  # tokenised and sorted by length together
 
 
 class Span(NamedTuple):
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Detection:
-    """A text as a discriminator sees it; words of at least `threshold` are marked."""
+    """The scores of one text; words with P(replaced) of at least `threshold` are marked."""
 
     text: str
     tokens: tuple[Span, ...]
@@ -56,49 +56,49 @@ class Detection:
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
 
     def suspects(self, most: int = 3) -> tuple[Span, ...]:
-        """The words most likely to have been replaced, marked or not, the likeliest first."""
+        """The `most` words with the highest P(replaced), marked or not, highest first."""
         return tuple(sorted(self.words, key=lambda word: -word.p_replaced)[:most])
 
     def _repr_html_(self) -> str:
-        shown, position = [], 0
+        parts, position = [], 0
         for word in self.words:
             colour = f"background: rgba(220, 50, 47, {word.p_replaced:.2f})"
             weight = "bold" if word.p_replaced >= self.threshold else "normal"
             style = f'style="{colour}; font-weight: {weight}" title="P(replaced) {word.p_replaced:.3f}"'
-            shown.append(escape(self.text[position : word.start]))
-            shown.append(f"<span {style}>{escape(self.text[word.start : word.end])}</span>")
+            parts.append(escape(self.text[position : word.start]))
+            parts.append(f"<span {style}>{escape(self.text[word.start : word.end])}</span>")
             position = word.end
-        return f"<p>{''.join(shown)}{escape(self.text[position:])}</p>"
+        return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
-    def painted(self) -> Text:
-        """The text for a terminal: words in colours from plain to red, the marked ones also in brackets with
-        their probability.
-        """
+    def for_terminal(self) -> Text:
+        """The text as a rich `Text`: suspect words in colour, marked ones as "[word 0.93]"."""
         from rich.text import Text
 
         line, position, text = Text(), 0, visible(self.text)
         for word in self.words:
             line.append(text[position : word.start])
-            shown = text[word.start : word.end]
+            source = text[word.start : word.end]
             if word.p_replaced >= self.threshold:
-                line.append(f"[{shown} {word.p_replaced:.2f}]", style="bold red")
+                line.append(f"[{source} {word.p_replaced:.2f}]", style="bold red")
             else:
-                line.append(shown, style="yellow" if word.p_replaced >= self.threshold / 2 else "")
+                line.append(source, style="yellow" if word.p_replaced >= self.threshold / 2 else "")
             position = word.end
         line.append(text[position:])
         return line
 
     def to_json(self) -> dict[str, Any]:
+        """Plain data, as `electra detect --json` and the server write it; probabilities to 6 decimals."""
+
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
             return [
                 {
-                    name: s.text,
-                    "start": s.start,
-                    "end": s.end,
-                    "p_replaced": round(s.p_replaced, 6),
-                    "replaced": s.p_replaced >= self.threshold,
+                    name: span.text,
+                    "start": span.start,
+                    "end": span.end,
+                    "p_replaced": round(span.p_replaced, 6),
+                    "replaced": span.p_replaced >= self.threshold,
                 }
-                for s in spans
+                for span in spans
             ]
 
         return {
@@ -110,8 +110,8 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """A text's tokens, without specials: ids, names, offsets, and the word each belongs to."""
+class TokenizedText:
+    """A text's tokens without special tokens: ids, names, offsets, and the index of each token's word."""
 
     ids: npt.NDArray[np.int64]
     names: list[str]
@@ -122,60 +122,65 @@ class Pieces:
 def detect(
     loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = 0.25
 ) -> Iterator[Detection]:
-    """Judge texts, in their order, in batches of similar length.
+    """Yields the detection of each text, in order.
 
-    threshold: P(replaced) from which a word is marked (None: the model's own).
-    overlap: the share of a window that the next one sees again.
+    Args:
+        loaded: a discriminator whose logits are log-odds.
+        texts: read lazily, `TEXTS_PER_CHUNK` at a time.
+        threshold: P(replaced) from which a word is marked (default: the model's own).
+        overlap: fraction of a window that the next one repeats.
+
+    Raises:
+        ConfigError: the threshold is not a probability.
+        ModelError: the model's outputs are energies.
     """
     threshold = loaded.threshold if threshold is None else threshold
     if not 0 <= threshold <= 1:
         raise ConfigError(f"must be a probability from 0 to 1, not {threshold}", key="threshold")
-    refuse_energies(loaded)
-    from electra.model.passes import Pass, read
+    require_log_odds(loaded)
+    from electra.model.passes import PaddedBatch, map_rows
 
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
 
-    def probabilities(one: Pass) -> list[npt.NDArray[np.float64]]:
-        return one.unpadded(wide(loaded.logits(one.input_ids, one.piece_ids)).sigmoid())
+    def probabilities(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
+        return batch.unpadded(to_float64(loaded.logits(batch.input_ids, batch.piece_ids)).sigmoid())
 
     source = iter(texts)
-    while chunk := list(islice(source, TEXTS_AT_ONCE)):
-        pieces = [split(loaded.tokenizer, text) for text in chunk]
+    while chunk := list(islice(source, TEXTS_PER_CHUNK)):
+        tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
         windows = [
-            (row, *window)
-            for row, piece in enumerate(pieces)
-            for window in cut(len(piece.ids), size, int(size * overlap))
+            (number, *window)
+            for number, tokens in enumerate(tokenized)
+            for window in overlapping_windows(len(tokens.ids), size, int(size * overlap))
         ]
         rows = (
-            np.array([specials.cls, *pieces[row].ids[start:stop], specials.sep])
-            for row, start, stop, _, _ in windows
+            np.array([specials.cls, *tokenized[number].ids[start:stop], specials.sep])
+            for number, start, stop, _, _ in windows
         )
-        scores = [np.zeros(len(piece.ids)) for piece in pieces]
-        found = read(rows, probabilities, loaded.device, pad=specials.pad)
-        for (row, start, _, keep_from, keep_to), values in zip(windows, found, strict=True):
-            scores[row][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
-        for text, piece, values in zip(chunk, pieces, scores, strict=True):
-            yield assemble(text, piece, values, threshold)
+        scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
+        outputs = map_rows(rows, probabilities, loaded.device, pad=specials.pad)
+        for (number, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
+            scores[number][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
+        for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
+            yield build_detection(text, tokens, values, threshold)
 
 
-def refuse_energies(loaded: Loaded) -> None:
-    """An Electric network's outputs tell how likely a token is, not whether it was replaced."""
+def require_log_odds(loaded: Loaded) -> None:
+    """Raises ModelError for an Electric model, whose outputs are energies, not log-odds of replacement."""
     if loaded.output != LOG_ODDS:
-        what = (
-            f"this model's outputs are of another kind ({loaded.output}) than odds that a token was replaced"
-        )
         raise ModelError(
-            what,
+            f"this model's outputs are {loaded.output}, not log-odds that a token was replaced",
             where=loaded.folder,
-            fix="Score sentences with it instead, or give a discriminator trained by rtd",
+            fix="Use it to score sentences, or pass a discriminator trained with the rtd objective",
         )
 
 
-def split(tokenizer: Tokenizer, text: str) -> Pieces:
+def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
+    """Tokenises `text`, whatever its length; offsets include the combining marks of each token."""
     encoding = tokenizer.encode(text)
     kept = [i for i, special in enumerate(encoding.special) if not special]
     ids = [encoding.ids[i] for i in kept]
-    return Pieces(
+    return TokenizedText(
         ids=np.asarray(ids, np.int64),
         names=[tokenizer.readable(i) for i in ids],
         offsets=_whole_characters(text, [encoding.offsets[i] for i in kept]),
@@ -183,12 +188,11 @@ def split(tokenizer: Tokenizer, text: str) -> Pieces:
     )
 
 
-def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
-    """Windows (start, stop) over `length` tokens, each with the part (keep_from, keep_to) that is judged
-    there.
+def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
+    """Windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
-    The last window is as long as the others, so its tokens see as much. Neighbours share their common part
-    half and half.
+    Only the tokens from keep_from to keep_to take their result from the window; neighbouring windows divide
+    their overlap in half. The last window is as long as the others, so that its tokens have as much context.
     """
     if length == 0:
         return []
@@ -198,25 +202,24 @@ def cut(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]
     return [(start, min(start + size, length), borders[i], borders[i + 1]) for i, start in enumerate(starts)]
 
 
-def assemble(text: str, pieces: Pieces, scores: npt.NDArray[np.float64], threshold: float) -> Detection:
-    """P(replaced) of each piece, as words and tokens of the text."""
-    starts, ends = zip(*pieces.offsets, strict=True) if pieces.offsets else ((), ())
-    tokens = tuple(map(Span, pieces.names, starts, ends, scores.tolist()))
+def build_detection(
+    text: str, tokenized: TokenizedText, scores: npt.NDArray[np.float64], threshold: float
+) -> Detection:
+    """Combines P(replaced) of each token [T] into words; a word's score is the maximum over its tokens."""
+    starts, ends = zip(*tokenized.offsets, strict=True) if tokenized.offsets else ((), ())
+    tokens = tuple(map(Span, tokenized.names, starts, ends, scores.tolist()))
     words = []
     first = 0
-    for _, members in groupby(pieces.words):
+    for _, members in groupby(tokenized.words):
         last = first + sum(1 for _ in members)
         start, end = min(starts[first:last]), max(ends[first:last])
-        # A word is as suspicious as its most suspicious piece.
         words.append(Span(text[start:end], start, end, max(token.p_replaced for token in tokens[first:last])))
         first = last
     return Detection(text, tokens, tuple(words), threshold)
 
 
 def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Let each token keep the combining marks after it that normalisation stripped and no other
-    token claims.
-    """
+    """Extends each token over the combining marks after it that no other token covers."""
     if text.isascii():
         return list(offsets)
     claimed = {position for start, end in offsets for position in range(start, end)}

@@ -1,7 +1,7 @@
-"""One vector of each text, pooled of its tokens' last hidden states as the model's folder says.
+"""One vector per text, pooled from the last hidden states of its tokens.
 
 A text longer than the model's positions is read in overlapping windows, as in detection: each token counts
-once, where it stands farthest from a cut edge; [CLS] is that of the first window.
+once, in the window where it is farthest from the edge; [CLS] is that of the first window.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from electra.exchange.load import Loaded
 from electra.exchange.pooling import PooledText, TextVector
 from electra.foundation.arrays import Vectors
 from electra.foundation.config import convert
-from electra.inference.detection import TEXTS_AT_ONCE, cut, split
-from electra.model.passes import Pass, read
+from electra.inference.detection import TEXTS_PER_CHUNK, overlapping_windows, tokenize
+from electra.model.passes import PaddedBatch, map_rows
 
 
 def embed(
@@ -28,55 +28,62 @@ def embed(
     overlap: float = 0.25,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Vectors:
-    """float32 [N, D] of N texts, in their order.
+    """Returns float32 [N, D], one vector for each of N texts, in their order.
 
-    pooling: "mean" over all tokens, special ones included, their "max", the "last" token's or "cls"; None:
-        what the model's folder says, with all that sentence-transformers does before and after pooling.
-    progress: told the share that is done.
+    Args:
+        loaded: any model with an encoder.
+        texts: the texts.
+        pooling: "mean" over all tokens including [CLS] and [SEP], their "max", the "last" token or "cls";
+            None: as the model's folder says, with every step that sentence-transformers applies before and
+            after pooling.
+        overlap: fraction of a window that the next one repeats.
+        progress: called with the fraction that is done.
     """
-    given = convert(Pooling | None, pooling, "pooling")
-    way = loaded.text_vector if given is None else loaded.text_vector.with_pooling(given)
-    if given is None and loaded.kind == "classifier":
-        way = TextVector((loaded.pooling,))
+    pooling = convert(Pooling | None, pooling, "pooling")
+    recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
+    if pooling is None and loaded.kind == "classifier":
+        recipe = TextVector((loaded.pooling,))
     vectors: list[Vectors] = []
-    for start in range(0, len(texts), TEXTS_AT_ONCE):
-        chunk = texts[start : start + TEXTS_AT_ONCE]
-        vectors.append(way.apply(_of_chunk(loaded, chunk, way, overlap)).astype(np.float32))
+    for start in range(0, len(texts), TEXTS_PER_CHUNK):
+        chunk = texts[start : start + TEXTS_PER_CHUNK]
+        vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe, overlap)).astype(np.float32))
         progress((start + len(chunk)) / len(texts))
-    size = len(way.apply(np.zeros((1, loaded.config.hidden_size * len(way.modes))))[0])
+    size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size * len(recipe.modes))))[0])
     return np.concatenate(vectors) if vectors else np.zeros((0, size), np.float32)
 
 
-def _of_chunk(
-    loaded: Loaded, texts: Sequence[str], way: TextVector, overlap: float
+def _pool_texts(
+    loaded: Loaded, texts: Sequence[str], recipe: TextVector, overlap: float
 ) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    parts: list[tuple[int, int, int, int]] = []  # of each row: its text, tokens before, which positions count
+    # for each row: the number of its text, the tokens before it, the positions from and to which it counts
+    parts: list[tuple[int, int, int, int]] = []
     for number, text in enumerate(texts):
-        whole = way.prompt + text
-        ids = split(loaded.tokenizer, whole.lower() if way.lowercase else whole).ids
-        if way.max_length is not None:
-            room = min(way.max_length - 2, size)
-            ids = ids[-room:] if way.keep_end else ids[:room]
-        windows = cut(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
+        full = recipe.prompt + text
+        ids = tokenize(loaded.tokenizer, full.lower() if recipe.lowercase else full).ids
+        if recipe.max_length is not None:
+            room = min(recipe.max_length - 2, size)
+            ids = ids[-room:] if recipe.keep_end else ids[:room]
+        windows = overlapping_windows(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
         for index, (start, stop, keep_from, keep_to) in enumerate(windows):
             first, last = index == 0, index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
             before = keep_from + (not first)
             parts.append((number, before, keep_from - start + (not first), keep_to - start + 1 + last))
 
-    def pooled(one: Pass) -> list[PooledText]:
-        hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).cpu().double().numpy()
+    def pooled(batch: PaddedBatch) -> list[PooledText]:
+        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids).cpu().double().numpy()
         return [
-            PooledText(way.modes, hidden_TD[begin:end], before)
+            PooledText(recipe.modes, hidden_TD[begin:end], before)
             for hidden_TD, (_, before, begin, end) in zip(
-                hidden_BTD, (parts[row] for row in one.index), strict=True
+                hidden_BTD, (parts[row] for row in batch.index), strict=True
             )
         ]
 
     by_text: dict[int, PooledText] = {}
-    for (number, *_), window in zip(parts, read(rows, pooled, loaded.device, pad=specials.pad), strict=True):
+    outputs = map_rows(rows, pooled, loaded.device, pad=specials.pad)
+    for (number, *_), window in zip(parts, outputs, strict=True):
         if number in by_text:
             by_text[number].join(window)
         else:

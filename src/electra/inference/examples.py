@@ -1,5 +1,4 @@
-"""The paper's Figure 2 for a sentence of one's own: what was masked, what the generator put there, what the
-discriminator thinks.
+"""The paper's Figure 2 for any sentence: masked tokens, the generator's samples, P(replaced).
 
 Masks and samples are drawn from the seed alone, so the same text and seed give the same rows.
 """
@@ -16,8 +15,8 @@ from electra.exchange.configs import LOG_ODDS
 from electra.foundation import seeds
 from electra.foundation.errors import ModelError
 from electra.foundation.visible import one_line
-from electra.inference.detection import split
-from electra.model.precision import wide
+from electra.inference.detection import tokenize
+from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +29,10 @@ COLUMNS = ("Original", "Masked", "Generated", "Label", "P(replaced)")
 
 
 class Row(TypedDict):
-    """One token. `masked`, `generated` and `label` are None without a generator, `p_replaced` without a
-    discriminator that tells it.
+    """One token of the text.
+
+    `masked`, `generated` and `label` are None without a generator; `p_replaced` is None without a
+    discriminator whose logits are log-odds.
     """
 
     original: str
@@ -49,11 +50,18 @@ def example_rows(
     seed: int = 1,
     masked: float = 0.4,
 ) -> list[Row]:
-    """Corrupt `text` with the generator (a share of `masked` of its tokens, at least one) and ask the
-    discriminator.
+    """Corrupts `text` with the generator and scores the result with the discriminator; one row per token.
 
-    The default masks two of five tokens, as the paper's figure does. Without a generator the text is judged
-    as it stands.
+    Args:
+        discriminator: None: no probabilities.
+        generator: None: the text is scored as it is.
+        text: at least one token, at most as many as both models have positions.
+        seed: determines masks and samples.
+        masked: fraction of the tokens to mask, at least one; the default masks two of five, as the paper's
+            figure does.
+
+    Raises:
+        ModelError: the text has no tokens or too many, or the two tokenizers differ.
     """
     import torch
 
@@ -61,13 +69,14 @@ def example_rows(
     assert model is not None
     _check_same_tokenizer(discriminator, generator)
     tokenizer = model.tokenizer
-    ids = split(tokenizer, text).ids
+    ids = tokenize(tokenizer, text).ids
     room = min(loaded.config.max_positions for loaded in (discriminator, generator) if loaded is not None) - 2
     if len(ids) == 0:
-        raise ModelError("the text has no tokens", fix="Give a sentence")
+        raise ModelError("the text has no tokens", fix="Pass a sentence")
     if len(ids) > room:
         raise ModelError(
-            f"the text has {len(ids)} tokens, the model reads {room}", fix="electra detect reads longer ones"
+            f"the text has {len(ids)} tokens; the model reads at most {room}",
+            fix="Shorten it, or use electra detect, which has no limit",
         )
     specials = tokenizer.specials
     row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
@@ -81,7 +90,7 @@ def example_rows(
     probabilities = [None] * len(ids)
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
-            probabilities = wide(discriminator.logits(corrupted)[0, 1:-1]).sigmoid().tolist()
+            probabilities = to_float64(discriminator.logits(corrupted)[0, 1:-1]).sigmoid().tolist()
     new = corrupted[0, 1:-1].tolist()
     mask_name = tokenizer.readable(specials.mask)
     return [
@@ -96,9 +105,10 @@ def example_rows(
     ]
 
 
-def table_of(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
-    """The rows (five values in the order of COLUMNS) for a terminal. Suspected tokens are marked by a star as
-    well as by colour.
+def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
+    """A rich table of rows with five values each, in the order of COLUMNS.
+
+    Tokens of at least `threshold` are marked with a star as well as by colour.
     """
     from rich.markup import escape
     from rich.table import Table
@@ -130,12 +140,12 @@ def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bo
 
 
 def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], seed: int) -> Tensor:
-    """One token for each masked position, drawn from the generator's softmax."""
+    """Draws one token for each masked position from the generator's softmax."""
     import torch
 
     with torch.inference_mode():
         logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
-        cumulative = wide(logits).softmax(-1).cumsum(-1)
+        cumulative = to_float64(logits).softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
     return drawn.clamp(max=logits.shape[-1] - 1)
@@ -148,5 +158,5 @@ def _check_same_tokenizer(discriminator: Loaded | None, generator: Loaded | None
         raise ModelError(
             "generator and discriminator have different tokenizers",
             where=f"{generator.folder} and {discriminator.folder}",
-            fix="Give two networks of one pair",
+            fix="Pass a generator and a discriminator that were trained together",
         )

@@ -1,4 +1,4 @@
-"""What a generator would put at each [MASK] of a text."""
+"""A generator's most probable tokens for each [MASK] of a text."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import numpy as np
 
 from electra.exchange.load import Loaded
 from electra.foundation.errors import ModelError
-from electra.inference.detection import split
-from electra.model.passes import Pass, read
-from electra.model.precision import wide
+from electra.inference.detection import tokenize
+from electra.model.passes import PaddedBatch, map_rows
+from electra.model.precision import to_float64
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token for a masked place, and its probability."""
+    """A token for a masked position, and its probability."""
 
     token: str
     p: float
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
-    """For each text, for each mask in it, the `top` likeliest tokens, likeliest first.
+    """Returns, for each text, for each mask in it, the `top` most probable tokens, most probable first.
 
-    Masks are written as the tokenizer names its mask token. Raises ModelError for a text without one, or
-    longer than the model reads.
+    Masks are spelled as the tokenizer spells its mask token.
+
+    Raises:
+        ModelError: a text has no mask, or more tokens than the model has positions.
     """
     tokenizer = loaded.tokenizer
     mask = tokenizer.id_to_token(tokenizer.specials.mask)
@@ -36,32 +38,32 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
         for text in texts
     ]
 
-    def likeliest(one: Pass) -> list[list[list[Candidate]]]:
-        hidden_BTD = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)
-        found = []
-        for hidden_TD, ids_T in zip(hidden_BTD, one.input_ids, strict=True):
+    def candidates(batch: PaddedBatch) -> list[list[list[Candidate]]]:
+        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        rows = []
+        for hidden_TD, ids_T in zip(hidden_BTD, batch.input_ids, strict=True):
             logits_MV = loaded.token_logits(hidden_TD[ids_T == tokenizer.specials.mask])
-            best = wide(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
-            found.append(
+            best = to_float64(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
+            rows.append(
                 [
                     _candidates(loaded, *slot)
                     for slot in zip(best.indices.tolist(), best.values.tolist(), strict=True)
                 ]
             )
-        return found
+        return rows
 
-    return list(read(rows, likeliest, loaded.device, pad=tokenizer.specials.pad))
+    return list(map_rows(rows, candidates, loaded.device, pad=tokenizer.specials.pad))
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Token ids of a text; inside a text the tokenizer itself takes a mask's name for plain characters."""
-    first, *rest = (split(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
+    """Token ids of a text, split at its masks: the tokenizer would read "[MASK]" as plain characters."""
+    first, *rest = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
     ids: list[int] = first + [number for part in rest for number in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
     if not rest:
-        raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} where a word is wanted")
+        raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} in the place of a word")
     if len(ids) > room:
-        raise ModelError(f"a text has {len(ids)} tokens, the model reads {room}", fix="Shorten it")
+        raise ModelError(f"a text has {len(ids)} tokens; the model reads at most {room}", fix="Shorten it")
     return ids
 
 
@@ -70,4 +72,5 @@ def _candidates(loaded: Loaded, ids: Sequence[int], probabilities: Sequence[floa
 
 
 def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:
-    return [[{"token": one.token, "p": round(one.p, 6)} for one in slot] for slot in slots]
+    """The candidates of each mask as plain data, probabilities to 6 decimals."""
+    return [[{"token": each.token, "p": round(each.p, 6)} for each in slot] for slot in slots]

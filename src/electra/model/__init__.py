@@ -1,0 +1,1 @@
+"""The networks: encoders, pre-training heads, weight sharing, FLOP counts, batched inference."""

@@ -11,35 +11,34 @@ from torch.nn import functional as F
 
 from electra.model.dropout import dropout as dropped
 
-EXPLICIT_LENGTH = (
-    256  # up to here two plain matrix products beat the fused CPU kernel, whose backward pass is slow
-)
+# Up to this length two plain matrix products beat the fused CPU kernel, whose backward pass is slow.
+EXPLICIT_LENGTH = 256
 
 
 def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
-    """True where attention is allowed: within one piece. Shape [B, 1, T, T]. None in, None out: nothing is
-    masked.
+    """Returns bool [B, 1, T, T], true where attention is allowed: between tokens of equal piece id.
 
-    Padding (piece -1) attends to padding, so no row of the softmax is empty.
+    None means that nothing is masked, both as an argument and as the result. Padding (piece -1) attends to
+    padding, so no row of the softmax is empty.
     """
     if piece_ids_BT is None:
         return None
     return (piece_ids_BT[:, None, :, None] == piece_ids_BT[:, None, None, :]).detach()
 
 
-def within(mask_B1TT: Tensor | None, window: int, length: int, device: torch.device) -> Tensor | None:
-    """The mask, with attention to at most `window` tokens to either side: [B or 1, 1, T, T]."""
+def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: torch.device) -> Tensor | None:
+    """Limits attention to `window` tokens to either side. Returns bool [B or 1, 1, T, T]."""
     if length <= window + 1:
         return mask_B1TT
-    place_T = torch.arange(length, device=device)
-    near_TT = (place_T[:, None] - place_T[None, :]).abs() <= window
+    position_T = torch.arange(length, device=device)
+    near_TT = (position_T[:, None] - position_T[None, :]).abs() <= window
     return near_TT[None, None] if mask_B1TT is None else mask_B1TT & near_TT
 
 
 def attend(
     q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
 ) -> Tensor:
-    """Scaled dot-product attention. Returns [B, H, T, K]."""
+    """Scaled dot-product attention. Returns [B, H, T, K]. `dropout` is 0 outside of training."""
     if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
         scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
         if mask_B1TT is not None:
@@ -49,8 +48,8 @@ def attend(
     return F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=mask_B1TT, dropout_p=dropout)
 
 
-def weights_of(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-    """The weights [B, H, T, T] that `attend` gives, for those who look at them."""
+def attention_probabilities(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+    """Returns the attention weights [B, H, T, T] that `attend` applies, for analysis."""
     scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2) * q_BHTK.shape[-1] ** -0.5
     if mask_B1TT is not None:
         scores_BHTT = scores_BHTT.masked_fill(~mask_B1TT, float("-inf"))
@@ -58,9 +57,8 @@ def weights_of(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | None) -> Tens
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [positions, K] of rotary embedding (Su et al. 2021), halves side by side."""
-    # on the CPU also where a template is made on the meta device: there arange imports torch's compiler,
-    # which takes seconds
+    """Cosines and sines [positions, K] of rotary embedding (Su et al. 2021), the two halves concatenated."""
+    # On the CPU even if the model is on the meta device, where arange takes seconds: it imports the compiler.
     frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device="cpu") / head_size)
     angles = torch.arange(num_positions, dtype=torch.float32, device="cpu")[:, None] * frequencies
     angles = torch.cat([angles, angles], dim=-1)
@@ -68,6 +66,6 @@ def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tens
 
 
 def rotate(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn each pair of dimensions by its position's angle. `cos` and `sin` broadcast to [B, H, T, K]."""
+    """Rotates each pair of dimensions by its position's angle. `cos` and `sin` broadcast to [B, H, T, K]."""
     first, second = x_BHTK.chunk(2, dim=-1)
     return x_BHTK * cos + torch.cat([-second, first], dim=-1) * sin

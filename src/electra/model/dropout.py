@@ -7,13 +7,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _LEVELS = 1 << 16
-_LANES = 4  # elements to a draw of 64 bits
+_LANES = 4  # elements per draw of 64 bits
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """`x` of any shape with a share `rate` of its elements zero and the others scaled up, so that the mean
-    stays; `x` itself outside of training. On a CPU the share is `rate` to the nearest 65,536th, and the scale
-    is that of this share.
+    """Zeroes a fraction `rate` of the elements of `x` and scales the others up, so that the mean is kept.
+
+    Returns `x` itself outside of training. On a CPU `rate` is rounded to the nearest 65,536th, and the scale
+    matches the rounded rate.
     """
     if not training or rate == 0.0:
         return x
@@ -26,7 +27,7 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
 
 
 def _draw(count: int) -> Tensor:
-    """`count` uniform numbers of 16 bits, from torch's CPU generator."""
+    """Draws int16 [count] uniformly from torch's CPU generator."""
     return (
         torch.empty(-(-count // _LANES), dtype=torch.int64)
         .random_(-(1 << 63), None)
@@ -34,7 +35,6 @@ def _draw(count: int) -> Tensor:
     )
 
 
-# One operation to the compiler, so that compiled and plain layers draw the same numbers from the same
-# generator.
+# Opaque to the compiler, so that compiled and plain layers draw the same numbers from the same generator.
 _random_bits = torch.library.custom_op("electra::random_bits", _draw, mutates_args=())
 _random_bits.register_fake(lambda count: torch.empty(count, dtype=torch.int16))

@@ -1,8 +1,8 @@
-"""The paper's encoder: BERT's post-norm transformer with factorised embeddings (Clark et al. 2020, section
-3.1).
+"""The paper's encoder: a post-norm transformer with factorised embeddings (Clark et al. 2020, section 3.1).
 
-Weight-compatible with transformers' `ElectraModel` (interop holds the names); queries, keys and values are
-one matrix here. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, V vocabulary.
+Weight-compatible with transformers' `ElectraModel` (exchange/names.py maps the names); queries, keys and
+values are one matrix here. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
-from electra.model.attention import attend, attention_mask, weights_of
+from electra.model.attention import attend, attention_mask, attention_probabilities
 from electra.model.dropout import dropout
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 
 
 class Variation:
-    """What an experiment changes in an encoder's pass; this one changes nothing."""
+    """An experiment's changes to an encoder's forward pass; this base class changes nothing."""
 
     def embed(self, words_BTE: Tensor) -> Tensor:
-        """What is read in the place of the words' embeddings."""
+        """Returns the embeddings [B, T, E] to use instead of the words' own."""
         return words_BTE
 
     def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor | None:
-        """Where attention is allowed, [B or 1, 1, T, T]; None: everywhere."""
+        """Returns where attention is allowed, [B or 1, 1, T, T]; None: everywhere."""
         return mask_B1TT
 
 
@@ -35,7 +36,7 @@ PLAIN = Variation()
 
 
 class Encoder(nn.Module, ABC):
-    """What every encoder offers.
+    """The interface of all encoders.
 
     forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] |
     None) -> [B, T, D]. Tokens attend to tokens with the same piece id (padding: -1); None means that nothing
@@ -49,17 +50,17 @@ class Encoder(nn.Module, ABC):
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
-        """Use the other's token table, or all of its embeddings as far as both have one shape."""
+        """Makes this encoder use the token table of `other`, or all embeddings of equal shape."""
         raise NotImplementedError
 
     def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        """[B, H, T, T] of a layer, recomputed from what its matrix `qkv` gave."""
+        """Recomputes the attention weights [B, H, T, T] of layer `number` from the output of its `qkv`."""
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        return weights_of(q, k, mask_B1TT)
+        return attention_probabilities(q, k, mask_B1TT)
 
     def depth_of(self, name: str) -> int:
-        """The depth of a parameter: 0 for embeddings, then its layer's number, the last for the rest."""
+        """The depth of a parameter: 0 for embeddings, n for the nth layer, the last for a final norm."""
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1
@@ -67,12 +68,12 @@ class Encoder(nn.Module, ABC):
 
 
 def table(rows: int, width: int) -> nn.Embedding:
-    """Uninitialised: values are loaded or drawn later (torch's own draw takes seconds on the meta device)."""
+    """Returns an uninitialised embedding; torch's own initialisation takes seconds on the meta device."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Embeddings(nn.Module):
-    """Words, positions and token types, summed and normalised: all of size E, shared by default."""
+    """Sum of word, position and token-type embeddings, all of size E, normalised."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -88,6 +89,7 @@ class Embeddings(nn.Module):
         token_type_ids_BT: Tensor | None,
         variation: Variation,
     ) -> Tensor:
+        """Returns [B, T, E]. Without ids, positions count from 0 and token types are 0."""
         length = input_ids_BT.shape[1]
         words = variation.embed(self.words(input_ids_BT))
         positions = (
@@ -101,6 +103,8 @@ class Embeddings(nn.Module):
 
 
 class Layer(nn.Module):
+    """A post-norm transformer layer."""
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         hidden = config.hidden_size
@@ -113,6 +117,7 @@ class Layer(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=config.norm_eps)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        """Returns [B, T, D]."""
         config, training = self.config, self.training
         B, T, D = x_BTD.shape
         q, k, v = self.qkv(x_BTD).view(B, T, 3, config.num_heads, -1).permute(2, 0, 3, 1, 4)
@@ -125,6 +130,8 @@ class Layer(nn.Module):
 
 
 class ElectraEncoder(Encoder):
+    """The paper's encoder."""
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
@@ -136,9 +143,11 @@ class ElectraEncoder(Encoder):
         )
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_layers))
 
+    @override
     def token_table(self) -> Tensor:
         return self.embeddings.words.weight
 
+    @override
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         assert isinstance(other, ElectraEncoder)
         if table_only:
@@ -146,6 +155,7 @@ class ElectraEncoder(Encoder):
         else:
             self.embeddings = other.embeddings
 
+    @override
     def forward(
         self,
         input_ids: Tensor,

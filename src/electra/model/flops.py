@@ -1,11 +1,11 @@
-"""Compute, counted as the paper's published script counts it, so that our numbers stand beside its Table 1.
+"""FLOPs, counted as by the paper's published script, so that our numbers are comparable to its Table 1.
 
 Conventions of that script (google-research/electra, flops_computation.py): a matrix product is 2 x m x n, the
-backward pass costs what the forward pass costs, and an embedding lookup is a dense product with a one-hot
-vector. The last is generous: on real hardware lookups are nearly free, which `dense_lookup=False` counts
-(both nets are charged for it, so RTD looks dearer than it is). Extension: a gated feed-forward has three
-matrices instead of two, rotary positions replace the position table, and DeBERTa's attention scores
-distances.
+backward pass costs as much as the forward pass, and an embedding lookup is a dense product with a one-hot
+vector. The last overestimates: on real hardware lookups are nearly free, as `dense_lookup=False` counts them
+(RTD has two networks that look up embeddings, so it appears more expensive than it is). Extensions: a gated
+feed-forward has three matrices instead of two, rotary positions replace the position table, and DeBERTa's
+attention scores distances.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:
-    """Forward pass of one layer on one sequence."""
+    """FLOPs of the forward pass of one layer on one sequence of `length` tokens."""
     h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
     attention = (
         3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
     )
-    # as computed here: DeBERTa's term for term, without what a batch shares, the projection of distances
+    # DeBERTa's terms as implemented here, without the projection of distances, which a batch shares
     attention += config.distance_terms * (2 * h * (length + min(length, BLOCK) - 1) + length * heads)
     output = 2 * h * h + h + DROPOUT * h + h + LAYER_NORM
     feed_forward = (
@@ -39,6 +39,7 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
 
 
 def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float:
+    """FLOPs of the embeddings and their projection on one sequence."""
     e, h = config.embedding_size, config.hidden_size
     per_token = 2.0 * e * config.vocab_size if dense_lookup else 0.0
     per_token += (2 * e * (length + 2) if dense_lookup else 0) + 2 * e + (LAYER_NORM + DROPOUT) * e
@@ -47,15 +48,15 @@ def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float
     return per_token * length
 
 
-def vocabulary_flops(config: EncoderConfig, length: int, fraction: float) -> float:
-    """The generator's output layer at `fraction` of the positions."""
+def generator_head_flops(config: EncoderConfig, length: int, fraction: float) -> float:
+    """FLOPs of the generator's head and output layer at `fraction` of the positions."""
     e, v = config.embedding_size, config.vocab_size
     per_token = 2 * e * v + 2 * config.hidden_size * e + e + (ACTIVATION + LAYER_NORM) * e + (SOFTMAX + 2) * v
     return fraction * per_token * length
 
 
-def judgement_flops(config: EncoderConfig, length: int) -> float:
-    """The discriminator's head at every position."""
+def discriminator_head_flops(config: EncoderConfig, length: int) -> float:
+    """FLOPs of the discriminator's head at every position."""
     h = config.hidden_size
     return (2 * h * h + h + ACTIVATION * h + 2 * h) * length
 
@@ -63,7 +64,7 @@ def judgement_flops(config: EncoderConfig, length: int) -> float:
 def forward_flops(
     networks: Iterable[Network], length: int, *, masked_fraction: float = 0.15625, dense_lookup: bool = True
 ) -> float:
-    """One pass over a sequence of `length` tokens: the encoders first, then their heads."""
+    """FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
     for row in rows:
         total += row.config.num_layers * layer_flops(row.config, length) + input_flops(
@@ -71,15 +72,15 @@ def forward_flops(
         )
     for row in rows:
         if row.head == "generator":
-            total += vocabulary_flops(row.config, length, masked_fraction)
+            total += generator_head_flops(row.config, length, masked_fraction)
     for row in rows:
         if row.head == "discriminator":
-            total += judgement_flops(row.config, length)
+            total += discriminator_head_flops(row.config, length)
     return total
 
 
 def training_flops(networks: Networks, length: int, *, masked_fraction: float = 0.15625) -> float:
-    """Training on one sequence: forward and backward of what is trained, forward of what is frozen."""
+    """FLOPs of training on one sequence: forward and backward of trained networks, forward of frozen ones."""
     trained, frozen = (
         forward_flops(rows, length, masked_fraction=masked_fraction)
         for rows in (networks.trained, networks.frozen)
@@ -95,7 +96,7 @@ def sequence_flops(
     masked_fraction: float = 0.15625,
     dense_lookup: bool = True,
 ) -> float:
-    """Training (forward and backward) a generator, a discriminator or both on one sequence."""
+    """FLOPs of training (forward and backward) a generator, a discriminator or both on one sequence."""
     shapes: dict[Head, EncoderConfig | None] = {"generator": generator, "discriminator": discriminator}
     rows = [Network(head, "main", shape, head) for head, shape in shapes.items() if shape is not None]
     return 2 * forward_flops(rows, length, masked_fraction=masked_fraction, dense_lookup=dense_lookup)

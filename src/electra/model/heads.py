@@ -1,5 +1,4 @@
-"""What sits on an encoder in pre-training: the generator's token predictions and the discriminator's
-judgement.
+"""Pre-training heads: the generator's token predictions and the discriminator's log-odds.
 
 Shapes: N any number of leading positions, D hidden, E embedding, V vocabulary.
 """
@@ -11,14 +10,18 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.model.sizes import Architecture, EncoderConfig
 
 
 class GeneratorHead(nn.Module):
-    """dense -> gelu -> norm -> the token table, transposed, plus a bias (BERT's head at embedding size).
+    """Dense -> gelu -> norm -> transposed token table plus bias (BERT's head at embedding size).
 
-    tied: else its output layer is a table of its own, as in some published models; never in those made here.
+    Args:
+        config: the encoder's.
+        tied: whether the output layer is the encoder's token table. Some published models have a separate
+            one; models trained here never do.
     """
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
@@ -31,40 +34,38 @@ class GeneratorHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_ND: Tensor, table_VE: Tensor) -> Tensor:
-        """Logits [N, V]."""
+        """Returns logits [N, V]. `table_VE` is the encoder's token table."""
         weight_VE = table_VE if self.weight is None else self.weight
         return F.linear(self.norm(F.gelu(self.dense(hidden_ND))), weight_VE, self.bias)
 
 
 class DiscriminatorHead(nn.Module):
-    """dense -> gelu -> one logit: log-odds that the token was replaced."""
+    """Dense -> gelu -> one logit: log-odds that the token was replaced."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         modern = config.architecture == "modern"
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=not modern)
-        # transformers' ModernBertForTokenClassification normalises before its classifier; ELECTRA's head does
-        # not.
+        # ModernBertForTokenClassification of transformers has a norm here; ELECTRA's head has none.
         self.norm = (
             nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False) if modern else nn.Identity()
         )
         self.prediction = nn.Linear(config.hidden_size, 1)
 
     def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Logits [B, T]. position_ids_BT: places in the documents that share a row."""
+        """Returns logits [B, T]. position_ids_BT: positions within the documents that share a row."""
         logits: Tensor = self.prediction(self.norm(F.gelu(self.dense(hidden_BTD)))).squeeze(-1)
         return logits
 
 
 class ContextHead(DiscriminatorHead):
-    """DeBERTa's: a token's state plus that at the [CLS] of its document -> norm -> dense -> gelu -> one
-    logit.
-    """
+    """DeBERTa's head: state + state of the document's [CLS] -> norm -> dense -> gelu -> one logit."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
 
+    @override
     def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
         first_BTD = hidden_BTD[:, :1]
         if position_ids_BT is not None:

@@ -1,10 +1,10 @@
 """The modern encoder: pre-norm, rotary positions, gated feed-forward, no biases.
 
-Weight-compatible with transformers' `ModernBertModel` (Warner et al. 2024) and exported as such (interop
-holds the names), so no remote code is needed. Why a second encoder: on small budgets the paper's post-norm
-network spends most of its compute in a plateau (docs/decisions.md). Our own sizes attend to all tokens in
-every layer; published ones do in every third, and to a window in the others, which have another rotary base.
-Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
+Weight-compatible with transformers' `ModernBertModel` (Warner et al. 2024) and exported as such
+(exchange/names.py maps the names), so no remote code is needed. It exists because the paper's
+post-norm network spends most of a small budget in a plateau (docs/decisions.md). In our own sizes every
+layer attends to all tokens; in published models only every third does, and the others attend to a window,
+with another rotary base. Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
-from electra.model.attention import attend, attention_mask, rotary_table, rotate, weights_of, within
+from electra.model.attention import (
+    attend,
+    attention_mask,
+    attention_probabilities,
+    rotary_table,
+    rotate,
+    windowed_mask,
+)
 from electra.model.dropout import dropout
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
@@ -28,14 +36,14 @@ class TokenTable(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
 
     def table(self) -> Tensor:
+        """The embeddings [V, D]."""
         return self.weight
 
 
 class ProjectedTable(nn.Module):
-    """Another network's table seen through a projection: how a narrow generator shares the discriminator's
-    embeddings [V, D'].
+    """A projection of another network's table: a narrow generator shares the discriminator's embeddings.
 
-    ModernBERT has no factorised embedding, so the product is what gets exported as the generator's own table.
+    ModernBERT has no factorised embedding, so the product is exported as the generator's own table.
     """
 
     def __init__(self, source: TokenTable, hidden_size: int) -> None:
@@ -44,10 +52,13 @@ class ProjectedTable(nn.Module):
         self.projection = nn.Linear(source.weight.shape[1], hidden_size, bias=False)
 
     def table(self) -> Tensor:
+        """The projected embeddings [V, D']."""
         return F.linear(self.source.table(), self.projection.weight)
 
 
 class ModernLayer(nn.Module):
+    """A pre-norm layer with rotary attention and a gated feed-forward."""
+
     def __init__(self, config: EncoderConfig, first: bool) -> None:
         super().__init__()
         hidden = config.hidden_size
@@ -57,11 +68,12 @@ class ModernLayer(nn.Module):
         self.qkv = nn.Linear(hidden, 3 * hidden, bias=False)
         self.attention_output = nn.Linear(hidden, hidden, bias=False)
         self.mlp_norm = _norm(config)
-        # the activated half, then its gate
+        # the first half of its output is activated, the second is the gate
         self.gated = nn.Linear(hidden, 2 * config.intermediate_size, bias=False)
         self.output = nn.Linear(config.intermediate_size, hidden, bias=False)
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
+        """Returns [B, T, D]. `cos` and `sin` broadcast to [B, H, T, K]."""
         config, training = self.config, self.training
         B, T, D = x_BTD.shape
         q, k, v = (
@@ -70,8 +82,7 @@ class ModernLayer(nn.Module):
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
-        # ModernBERT drops the attention's output at the attention rate and inside the feed-forward at its
-        # own.
+        # As in ModernBERT, the attention's output has the dropout rate of attention, not of the layer.
         x_BTD = x_BTD + dropout(context, config.attention_dropout, training)
         activated, gate = self.gated(self.mlp_norm(x_BTD)).chunk(2, dim=-1)
         x_BTD = x_BTD + self.output(dropout(F.gelu(activated) * gate, config.dropout, training))
@@ -79,6 +90,8 @@ class ModernLayer(nn.Module):
 
 
 class ModernEncoder(Encoder):
+    """The modern encoder, with attention to all tokens or, in some layers, to a window."""
+
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
@@ -101,9 +114,11 @@ class ModernEncoder(Encoder):
                 self.register_buffer(f"{prefix}cos", cos, persistent=False)
                 self.register_buffer(f"{prefix}sin", sin, persistent=False)
 
+    @override
     def token_table(self) -> Tensor:
         return self.tokens.table()
 
+    @override
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
         assert isinstance(other, ModernEncoder) and isinstance(other.tokens, TokenTable)
         same_width = self.config.hidden_size == other.config.hidden_size
@@ -111,27 +126,29 @@ class ModernEncoder(Encoder):
         if same_width and not table_only:  # a norm of another width cannot be shared
             self.embedding_norm = other.embedding_norm
 
+    @override
     def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         mask_B1TT, cos, sin = self.view(self.is_local(number), mask_B1TT, T)
-        return weights_of(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
+        return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
     def is_local(self, number: int) -> bool:
-        """Whether a layer attends to a window."""
+        """Whether layer `number` attends to a window."""
         return number % self.config.global_every > 0
 
     def view(
         self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor, Tensor]:
-        """What a layer attends to, and the cosines and sines of its rotary positions."""
+        """Returns a layer's attention mask, and the cosines and sines of its rotary positions."""
         cos, sin = (self.window_cos, self.window_sin) if local else (self.cos, self.sin)
         if local:
-            mask_B1TT = within(mask_B1TT, self.config.window, length, cos.device)
+            mask_B1TT = windowed_mask(mask_B1TT, self.config.window, length, cos.device)
         if position_ids is None:
             return mask_B1TT, cos[:length], sin[:length]
         return mask_B1TT, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)
 
+    @override
     def forward(
         self,
         input_ids: Tensor,
@@ -140,7 +157,7 @@ class ModernEncoder(Encoder):
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
     ) -> Tensor:
-        """`token_type_ids` are accepted and not used: ModernBERT has no token types."""
+        """Returns [B, T, D]. `token_type_ids` is ignored: ModernBERT has no token types."""
         mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
         length = input_ids.shape[1]
         views = [

@@ -1,5 +1,6 @@
-"""The networks of a training, in one table: what builds them, groups their weights, counts their FLOPs,
-saves, exports and replays them walks it.
+"""The networks of a training as one table.
+
+Building, optimizer groups, FLOP counts, checkpoints, export and replay all iterate over it.
 """
 
 from __future__ import annotations
@@ -16,45 +17,49 @@ Role = Literal["main", "auxiliary", "frozen"]
 
 @dataclass(frozen=True)
 class Network:
-    """One row: a network that is trained, or one that is only read from.
+    """One network of a training.
 
-    main       what the training is for
-    auxiliary  trained beside it
-    frozen     never trained, in no checkpoint and never exported: a teacher from a model folder
+    Its role is one of
+        main       the network that the training is for
+        auxiliary  trained together with the main one
+        frozen     never trained, in no checkpoint and never exported: a teacher from a model folder
     """
 
     name: str
     role: Role
     shape: EncoderConfig | None = None
-    """Of its encoder; None: that of its `source`, until it is opened."""
+    """Shape of its encoder; None: that of its `source`, until it is opened."""
     head: Head = "generator"
     rate: float | None = None
-    """Peak learning rate of the weights that it shares with no other (None: the training's)."""
+    """Peak learning rate of the weights that it shares with no other network (None: the training's)."""
     exported: bool = False
     source: str = ""
-    """The model that it begins from: a folder, a run or a name on the hub; empty: fresh weights."""
+    """The model it starts from: a folder, a run or a name on the hub; empty: fresh weights."""
 
     @property
     def config(self) -> EncoderConfig:
+        """The shape, which must be known."""
         assert self.shape is not None, f"{self.name} has not been opened"
         return self.shape
 
 
 @dataclass(frozen=True)
 class Networks:
+    """The networks of one training; exactly one is the main one."""
+
     rows: tuple[Network, ...]
 
     @classmethod
     def of(cls, rows: Iterable[Network]) -> Networks:
-        """In the order in which their weights are saved and summed."""
-        known = {name: place for place, name in enumerate(ORDER)}
-        return cls(tuple(sorted(rows, key=lambda row: known.get(row.name, len(ORDER)))))
+        """Sorts rows into the order in which weights are saved and gradients are summed."""
+        order = {name: place for place, name in enumerate(ORDER)}
+        return cls(tuple(sorted(rows, key=lambda row: order.get(row.name, len(ORDER)))))
 
     @classmethod
     def pair(
         cls, main: EncoderConfig, auxiliary: EncoderConfig | None = None, head: Head = "discriminator"
     ) -> Networks:
-        """Main and auxiliary network alone."""
+        """A main network, and an auxiliary one unless it is None, under the usual names."""
         names = NAMES[head]
         rows = [Network(names[0], "main", main, head, exported=True)]
         if auxiliary is not None:
@@ -63,21 +68,25 @@ class Networks:
 
     @property
     def main(self) -> EncoderConfig:
+        """Shape of the main network."""
         return next(row.config for row in self.rows if row.role == "main")
 
     @property
     def auxiliary(self) -> EncoderConfig | None:
+        """Shape of the first auxiliary network, if there is one."""
         return next((row.config for row in self.rows if row.role == "auxiliary"), None)
 
     @property
     def trained(self) -> list[Network]:
+        """The main and auxiliary networks."""
         return [row for row in self.rows if row.role != "frozen"]
 
     @property
     def frozen(self) -> list[Network]:
+        """The networks that are never trained."""
         return [row for row in self.rows if row.role == "frozen"]
 
     @property
     def rates(self) -> dict[str, float]:
-        """Peak learning rates of those that have one of their own."""
+        """Peak learning rates by name, for networks that have their own."""
         return {row.name: row.rate for row in self.rows if row.rate is not None}

@@ -1,17 +1,17 @@
-"""The networks of a run as modules, and what they share (Clark et al. 2020, section 3.2).
+"""The networks of a run as modules, and their shared weights (Clark et al. 2020, section 3.2).
 
-    main        of the full size: what the training is for, a discriminator or a masked language model
-    auxiliary   a small masked language model that writes what the main one reads; not every objective has one
-    frozen      read from and never trained: a teacher, say
+    main        the full-size network that the training is for: a discriminator or a masked language model
+    auxiliary   a small masked language model that corrupts the main one's input; not in every objective
+    frozen      used and never trained: a teacher, for example
 
 An objective may add small modules of its own (`heads`: a copy gate, a baseline), which are never exported.
 
-`sharing` says which weights are one and the same:
-    none          nothing
+`sharing` selects the weights that main and auxiliary network have in common:
+    none          no weights
     token         the token embeddings
     embeddings    token, position and type embeddings with their norm, as in the published code (default)
-    all           the whole encoder; both must have one size
-    disentangled  the token embeddings, which the auxiliary network alone trains; the main one learns a
+    all           the whole encoder; both must have the same size
+    disentangled  the token embeddings, trained by the auxiliary network alone; the main one learns a
                   difference to them (model/token_table.py)
 """
 
@@ -45,7 +45,7 @@ Initialisation = Literal["paper", "reference", "fan_in"]
 
 
 class Generator(nn.Module):
-    """A masked language model: the auxiliary network, or as the main one the BERT baseline."""
+    """A masked language model: the auxiliary network, or, as the main one, the BERT baseline."""
 
     def __init__(self, encoder: Encoder, head: GeneratorHead | None = None) -> None:
         super().__init__()
@@ -53,29 +53,33 @@ class Generator(nn.Module):
         self.head = head or GeneratorHead(encoder.config)
 
     def logits(self, hidden_ND: Tensor) -> Tensor:
-        """Token logits [N, V] at the hidden states given: pass the masked positions only."""
+        """Returns token logits [N, V] for hidden states [N, D], usually those of masked positions only."""
         logits: Tensor = self.head(hidden_ND, self.encoder.token_table())
         return logits
 
 
 class Discriminator(nn.Module):
+    """An encoder with the head that its architecture has for replaced token detection."""
+
     def __init__(self, encoder: Encoder, head: DiscriminatorHead | None = None) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = head or HEADS[encoder.config.architecture](encoder.config)
 
     def logits(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Log-odds [B, T] that each token was replaced. position_ids_BT: where rows hold several
-        documents.
+        """Returns log-odds [B, T] that each token was replaced.
+
+        position_ids_BT: positions within documents, where rows hold several documents.
         """
         logits: Tensor = self.head(hidden_BTD, position_ids_BT)
         return logits
 
 
 class Pair(nn.Module):
-    """The networks of one run. In `state_dict` they go by their names (`artifacts/networks.py`).
+    """The networks of one run, in `state_dict` under their names (`artifacts/networks.py`).
 
-    `frozen` ones follow to another device or number format, and are no part of parameters and weights.
+    Frozen networks move to another device or number format with the rest, but are not among the parameters
+    or in `state_dict`.
     """
 
     def __init__(
@@ -87,11 +91,11 @@ class Pair(nn.Module):
         frozen: Mapping[str, Generator | Discriminator] | None = None,
     ) -> None:
         super().__init__()
-        self.main_is: Head = "discriminator" if isinstance(main, Discriminator) else "generator"
-        named = dict(zip(NAMES[self.main_is], (main, auxiliary), strict=True))
+        self.main_kind: Head = "discriminator" if isinstance(main, Discriminator) else "generator"
+        networks = dict(zip(NAMES[self.main_kind], (main, auxiliary), strict=True))
         for name in ORDER:
-            if name in named:
-                self.add_module(name, named[name])
+            if name in networks:
+                self.add_module(name, networks[name])
         for name, network in (others or {}).items():
             self.add_module(name, network)
         self.heads = nn.ModuleDict(dict(heads or {}))
@@ -99,24 +103,26 @@ class Pair(nn.Module):
 
     @property
     def main(self) -> Generator | Discriminator:
-        main = self._modules[NAMES[self.main_is][0]]
+        """The network that the training is for."""
+        main = self._modules[NAMES[self.main_kind][0]]
         assert isinstance(main, Generator | Discriminator)
         return main
 
     @property
     def auxiliary(self) -> Generator | None:
-        auxiliary = self._modules[NAMES[self.main_is][1]]
+        """The generator that corrupts the main network's input, if the objective has one."""
+        auxiliary = self._modules[NAMES[self.main_kind][1]]
         assert auxiliary is None or isinstance(auxiliary, Generator)
         return auxiliary
 
     @property
     def named(self) -> dict[str, Generator | Discriminator]:
-        """The networks that are trained, by name."""
+        """The trained networks by name."""
         children = self.named_children()
         return {name: child for name, child in children if isinstance(child, Generator | Discriminator)}
 
     def own_parameters(self, network: nn.Module) -> dict[nn.Parameter, None]:
-        """The weights of a network that the main one lacks, in order."""
+        """The parameters of `network` that it does not share with the main one, in order."""
         shared = {id(parameter) for parameter in self.main.parameters()}
         return dict.fromkeys(parameter for parameter in network.parameters() if id(parameter) not in shared)
 
@@ -128,10 +134,12 @@ class Pair(nn.Module):
 
 
 def build_encoder(config: EncoderConfig) -> Encoder:
+    """Builds an uninitialised encoder."""
     return ENCODERS[config.architecture](config)
 
 
 def build_network(row: Network) -> Generator | Discriminator:
+    """Builds an uninitialised network whose shape is known."""
     kind: type[Discriminator | Generator] = Discriminator if row.head == "discriminator" else Generator
     return kind(build_encoder(row.config))
 
@@ -145,7 +153,16 @@ def build_networks(
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """The networks with fresh weights, which depend on the seed and on each parameter's name only."""
+    """Builds networks with fresh weights, which depend on the seed and on each parameter's name only.
+
+    Args:
+        networks: the table of networks; frozen ones are passed in `frozen`.
+        heads: further modules of the objective.
+        frozen: opened networks by name.
+        sharing: weights that main and auxiliary network have in common.
+        seed: of the initialisation.
+        initialisation: see `initialise`.
+    """
     built = {row.name: build_network(row) for row in networks.trained}
     main = next(row for row in networks.rows if row.role == "main")
     auxiliary = built.pop(NAMES[main.head][1], None)
@@ -162,37 +179,41 @@ def build_pair(
     main: EncoderConfig,
     auxiliary: EncoderConfig | None = None,
     *,
-    main_is: Head = "discriminator",
-    **how: Any,
+    main_kind: Head = "discriminator",
+    **options: Any,
 ) -> Pair:
-    """Main and auxiliary network alone, as `build_networks`."""
-    return build_networks(Networks.pair(main, auxiliary, main_is), **how)
+    """Builds a main and an auxiliary network; `options` are those of `build_networks`."""
+    return build_networks(Networks.pair(main, auxiliary, main_kind), **options)
 
 
 def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:
-    """Make the auxiliary network use weights of the main one, as far as `sharing` says."""
-    mine, theirs = auxiliary.encoder, main.encoder
+    """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
+
+    Raises:
+        ConfigError: all weights are to be shared, and the networks differ in size.
+    """
+    target, source = auxiliary.encoder, main.encoder
     if sharing == "none":
         return
     if sharing == "all":
-        if mine.config != theirs.config:
+        if target.config != source.config:
             raise ConfigError(
-                "sharing all weights needs a generator of the discriminator's size",
+                "sharing all weights requires a generator of the discriminator's size",
                 key="model.sharing",
-                fix="Set model.generator_width and model.generator_depth to 1.0, or share less",
+                fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
             )
-        auxiliary.encoder = theirs
+        auxiliary.encoder = source
     else:
-        mine.share_embeddings(theirs, table_only=sharing != "embeddings")
-        if sharing == "disentangled" and isinstance(theirs, ModernEncoder):
-            theirs.tokens = DisentangledTable(theirs.tokens)
-        elif sharing == "disentangled" and isinstance(theirs, ElectraEncoder):
-            theirs.embeddings.words = DisentangledTable(theirs.embeddings.words)
+        target.share_embeddings(source, table_only=sharing != "embeddings")
+        if sharing == "disentangled" and isinstance(source, ModernEncoder):
+            source.tokens = DisentangledTable(source.tokens)
+        elif sharing == "disentangled" and isinstance(source, ElectraEncoder):
+            source.embeddings.words = DisentangledTable(source.embeddings.words)
 
 
 @torch.no_grad()
-def fold(encoder: Encoder) -> None:
-    """Give an encoder a token table of its own where its table is a sum with another network's."""
+def merge_token_table(encoder: Encoder) -> None:
+    """Replaces a token table that is a sum with another network's by a plain table of the same values."""
     table = encoder.token_table()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
         encoder.tokens = TokenTable(*table.shape)
@@ -203,13 +224,17 @@ def fold(encoder: Encoder) -> None:
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
-    """Fill every parameter from its own key, so that no weight depends on the order of construction.
+    """Draws every parameter from its own random key, so that no weight depends on the order of construction.
 
-    paper:      normal 0.02, cut at two deviations (BERT).
-    reference:  the same, but Glorot-uniform where the published code used TensorFlow's default layers: the
-                embedding projection and the discriminator's last layer.
-    fan_in:     normal 1/sqrt(inputs), each residual branch's last matrix divided by sqrt(2 x layers); token
-        table normal 0.02.
+    Args:
+        module: all networks, or one.
+        seed: of the keys.
+        initialisation: one of
+            paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
+            reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
+                the embedding projection and the discriminator's last layer.
+            fan_in: normal with standard deviation 1/sqrt(inputs), each residual branch's last matrix divided
+                by sqrt(2 x layers); the token table as in the paper.
     """
     num_layers = {
         name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)
@@ -229,7 +254,7 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
 
 
 def initialise_projection(encoder: Encoder, seed: int) -> None:
-    """A projected table keeps the scale of the table it projects."""
+    """Draws the projection of a projected table so that the result has the scale of the source table."""
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         weight = encoder.tokens.projection.weight
         draw = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))

@@ -1,12 +1,12 @@
-"""Reading with a trained network: rows of any length, batched so that little of each pass is padding.
+"""Batched inference: rows of any length through a trained network, with little padding.
 
-Rows are sorted by length within pools of 1,024 and go through the network as many at a time as fit a number
-of positions. On a CPU small passes are the fast ones, because the activations of a layer stay in its caches.
-Measured on 4 x 128 and 4 x 256 networks (one AVX-512 thread, fp32, padding not counted): 256 to 2,048
-positions are within a few percent of each other, 4,096 take 1.1 times as long per position and 8,192 take
-1.2 times. The number for a GPU fills one and has not been tuned.
+Rows are sorted by length within pools of 1,024 and batched up to a number of positions. On a CPU small
+batches are fast, because the activations of a layer stay in its caches. Measured on 4 x 128 and 4 x 256
+networks (one AVX-512 thread, fp32, padding not counted): 256 to 2,048 positions are within a few percent of
+each other, 4,096 take 1.1 times as long per position and 8,192 take 1.2 times. The number for a GPU fills
+one and has not been tuned.
 
-Shapes: B rows of a pass, T positions of its longest row.
+Shapes: B rows of a batch, T positions of its longest row.
 """
 
 from __future__ import annotations
@@ -29,79 +29,88 @@ from electra.model.precision import autocast
 Result = TypeVar("Result")
 
 POOL = 1024  # rows sorted by length together
-_thread = threading.local()  # its `between`: what to call before each pass
+_thread = threading.local()  # .before_batch: the function to call before each batch
 
 
 @contextmanager
-def between_passes(call: Callable[[], None]) -> Iterator[None]:
-    """`call` runs before each pass that this thread reads; what it raises ends the reading."""
-    _thread.between = call
+def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
+    """Runs `call` before each batch of `map_rows` in this thread; an exception from it ends the iteration."""
+    _thread.before_batch = call
     try:
         yield
     finally:
-        del _thread.between
+        del _thread.before_batch
 
 
 @dataclass(frozen=True)
-class Pass:
+class PaddedBatch:
     """Rows of similar length, padded to the longest, as an encoder reads them."""
 
-    index: Ints  # [B] the rows' numbers, counted from 0 over everything that is read
+    index: Ints  # [B] the rows' numbers, counted from 0 over all rows
     lengths: Ints  # [B]
     input_ids: Tensor  # [B, T]
     piece_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding, which no token attends to; None: no padding
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
-        """[B, T] of one value per token of each row of this pass, such as its token types."""
+        """[B, T] from one array [length] per row of this batch (token types, say), padded with `fill`."""
         return torch.from_numpy(_padded(values, fill)).to(self.input_ids.device)
 
     def unpadded(self, values_BT: Tensor) -> list[npt.NDArray[Any]]:
-        """What a network gave at each token [B, T, ...], row by row [length, ...], on the host."""
+        """Splits [B, T, ...] into one array [length, ...] per row, on the host."""
         rows = values_BT.cpu().numpy()
         return [row[:length] for row, length in zip(rows, self.lengths, strict=True)]
 
 
-def positions_at_once(device: torch.device | str) -> int:
-    """Positions in one forward pass, padding included."""
+def positions_per_batch(device: torch.device | str) -> int:
+    """Maximum positions in one forward pass, padding included."""
     return 1024 if torch.device(device).type == "cpu" else 16384
 
 
-def passes(rows: Iterable[Ints], device: torch.device | str, *, pad: int = 0) -> Iterator[Pass]:
-    """All rows of token ids, special tokens included, in passes of similar length.
+def padded_batches(
+    rows: Iterable[Ints], device: torch.device | str, *, pad: int = 0
+) -> Iterator[PaddedBatch]:
+    """Batches rows of token ids, special tokens included, by length.
 
-    Within a pool the longest come first, so that a pass too large for the memory fails at once.
+    Within a pool the longest come first, so that a batch too large for the memory fails at once.
     """
     for first, pool in _pools(rows):
-        for members in _groups([len(row) for row in pool], positions_at_once(device)):
+        for members in _groups([len(row) for row in pool], positions_per_batch(device)):
             yield _make(first, pool, members, device, pad)
 
 
-def read(
+def map_rows(
     rows: Iterable[Ints],
-    network: Callable[[Pass], Sequence[Result]],
+    network: Callable[[PaddedBatch], Sequence[Result]],
     device: torch.device | str,
     *,
     precision: str = "fp32",
     pad: int = 0,
 ) -> Iterator[Result]:
-    """What `network` makes of each row, in the order of the rows; it returns one result per row of a pass.
+    """Yields the result of `network` for each row, in the order of the rows.
 
-    It runs in inference mode and `precision` ("fp32" or "bf16"). One pool of rows and results is in memory at
-    a time; results too large for that (attention weights) are better reduced pass by pass, over `passes`.
+    One pool of rows and results is in memory at a time; results too large for that (attention weights) are
+    better reduced batch by batch, over `padded_batches`.
+
+    Args:
+        rows: token ids, special tokens included.
+        network: returns one result per row of a batch; runs in inference mode.
+        device: where the batches are put.
+        precision: "fp32" or "bf16".
+        pad: the token id that fills a batch.
     """
     device = torch.device(device)
     for first, pool in _pools(rows):
         results: dict[int, Result] = {}
-        for members in _groups([len(row) for row in pool], positions_at_once(device)):
-            getattr(_thread, "between", lambda: None)()
-            one = _make(first, pool, members, device, pad)
+        for members in _groups([len(row) for row in pool], positions_per_batch(device)):
+            getattr(_thread, "before_batch", lambda: None)()
+            batch = _make(first, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
-                results.update(zip(members, network(one), strict=True))
+                results.update(zip(members, network(batch), strict=True))
         yield from (results[i] for i in range(len(pool)))
 
 
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
-    """(number of its first row, rows)"""
+    """Yields pools as (number of the first row, rows)."""
     source, first = iter(rows), 0
     while pool := list(islice(source, POOL)):
         yield first, pool
@@ -109,7 +118,7 @@ def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
 
 
 def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
-    """Indices of similar length, as many as fit `positions`, padding included; at least one."""
+    """Yields groups of indices of similar length, as many as fit `positions` with padding, at least one."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if group and (len(group) + 1) * lengths[group[0]] > positions:
@@ -120,15 +129,17 @@ def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
         yield group
 
 
-def _make(first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int) -> Pass:
-    return make_pass(np.array(members) + first, [pool[i] for i in members], device, pad)
+def _make(
+    first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int
+) -> PaddedBatch:
+    return pad_rows(np.array(members) + first, [pool[i] for i in members], device, pad)
 
 
-def make_pass(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> Pass:
-    """These rows as one pass; `index` says which they are."""
+def pad_rows(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> PaddedBatch:
+    """Pads rows of token ids to one batch; `index` holds their numbers [B]."""
     lengths = np.array([len(row) for row in rows])
     pieces = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
-    return Pass(
+    return PaddedBatch(
         index,
         lengths,
         torch.from_numpy(_padded(rows, pad)).to(device),

@@ -1,4 +1,4 @@
-"""Which device and which number format: bf16 matrix products where the hardware has them, fp32 elsewhere."""
+"""Choice of device and number format: bf16 matrix products where the hardware supports them, else fp32."""
 
 from __future__ import annotations
 
@@ -10,37 +10,43 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.machine import DEVICES, Device, DeviceKind
 
 
-def kind_of(device: torch.device | Tensor) -> DeviceKind:
+def device_kind(device: torch.device | Tensor) -> DeviceKind:
+    """The properties of a device, or of the device a tensor is on."""
     return DEVICES[device.device.type if isinstance(device, Tensor) else device.type]
 
 
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:
-    """The device that the setting `key` asks for."""
+    """Returns the device called `name` ("auto": a GPU if there is one), the value of the setting `key`.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
     convert(Device, name, key)
     if name == "auto":
         name = "cuda" if DEVICES["cuda"].is_there() else "cpu"
     if not DEVICES[name].is_there():
-        raise ConfigError(f"torch finds no {DEVICES[name].what}", key=key, fix=f"Use `{key}=cpu`")
+        raise ConfigError(f"PyTorch finds no {DEVICES[name].what}", key=key, fix=f"Use `{key}=cpu`")
     return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
 
 
 def pick_precision(name: str, device: torch.device) -> str:
-    """'bf16' or 'fp32'."""
+    """Returns "bf16" or "fp32"; "auto" is bf16 where the device supports it."""
     if name != "auto":
         return name
-    return "bf16" if kind_of(device).has_bf16() else "fp32"
+    return "bf16" if device_kind(device).has_bf16() else "fp32"
 
 
-def wide(tensor: Tensor) -> Tensor:
-    """The tensor in float64; on the host where its device has no such numbers."""
-    return (tensor if kind_of(tensor).float64 else tensor.cpu()).double()
+def to_float64(tensor: Tensor) -> Tensor:
+    """Converts to float64, on the host if the tensor's device does not support it."""
+    return (tensor if device_kind(tensor).float64 else tensor.cpu()).double()
 
 
-def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device; float64 stays on the host where the device has no such numbers."""
-    stays = tensor.dtype == torch.float64 and not kind_of(device).float64
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Moves a tensor to the device; float64 stays on the host if the device does not support it."""
+    stays = tensor.dtype == torch.float64 and not device_kind(device).float64
     return tensor if stays else tensor.to(device, non_blocking=True)
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """Autocast to bf16 if `precision` is "bf16", else a context that does nothing."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

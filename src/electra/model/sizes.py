@@ -1,8 +1,8 @@
-"""Sizes as data: the paper's (Table 6) and two for CPUs, each with its generator.
+"""Model sizes: the paper's (Table 6) and two for CPUs.
 
-The paper's rule: 64-wide heads and a generator that is the discriminator with hidden size, feed-forward size
-and heads multiplied by a fraction. `small++` is the released small model, whose generator is full-size
-(Google's README).
+The paper's rule: attention heads are 64 wide, and the generator is the discriminator with hidden size,
+feed-forward size and number of heads multiplied by a fraction. `small++` is the released small model, whose
+generator is full-size (Google's README).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Literal
 from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
-LARGEST = 1 << 20  # a size beyond this is a mistake or a damaged file; it is refused before memory is taken
-BLOCK = 64  # queries, or keys, whose distances are scored in one matrix product (deberta.py)
+MAX_SIZE = 1 << 20  # larger sizes are mistakes or damaged files, rejected before memory is allocated
+BLOCK = 64  # queries or keys whose distances are scored in one matrix product (deberta.py)
 Architecture = Literal["electra", "modern", "deberta"]
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What every shape of an architecture has in common."""
+    """Properties of an architecture, whatever the size."""
 
     norm_eps: float
-    factorised: bool = True  # token embeddings may have another width than the layers
-    matrices: int = 2  # of the feed-forward: three where it is gated
+    factorised: bool = True  # token embeddings may be narrower or wider than the layers
+    matrices: int = 2  # in the feed-forward; three if it is gated
     num_token_types: int = 2
-    scores_distances: bool = False  # in attention
-    widens: bool = False  # embeddings are as wide as the layers, where nothing else is said
+    scores_distances: bool = False  # attention scores the distance between tokens
+    widens: bool = False  # embeddings are as wide as the layers by default
 
 
 TRAITS: dict[Architecture, Traits] = {
@@ -39,6 +39,8 @@ TRAITS: dict[Architecture, Traits] = {
 
 @dataclass(frozen=True)
 class Size:
+    """A discriminator's size, and the relative width of its generator."""
+
     num_layers: int
     hidden_size: int
     embedding_size: int
@@ -58,7 +60,7 @@ SIZES: dict[str, Size] = {
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Everything that fixes an encoder's shape and forward pass."""
+    """All settings that determine an encoder's shape and forward pass."""
 
     architecture: Architecture
     vocab_size: int
@@ -72,66 +74,75 @@ class EncoderConfig:
     attention_dropout: float = 0.1
     norm_eps: float = 1e-12
     pad_id: int = 0
-    num_token_types: int = 2  # the paper's encoder only
+    num_token_types: int = 2  # the paper's encoder and DeBERTa's
     # The modern encoder only
     rope_theta: float = 10_000.0  # base of the rotary positions
-    global_every: int = 1  # of so many layers the first attends to all tokens, the others to a window
-    window: int = 0  # tokens to either side, of layers with a window
-    window_theta: float = 10_000.0  # base of their rotary positions
+    global_every: int = 1  # every nth layer from the first attends to all tokens, the others to a window
+    window: int = 0  # tokens to either side, in layers with a window
+    window_theta: float = 10_000.0  # base of the rotary positions, in layers with a window
     # DeBERTa's encoder only, whose attention scores distances between tokens
-    position_buckets: int = 256  # distances share so many embeddings to either side; 0: each has its own
-    position_span: int = 512  # to either side; greater distances are taken for the greatest
+    position_buckets: int = 256  # distance embeddings to either side; 0: one for each distance
+    position_span: int = 512  # maximum distance to either side; greater ones count as this
     content_to_position: bool = True
     position_to_content: bool = True
-    shared_position_keys: bool = True  # distances are projected by the matrices of tokens
-    norm_distances: bool = True  # their embeddings are normalised
-    absolute_positions: bool = False  # a table of positions is added to the input
-    mask_decoder: bool = False  # the last layer runs twice, asked by states with absolute positions
-    convolution: int = 0  # tokens that a convolution beside the first layer sees; 0: there is none
+    shared_position_keys: bool = True  # distances and tokens are projected by the same matrices
+    norm_distances: bool = True  # the distance embeddings are normalised
+    absolute_positions: bool = False  # position embeddings are added to the input
+    mask_decoder: bool = False  # the last layer runs twice, with queries from states plus absolute positions
+    convolution: int = 0  # kernel size of a convolution parallel to the first layer; 0: no convolution
     convolution_activation: str = "tanh"
 
     @property
     def num_distances(self) -> int:
-        """Embeddings of distances to either side."""
+        """Number of distance embeddings to either side."""
         return self.position_buckets or self.position_span
 
     @property
     def distance_terms(self) -> int:
-        """Of an attention score, beside the product of query and key."""
+        """Number of terms of an attention score that involve distances: 0, 1 or 2."""
         scored = TRAITS[self.architecture].scores_distances
         return self.content_to_position + self.position_to_content if scored else 0
 
     @property
     def reads_token_types(self) -> bool:
+        """Whether the encoder has token-type embeddings."""
         return self.architecture != "modern" and self.num_token_types > 0
 
     @property
-    def least_parameters(self) -> int:
-        """Of the token table and the layers' matrices: known before any memory is taken."""
+    def min_parameters(self) -> int:
+        """A lower bound of the number of parameters: the token table and the layers' matrices."""
         matrices = TRAITS[self.architecture].matrices
         layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
         return self.vocab_size * self.embedding_size + self.num_layers * layer
 
 
-def chosen_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
-    """A size with another number of layers or another width; embeddings as wide as the layers stay so."""
+def resolve_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
+    """Returns the size called `name`, with another number of layers or another width if given.
+
+    Embeddings that are as wide as the layers follow the width.
+
+    Raises:
+        ConfigError: unknown name, or a number out of range.
+    """
     for key, value in (("layers", layers), ("hidden_size", hidden_size)):
-        if value is not None and value > LARGEST:
-            raise ConfigError(f"must be at most {LARGEST}, not {value}", key=f"model.{key}")
+        if value is not None and value > MAX_SIZE:
+            raise ConfigError(f"must be at most {MAX_SIZE}, not {value}", key=f"model.{key}")
     if name not in SIZES:
         raise ConfigError(f"no size named {name!r}", key="model.size", fix=nearest(name, list(SIZES)))
     size = SIZES[name]
     if layers is not None:
         if layers < 1:
-            raise ConfigError(f"{layers} is not a number of layers", key="model.layers", fix="Give 1 or more")
+            raise ConfigError(f"must be 1 or more, not {layers}", key="model.layers")
         size = replace(size, num_layers=layers)
     if hidden_size is not None:
         if hidden_size < 2 or hidden_size % (2 if hidden_size < 2 * HEAD_SIZE else HEAD_SIZE):
             fix = (
-                f"Give a multiple of {HEAD_SIZE}, the width of a head, or an even number below"
-                f" {2 * HEAD_SIZE} for one head"
+                f"Use a multiple of {HEAD_SIZE}, the width of an attention head, or an even number below"
+                f" {2 * HEAD_SIZE} for a single head"
             )
-            raise ConfigError(f"{hidden_size} cannot be divided into heads", key="model.hidden_size", fix=fix)
+            raise ConfigError(
+                f"{hidden_size} cannot be divided into attention heads", key="model.hidden_size", fix=fix
+            )
         embedding = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
         size = replace(size, hidden_size=hidden_size, embedding_size=embedding)
     return size
@@ -146,6 +157,7 @@ def discriminator_config(
     attention_dropout: float,
     pad_id: int,
 ) -> EncoderConfig:
+    """Returns the shape of a full-size network: a discriminator, or the masked LM of the BERT baseline."""
     traits = TRAITS[architecture]
     return EncoderConfig(
         architecture=architecture,
@@ -166,11 +178,14 @@ def discriminator_config(
 
 
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
-    """The auxiliary network: `width` of the hidden size, in whole heads, and `depth` of the layers."""
+    """Returns the shape of the auxiliary network.
+
+    width: fraction of the hidden size, rounded to whole attention heads; depth: fraction of the layers.
+    """
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
-    hidden += hidden % 2  # rotary positions turn pairs of dimensions
+    hidden += hidden % 2  # rotary positions rotate pairs of dimensions
     factorised = TRAITS[discriminator.architecture].factorised
     return replace(
         discriminator,
@@ -183,5 +198,5 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Four times the hidden size; when gated (three matrices) two thirds of that, in multiples of 32."""
+    """Four times the hidden size; if gated (three matrices) two thirds of that, rounded up to 32."""
     return 4 * hidden if TRAITS[architecture].matrices == 2 else -(-8 * hidden // 3 // 32) * 32

@@ -1,8 +1,8 @@
-"""A token table that learns on top of another network's: gradient-disentangled embedding sharing.
+"""Gradient-disentangled embedding sharing: a token table that is another network's plus a learned difference.
 
 He, Gao & Chen 2021 (DeBERTaV3), section 3.2: the discriminator's embeddings are E_D = stop_gradient(E_G) +
-E_delta, with E_delta zero at first. So the discriminator profits from the generator's embeddings, and its
-gradient does not pull at them.
+E_delta, with E_delta initially zero. The discriminator thus uses the generator's embeddings without its
+gradients reaching them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class DisentangledTable(nn.Module):
-    """Takes the place of an `nn.Embedding` (paper's encoder) or `TokenTable` (modern one)."""
+    """Replaces an `nn.Embedding` (the paper's encoder) or a `TokenTable` (the modern one)."""
 
     def __init__(self, source: nn.Module) -> None:
         super().__init__()
@@ -21,22 +21,25 @@ class DisentangledTable(nn.Module):
         self.delta = nn.Parameter(torch.zeros_like(self.source_weight()))
 
     def source_weight(self) -> Tensor:
-        """The generator's table [V, E], as a constant."""
+        """The generator's table [V, E], detached."""
         weight = self._source[0].weight
         assert isinstance(weight, Tensor)
         return weight.detach()
 
     @property
     def weight(self) -> Tensor:
+        """The sum [V, E], under the name that `nn.Embedding` has for it."""
         return self.source_weight() + self.delta
 
     def table(self) -> Tensor:
+        """The sum [V, E], under the name that `TokenTable` has for it."""
         return self.weight
 
     def forward(self, ids: Tensor) -> Tensor:
+        """Returns embeddings [..., E] of ids [...]."""
         return F.embedding(ids, self.weight)
 
     @torch.no_grad()
-    def become(self, table: Tensor) -> None:
-        """Choose the delta that makes the sum `table`."""
+    def set_table(self, table: Tensor) -> None:
+        """Sets the difference so that the sum equals `table` [V, E]."""
         self.delta.copy_(table.to(self.delta.device) - self.source_weight())

@@ -43,7 +43,7 @@ class Objective(interface.Objective):
 
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """The full-size network's output layer works at every position, and so does the gate."""
-        unmasked = flops.vocabulary_flops(networks.main, length, 1 - self.masked_share)
+        unmasked = flops.generator_head_flops(networks.main, length, 1 - self.masked_share)
         return super().sequence_flops(networks, length) + 2 * (
             unmasked + 2 * networks.main.hidden_size * length
         )

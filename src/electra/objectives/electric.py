@@ -155,7 +155,7 @@ class Objective(interface.Objective):
             tower.num_layers * flops.layer_flops(tower, length)
             + flops.input_flops(tower, length, dense_lookup=True)
         )
-        output = flops.vocabulary_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
+        output = flops.generator_head_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
         return (
             flops.sequence_flops(None, full, length)
             + 2 * (towers + output)

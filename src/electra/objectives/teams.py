@@ -74,7 +74,7 @@ class Objective(interface.Objective):
         )
         # it is asked for its distribution a second time, without a gradient
         assert networks.auxiliary is not None
-        drawing = flops.vocabulary_flops(networks.auxiliary, length, self.masked_share)
+        drawing = flops.generator_head_flops(networks.auxiliary, length, self.masked_share)
         return super().sequence_flops(networks, length) + 2 * self.masked_share * length * per_slot + drawing
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:

@@ -1,4 +1,4 @@
-"""The shapes of the answers, for the API's description; tests hold the answers to them."""
+"""The schemas of the responses, for the API's description; tests validate the responses against them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from electra.serving.operations import Detect, Draw, Embed, Fill, Predict, Request
 
 
-class Answer(BaseModel):
+class Response(BaseModel):
+    """The fields of every response."""
+
     model_config = ConfigDict(extra="forbid")
 
     model: str = Field(description="The model that answered")
@@ -25,49 +27,64 @@ class Span(BaseModel):
 
 
 class Token(Span):
+    """A token and its score."""
+
     token: str
 
 
 class Word(Span):
+    """A word and the highest score of its tokens."""
+
     word: str
 
 
 class Detection(BaseModel):
+    """The scores of one text; `replaced` is true from `threshold` on."""
+
     text: str
     threshold: float
     tokens: list[Token]
     words: list[Word]
 
 
-class Detected(Answer):
+class DetectResponse(Response):
+    """One detection per text."""
+
     results: list[Detection]
 
 
-class Embedded(Answer):
+class EmbedResponse(Response):
+    """One vector per text."""
+
     vectors: list[list[float]]
 
 
-class Predicted(Answer):
-    """A record for each input: `label` and the probability of each, `score`, or `answer`; of a sentence
-    `words`, a record each.
+class PredictResponse(Response):
+    """One record per input: `label` and the probability of each label, `score`, `answer`, or `words`.
+
+    `words` holds one record for each word of a tagged sentence.
     """
 
     results: list[dict[str, Any]]
 
 
 class Candidate(BaseModel):
+    """A token for a masked position, and its probability."""
+
     token: str
     p: float
 
 
-class Filled(Answer):
-    """For each text, for each mask in it, its candidates."""
+class FillResponse(Response):
+    """For each text, for each mask in it, its candidates, most probable first."""
 
     results: list[list[list[Candidate]]]
 
 
 class Row(BaseModel):
-    word: int | None = Field(description="The number of the token's word")
+    """One token of a drawn text; fields are null where the model has no generator or no discriminator."""
+
+    word: int | None = Field(description="The index of the token's word")
     original: str
     masked: str | None
     generated: str | None
@@ -75,8 +92,8 @@ class Row(BaseModel):
     p_replaced: float | None
 
 
-class Drawn(Answer):
-    """For each text a row a token."""
+class DrawResponse(Response):
+    """For each text, one row per token."""
 
     results: list[list[Row]]
 
@@ -89,14 +106,16 @@ class Problem(BaseModel):
     fix: str
 
 
-class Failed(BaseModel):
+class ErrorResponse(BaseModel):
+    """The body of every response with a status of 400 or above."""
+
     error: Problem
 
 
-ANSWERS: dict[type[Request], type[Answer]] = {
-    Detect: Detected,
-    Embed: Embedded,
-    Predict: Predicted,
-    Fill: Filled,
-    Draw: Drawn,
+RESPONSES: dict[type[Request], type[Response]] = {
+    Detect: DetectResponse,
+    Embed: EmbedResponse,
+    Predict: PredictResponse,
+    Fill: FillResponse,
+    Draw: DrawResponse,
 }

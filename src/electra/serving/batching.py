@@ -1,9 +1,9 @@
-"""Requests of many clients, computed together: while one batch is computed, the next one gathers.
+"""Dynamic batching of the requests of many clients: the next batch fills while the current one is computed.
 
-Whoever comes first is served first, and takes along all who wait for the same thing (the same model and
-settings), as many as fit a batch. A request larger than a batch waits in a lane of its own. One lane computes
-at a time, because the networks use all cores they were given: between two passes, large work lets what is
-small go first, and work that nobody waits for any more ends.
+The oldest request goes first, together with waiting requests of the same model and settings, as many as fit a
+batch. A request larger than a batch waits in a lane of its own. One lane computes at a time, because the
+networks use all available cores. Between two forward passes the large lane yields to the small one, and work
+whose clients have all gone is abandoned.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from electra.model.passes import between_passes
-from electra.serving.limits import Limits, Refused
+from electra.model.passes import before_each_batch
+from electra.serving.limits import Limits, RequestError
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
 ROUNDING = 1e-9
@@ -33,23 +33,23 @@ class _Request:
 
 
 class _Abandoned(Exception):
-    """Nobody waits for the answer any more."""
+    """No client waits for the answer any more."""
 
 
-class _Turns:
-    """A lock that is given to those who wait for it in the order they came."""
+class _FairLock:
+    """A lock that waiting threads acquire in the order of their arrival."""
 
     def __init__(self) -> None:
-        self._changed, self._given, self._now = threading.Condition(), 0, 0
+        self._changed, self._next_ticket, self._serving = threading.Condition(), 0, 0
 
     def __enter__(self) -> None:
         with self._changed:
-            mine, self._given = self._given, self._given + 1
-            self._changed.wait_for(lambda: self._now == mine)
+            ticket, self._next_ticket = self._next_ticket, self._next_ticket + 1
+            self._changed.wait_for(lambda: self._serving == ticket)
 
     def __exit__(self, *exception: object) -> None:
         with self._changed:
-            self._now += 1
+            self._serving += 1
             self._changed.notify_all()
 
 
@@ -63,30 +63,41 @@ class _Lane:
 
 
 class Batcher:
-    def __init__(self, limits: Limits, computed: Callable[[int], None] = lambda items: None) -> None:
-        """computed: told the number of items of every batch."""
-        self.limits, self.computed = limits, computed
-        self._small, self._large, self._turns = _Lane("small"), _Lane("large"), _Turns()
+    """Queues requests and computes them in batches, in two threads.
+
+    Args:
+        limits: queue length, batch size and timeout.
+        on_batch: called with the number of items of every computed batch.
+    """
+
+    def __init__(self, limits: Limits, on_batch: Callable[[int], None] = lambda items: None) -> None:
+        self.limits, self.on_batch = limits, on_batch
+        self._small, self._large, self._lock = _Lane("small"), _Lane("large"), _FairLock()
         self._loops: list[asyncio.Task[None]] = []
         self._open: set[_Request] = set()
 
     @property
     def size(self) -> int:
-        """Requests that wait or are computed."""
+        """Number of requests that wait or are being computed."""
         return len(self._open)
 
     async def __call__(
         self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
     ) -> Sequence[Any]:
-        """What `work` makes of the items, maybe together with other requests of this key.
+        """Returns the results of `work` on the items, computed alone or with other requests of this key.
 
-        load: the share of a batch that they fill (None: by their number).
+        Args:
+            key: requests with equal keys may share a batch.
+            work: returns one result per item.
+            items: the request's inputs.
+            load: fraction of a batch that the items fill (default: by their number).
 
-        Raises Refused where too many wait, or where the answer takes too long; its computation then ends
-        before the next pass.
+        Raises:
+            RequestError: the queue is full (503), or no answer in time (504). The computation then ends
+                before the next forward pass.
         """
         if self.size >= self.limits.queue:
-            raise Refused(503, f"{self.size} requests are waiting", "Try again in a moment")
+            raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
         share = len(items) / self.limits.batch_size if load is None else load
         request = _Request(key, work, items, share, asyncio.get_running_loop().create_future())
         lane = self._small if share <= 1 + ROUNDING else self._large
@@ -98,20 +109,23 @@ class Batcher:
                 return await request.answer
         except TimeoutError:
             what = f"no answer within {self.limits.timeout:g} s"
-            raise Refused(504, what, "Send fewer or shorter texts, or try again") from None
+            raise RequestError(504, what, "Send fewer or shorter texts, or try again") from None
         finally:
             self._open.discard(request)
 
     def start(self) -> None:
+        """Starts both lanes in the running event loop."""
         self._loops = [asyncio.create_task(self._run(lane)) for lane in (self._small, self._large)]
 
     def refuse_all(self) -> None:
-        """Leave what is not answered yet unanswered: the server is stopping."""
+        """Answers every open request with 503, because the server is stopping."""
         for request in self._open:
             if not request.answer.done():
-                request.answer.set_exception(Refused(503, "the server is stopping", "Try again in a moment"))
+                error = RequestError(503, "the server is stopping", "Try again in a moment")
+                request.answer.set_exception(error)
 
     async def stop(self) -> None:
+        """Answers open requests with 503, stops both lanes and waits for their threads."""
         self.refuse_all()
         for loop in self._loops:
             loop.cancel()
@@ -128,31 +142,31 @@ class Batcher:
                 lane.arrived.clear()
 
     def _take(self, lane: _Lane) -> list[_Request]:
-        """The oldest request, and those that can be computed with it. Who has gone is forgotten."""
+        """Removes and returns the oldest request and those that fit its batch; drops abandoned ones."""
         batch: list[_Request] = []
-        left: list[_Request] = []
+        rest: list[_Request] = []
         load = 0.0
         for request in lane.waiting:
             if request.answer.done():
                 continue
             fits = not batch or (request.key == batch[0].key and load + request.load <= 1 + ROUNDING)
-            (batch if fits else left).append(request)
+            (batch if fits else rest).append(request)
             load += request.load * fits
-        lane.waiting = deque(left)
+        lane.waiting = deque(rest)
         return batch
 
     def _work(self, lane: _Lane, batch: list[_Request], items: Sequence[Any]) -> Sequence[Any]:
-        """In the lane's thread."""
+        """Computes a batch in the lane's thread."""
 
-        def between() -> None:
+        def before_pass() -> None:
             if all(request.answer.done() for request in batch):
                 raise _Abandoned
-            if lane is self._large:
-                self._turns.__exit__()
-                self._turns.__enter__()
+            if lane is self._large:  # let a waiting small batch go first
+                self._lock.__exit__()
+                self._lock.__enter__()
 
-        with self._turns, between_passes(between):
-            between()
+        with self._lock, before_each_batch(before_pass):
+            before_pass()
             return batch[0].work(items)
 
     async def _compute(self, lane: _Lane, batch: list[_Request]) -> None:
@@ -163,14 +177,14 @@ class Batcher:
         except _Abandoned:
             return
         except Exception as problem:
-            if len(batch) > 1:  # one of them is at fault: let the others have their answers
+            if len(batch) > 1:  # one request is at fault: compute each alone, so that the others are answered
                 for request in batch:
                     if not request.answer.done():
                         await self._compute(lane, [request])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(problem)
             return
-        self.computed(len(items))
+        self.on_batch(len(items))
         start = 0
         for request in batch:
             if not request.answer.done():

@@ -1,4 +1,4 @@
-"""How much a client may ask for, so that no request can exhaust the machine."""
+"""Size limits of requests, so that no request can exhaust the machine."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from dataclasses import dataclass
 
 from electra.foundation.config import check_positive
 
-MAX_CANDIDATES = 100_000  # in one answer: places to fill, times how many for each
-BATCH_CHARACTERS = 200_000  # of texts of several requests, computed together
-BATCH_READ = 20_000  # tokens read for several requests by a language model that judges
+MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
+BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
+BATCH_READ = 20_000  # maximum tokens in a batch of several requests for detection by masked LM
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
+    """The limits of a server, all positive; each is an option of `electra serve`."""
+
     max_texts: int = 256
-    """Most texts in one request."""
+    """Maximum texts in one request."""
     max_characters: int = 20_000
-    """Most characters in one text."""
+    """Maximum characters in one text."""
     max_read: int = 400_000
-    """Most tokens to read for one request where a language model judges, which reads a text once a word."""
+    """Maximum tokens in one request for detection by masked LM, which reads each text once per word."""
     max_body: int = 1 << 20
-    """Most bytes in one request."""
+    """Maximum bytes in one request."""
     timeout: float = 30.0
     """Seconds after which an unanswered request fails."""
     queue: int = 1024
-    """Requests that may wait; further ones are answered with 503."""
+    """Maximum number of waiting requests; further ones get status 503."""
     batch_size: int = 256
-    """Texts to compute together, in a batch of several requests."""
+    """Maximum texts in a batch of several requests."""
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))
@@ -35,8 +37,8 @@ class Limits:
 DEFAULT = Limits()
 
 
-class Refused(Exception):
-    """A request that gets no answer: its HTTP status, what is wrong, and what to do about it."""
+class RequestError(Exception):
+    """An error response: HTTP status, what is wrong, what to do about it, and the field at fault."""
 
     def __init__(self, status: int, what: str, fix: str = "", where: str = "") -> None:
         self.status, self.what, self.fix, self.where = status, what, fix, where

@@ -1,4 +1,4 @@
-"""Counts and times of a server, as Prometheus reads them."""
+"""Request counts and latencies, in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
+    """The metrics of one server, in a registry of their own."""
+
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        kept = self.registry
-        self.requests = Counter("electra_requests", "Requests answered", ["path", "status"], registry=kept)
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter(
+            "electra_requests", "Number of responses", ["path", "status"], registry=registry
+        )
         self.seconds = Histogram(
-            "electra_request_seconds", "Until the answer", ["path"], buckets=SECONDS, registry=kept
+            "electra_request_seconds", "Seconds to the response", ["path"], buckets=SECONDS, registry=registry
         )
-        self.texts = Counter("electra_texts", "Texts answered", ["path"], registry=kept)
-        self.batches = Histogram(
-            "electra_batch_texts", "Texts computed together", buckets=TEXTS, registry=kept
+        self.texts = Counter("electra_texts", "Number of texts processed", ["path"], registry=registry)
+        self.batches = Histogram("electra_batch_texts", "Texts per batch", buckets=TEXTS, registry=registry)
+        self.waiting = Gauge(
+            "electra_requests_waiting", "Requests waiting or being computed", registry=registry
         )
-        self.waiting = Gauge("electra_requests_waiting", "Requests that wait or are computed", registry=kept)
 
-    def watch(self, waiting: Callable[[], int]) -> None:
-        """Ask `waiting` for the length of the queue whenever someone looks."""
-        self.waiting.set_function(waiting)
+    def watch(self, queue_length: Callable[[], int]) -> None:
+        """Calls `queue_length` for the gauge of waiting requests each time the metrics are read."""
+        self.waiting.set_function(queue_length)
 
-    def show(self) -> bytes:
+    def render(self) -> bytes:
+        """All metrics in Prometheus's text format, UTF-8."""
         return generate_latest(self.registry)

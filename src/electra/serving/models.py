@@ -1,4 +1,4 @@
-"""A served model: what is loaded of it, and what it can do."""
+"""A served model: its networks and its abilities."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from electra.exchange.onnx_session import load_onnx
 from electra.exchange.source import locate
 from electra.finetuning.predict import USUAL, Predictor, Text, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork, DataError, ModelError
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
 from electra.inference.examples import example_rows
 from electra.inference.filling import fill, to_json
-from electra.inference.mlm_detection import detect_by
+from electra.inference.mlm_detection import detect_with
 from electra.model.precision import pick_device
 
 Ability = Literal["detect", "embed", "predict", "fill", "draw"]
 
 
 @dataclass(frozen=True)
-class Served:
-    """`draw` is the generator's sample of a text, judged by the discriminator where there is one.
+class ServedModel:
+    """A model under the name that clients use, with the networks that are present.
 
-    `language_model` is a full-size masked language model: where there is one, it judges and fills.
+    `language_model` is a full-size masked language model; if present, it detects and fills instead of the
+    discriminator and the generator.
     """
 
     name: str
@@ -40,115 +41,125 @@ class Served:
 
     @property
     def abilities(self) -> tuple[Ability, ...]:
-        can: dict[Ability, bool] = {
-            "detect": self.judge("auto") is not None,
+        """The operations that the model supports."""
+        supported: dict[Ability, bool] = {
+            "detect": self.detector("auto") is not None,
             "embed": True,
             "predict": self.predictor is not None,
             "fill": (self.language_model or self.generator) is not None,
             "draw": self.generator is not None,
         }
-        return tuple(ability for ability, has in can.items() if has)
+        return tuple(ability for ability, has in supported.items() if has)
 
     @property
     def mask(self) -> str:
-        """How a text has a place to fill."""
+        """The mask token as texts spell it, "[MASK]" for example."""
         tokenizer = self.encoder.tokenizer
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
-    def judge(self, by: Judge) -> Loaded | None:
-        """As `electra.commands.results.model.Model.judge`."""
+    def detector(self, by: Judge) -> Loaded | None:
+        """The network that detects, chosen as by `electra.load(...).detect`; None if it is missing."""
         if by == "language-model":
             return self.language_model or self.generator
         if by == "auto" and self.language_model is not None:
             return self.language_model
-        judges = self.discriminator is not None and self.discriminator.output == LOG_ODDS
-        return self.discriminator if judges else None
+        has_log_odds = self.discriminator is not None and self.discriminator.output == LOG_ODDS
+        return self.discriminator if has_log_odds else None
 
     def describe(self) -> dict[str, Any]:
-        shape = self.encoder.config
-        told: dict[str, Any] = {
+        """The model's entry in GET /models."""
+        config = self.encoder.config
+        entry: dict[str, Any] = {
             "name": self.name,
             "abilities": list(self.abilities),
-            "encoder": shape.architecture,
+            "encoder": config.architecture,
         }
-        size = {"layers": shape.num_layers, "hidden_size": shape.hidden_size, "vocabulary": shape.vocab_size}
         if self.discriminator is not None:
-            told["threshold"] = self.discriminator.threshold
+            entry["threshold"] = self.discriminator.threshold
+        entry |= {
+            "layers": config.num_layers,
+            "hidden_size": config.hidden_size,
+            "vocabulary": config.vocab_size,
+        }
         if self.predictor is None:
-            return {**told, **size}
+            return entry
         task = self.predictor.task
         pair = all(len(columns) == 2 for columns in task.texts)
         text = "pair" if pair else "text"
         form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
-        return {**told, **size, "task": task.name, "labels": list(self.encoder.labels), "input": form}
+        return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
     def detect(self, texts: Sequence[str], threshold: float | None, by: Judge) -> list[dict[str, Any]]:
-        judge = self.judge(by)
-        if judge is None:
-            raise ModelError(f"{self.name} has no {by.replace('-', ' ')} to judge by")
-        return [found.to_json() for found in detect_by(judge, texts, threshold=threshold)]
+        """One detection per text. Raises ModelError if the model lacks the network `by`."""
+        detector = self.detector(by)
+        if detector is None:
+            what = "network that detects" if by == "auto" else by.replace("-", " ")
+            raise ModelError(f"{self.name} has no {what}")
+        return [detection.to_json() for detection in detect_with(detector, texts, threshold=threshold)]
 
     def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
+        """One vector per text, to 9 significant digits, which is exact for float32."""
         return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
 
     def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
-        filler = self.language_model or self.generator
-        assert filler is not None
-        return [to_json(slots) for slots in fill(filler, texts, top)]
+        """For each text, for each mask in it, the `top` most probable tokens."""
+        generator = self.language_model or self.generator
+        assert generator is not None
+        return [to_json(slots) for slots in fill(generator, texts, top)]
 
     def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
-        """One record for each input; of a sentence the records of its words."""
+        """One record per input; a tagger's record holds those of the words. Raises DataError."""
         assert self.predictor is not None
-        found = self.predictor.texts(inputs, threshold).of_each()
-        if len(found) != len(inputs):
+        examples = self.predictor.texts(inputs, threshold).of_each()
+        if len(examples) != len(inputs):
             fix = (
                 "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
             )
-            raise DataError(f"{len(inputs)} inputs made {len(found)} examples", fix=fix)
+            raise DataError(f"{len(inputs)} inputs were read as {len(examples)} examples", fix=fix)
         tagger = self.predictor.task.head == "tagger"
-        return [{"words": rows} if tagger else rows[0] for rows in found]
+        return [{"words": rows} if tagger else rows[0] for rows in examples]
 
     def draw(self, text: str, seed: int, masked: float) -> list[dict[str, Any]]:
-        """A row a token, as `electra show` prints them, with the number of the token's word."""
+        """Masks, refills and scores a text, one row per token, with the index of the token's word."""
         rows = example_rows(self.discriminator, self.generator, text, seed=seed, masked=masked)
-        words = split(self.encoder.tokenizer, text).words
+        words = tokenize(self.encoder.tokenizer, text).words
         return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
 
 
-def open_models(sources: Sequence[str], device: str = "auto") -> list[Served]:
-    """Each model by the last part of its path, or by the whole where two would have one name."""
+def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:
+    """Loads models, named by the last part of their paths, or by the whole path where two would be equal."""
     last = [Path(source).expanduser().resolve().name for source in sources]
     names = [name if last.count(name) == 1 else source for name, source in zip(last, sources, strict=True)]
     return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]
 
 
-def _open(name: str, source: str, device: str) -> Served:
-    chosen, folder = pick_device(device), locate(source)
+def _open(name: str, source: str, device_name: str) -> ServedModel:
+    device, folder = pick_device(device_name), locate(source)
     if ModelFolder(folder).holds_graph:
         return _open_graph(name, folder)
     if is_tuned(source):
-        predictor = open_predictor(source, device)
-        return Served(name, predictor.loaded.to(chosen), predictor=predictor)
+        predictor = open_predictor(source, device_name)
+        return ServedModel(name, predictor.loaded.to(device), predictor=predictor)
 
     def network(kind: Literal["discriminator", "generator"]) -> Loaded | None:
         try:
-            return load(source, kind).to(chosen)
+            return load(source, kind).to(device)
         except AbsentNetwork:
             return None
 
     discriminator, generator = network("discriminator"), network("generator")
-    encoder = discriminator or load(source, "encoder").to(chosen)
+    encoder = discriminator or load(source, "encoder").to(device)
     language_model = load_language_model(folder)
     if language_model is not None:
-        language_model = language_model.to(chosen)
-    return Served(name, encoder, discriminator, generator, language_model=language_model)
+        language_model = language_model.to(device)
+    return ServedModel(name, encoder, discriminator, generator, language_model=language_model)
 
 
-def _open_graph(name: str, folder: Path) -> Served:
+def _open_graph(name: str, folder: Path) -> ServedModel:
     loaded = load_onnx(folder, "encoder")
     if loaded.kind == "discriminator":
-        return Served(name, loaded, loaded)
+        return ServedModel(name, loaded, loaded)
     if loaded.kind in USUAL or ModelFolder(folder).task.is_file():
         predictor = open_predictor(str(folder), backend="onnx")
-        return Served(name, predictor.loaded, predictor=predictor)
-    return Served(name, loaded)
+        return ServedModel(name, predictor.loaded, predictor=predictor)
+    return ServedModel(name, loaded)

@@ -1,4 +1,4 @@
-"""The description of the API: OpenAPI 3.1 for programs, a page made of it for people."""
+"""The API's description: an OpenAPI 3.1 document for programs, and an HTML page of it for people."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from electra.foundation.machine import versions
-from electra.serving.answers import ANSWERS, Failed
+from electra.serving.answers import RESPONSES, ErrorResponse
 from electra.serving.limits import Limits
 from electra.serving.operations import OPERATIONS, Request
 
-REFUSALS = {
-    400: "Not readable as JSON, or not what this model can answer",
-    404: "No such model, or none that can do this",
-    413: "A body, a text or a list beyond the limits",
-    415: "Another content type than application/json",
-    422: "JSON of another shape than described",
+ERRORS = {
+    400: "The body is not JSON, or the model cannot process it",
+    404: "No such model, or no model that supports the operation",
+    413: "The body, a text or a list exceeds a limit",
+    415: "The content type is not application/json",
+    422: "The JSON does not match the schema",
     503: "Too many requests are waiting",
-    504: "No answer in time",
+    504: "The answer took too long",
 }
 _REF = "#/components/schemas/{model}"
-LOOKS = {
-    "/healthz": "Whether the server answers",
-    "/models": "The served models and what each can do",
-    "/metrics": "Counts and times, for Prometheus",
+PAGES = {
+    "/healthz": "Health check",
+    "/models": "The served models and their abilities",
+    "/metrics": "Request counts and latencies, for Prometheus",
     "/openapi.json": "This description",
 }
 
 
 def describe(limits: Limits) -> dict[str, Any]:
-    """The OpenAPI document."""
-    models: list[Any] = [*OPERATIONS, *ANSWERS.values(), Failed]
-    _, made = models_json_schema([(one, "validation") for one in models], ref_template=_REF)
-    schemas = made["$defs"]
+    """Returns the OpenAPI document of a server with these limits."""
+    models: list[Any] = [*OPERATIONS, *RESPONSES.values(), ErrorResponse]
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
+    schemas = definitions["$defs"]
     for operation in OPERATIONS:
         _limit(schemas[operation.__name__]["properties"], limits)
     paths: dict[str, Any] = {operation.PATH: {"post": _operation(operation)} for operation in OPERATIONS}
-    for path, what in LOOKS.items():
-        paths[path] = {"get": {"summary": what, "responses": {"200": {"description": what}}}}
-    size = f"{limits.max_texts} texts of {limits.max_characters:,} characters in {limits.max_body:,} bytes"
-    told = f"At most {size} a request. Answers to errors have the shape `Failed`."
-    info = {"title": "electra serve", "version": versions("electra")["electra"], "description": told}
+    for path, summary in PAGES.items():
+        paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": summary}}}}
+    size = f"{limits.max_texts} texts of {limits.max_characters:,} characters, {limits.max_body:,} bytes"
+    description = f"Limit per request: {size}. Errors return an ErrorResponse object."
+    info = {"title": "electra serve", "version": versions("electra")["electra"], "description": description}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 
 
@@ -51,27 +51,28 @@ def _operation(operation: type[Request]) -> dict[str, Any]:
     def content(model: type[Any]) -> dict[str, Any]:
         return {"application/json": {"schema": {"$ref": _REF.format(model=model.__name__)}}}
 
-    asked = content(operation)
-    asked["application/json"]["example"] = operation.EXAMPLE
-    refused = {
-        str(status): {"description": what, "content": content(Failed)} for status, what in REFUSALS.items()
+    body = content(operation)
+    body["application/json"]["example"] = operation.EXAMPLE
+    errors = {
+        str(status): {"description": description, "content": content(ErrorResponse)}
+        for status, description in ERRORS.items()
     }
-    answered = {
+    success = {
         "200": {
-            "description": "The answers, in the order of the texts",
-            "content": content(ANSWERS[operation]),
+            "description": "The results, in the order of the texts",
+            "content": content(RESPONSES[operation]),
         }
     }
     return {
         "summary": (operation.__doc__ or "").strip(),
         "operationId": operation.ABILITY,
-        "requestBody": {"required": True, "content": asked},
-        "responses": answered | refused,
+        "requestBody": {"required": True, "content": body},
+        "responses": success | errors,
     }
 
 
 def _limit(properties: dict[str, Any], limits: Limits) -> None:
-    """Put the server's limits into the schema of a request."""
+    """Adds the server's limits to the schema of a request."""
     for name in ("texts", "inputs"):
         if name in properties:
             properties[name]["maxItems"] = limits.max_texts
@@ -80,7 +81,7 @@ def _limit(properties: dict[str, Any], limits: Limits) -> None:
 
 
 def page(document: dict[str, Any]) -> str:
-    """The document as HTML, without scripts; everything is escaped."""
+    """Renders the document as HTML without scripts; everything is escaped."""
     from jinja2 import Environment
 
     template = (files("electra.serving") / "page" / "api.html.j2").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
-"""What can be asked of a model: each request with its schema, its work and the shape of its answer.
+"""The operations of the API: each request with its schema, its validation and its computation.
 
-The docstrings are what the API's description says.
+The classes' docstrings are the summaries in the API's description.
 """
 
 from __future__ import annotations
@@ -10,177 +10,199 @@ from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
 
 from electra.artifacts.model import Judge, Pooling
 from electra.data.rows import ID_COLUMNS
-from electra.inference.mlm_detection import tokens_read
-from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, Refused
-from electra.serving.models import Ability, Served
+from electra.inference.mlm_detection import count_read_tokens
+from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, RequestError
+from electra.serving.models import Ability, ServedModel
 
 
 class Request(BaseModel, ABC):
+    """The fields and methods of every request."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
     PATH: ClassVar[str]
     ABILITY: ClassVar[Ability]
-    ANSWERS: ClassVar[str] = "results"  # the answer's key beside `model`
+    RESULTS: ClassVar[str] = "results"  # the response's key for the results
     EXAMPLE: ClassVar[dict[str, Any]]
 
-    model: str | None = Field(None, description="A served model's name; null: the first that can do this")
+    model: str | None = Field(
+        None, description="Name of a served model (default: the first that supports the operation)"
+    )
 
     @property
     @abstractmethod
     def items(self) -> Sequence[Any]:
-        """What is computed one by one, together with those of other requests."""
+        """The inputs, which may share a batch with those of other requests."""
 
     @abstractmethod
-    def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
-        """One result for each item. Called in the computing thread."""
+    def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
+        """Computes one result per item, in the lane's thread."""
 
-    def own(self, found: Sequence[Any]) -> Sequence[Any]:
-        """The results for this request's items, as if they had been computed alone."""
-        return found
+    def finish(self, results: Sequence[Any]) -> Sequence[Any]:
+        """Makes the results of a shared batch equal to those of a request computed alone."""
+        return results
 
-    def key(self, served: Served) -> Hashable:
-        """Requests of one key may be computed together: all but their items is the same."""
+    def key(self, served: ServedModel) -> Hashable:
+        """Requests with equal keys may share a batch: they differ in their items alone."""
         settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
         return served.name, self.PATH, settings
 
-    def check(self, served: Served, limits: Limits) -> float:
-        """The share of a batch that this fills, or more than 1. Raises Refused where it is too much work."""
+    def check(self, served: ServedModel, limits: Limits) -> float:
+        """Returns the fraction of a batch that the request fills, which may exceed 1.
+
+        Raises:
+            RequestError: the request exceeds a limit (413).
+        """
         if len(self.items) > limits.max_texts:
-            what = f"{len(self.items)} texts in one request, at most {limits.max_texts}"
-            raise Refused(413, what, "Send them in several requests")
+            what = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
+            raise RequestError(413, what, "Send them in several requests")
         longest = max(map(_length, self.items), default=0)
         if longest > limits.max_characters:
-            what = f"a text of {longest:,} characters, at most {limits.max_characters:,}"
-            raise Refused(413, what, "Cut it into parts")
+            what = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
+            raise RequestError(413, what, "Split the text")
         characters = sum(map(_length, self.items))
         return max(len(self.items) / limits.batch_size, characters / BATCH_CHARACTERS)
 
 
-class OfTexts(Request):
+class TextRequest(Request):
+    """A request whose inputs are plain texts."""
+
     texts: list[str]
 
     @property
+    @override
     def items(self) -> Sequence[str]:
         return self.texts
 
 
-class Detect(OfTexts):
-    """The probability that a word was replaced, for each word and token of each text."""
+class Detect(TextRequest):
+    """Scores each word and token of each text: the probability that it was replaced."""
 
     PATH, ABILITY = "/detect", "detect"
     EXAMPLE = {"texts": ["The chef ate the meal."]}
 
     threshold: float | None = Field(
-        None, ge=0, le=1, description="P(replaced) from which a word is marked; null: the model's own"
+        None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
     )
 
     by: Judge = Field(
         "auto",
-        description="Which network judges: auto is a full-size masked language model where there is one, else"
-        " the discriminator",
+        description="The network that detects; auto: a full-size masked language model if the model has one,"
+        " else the discriminator",
     )
 
-    def check(self, served: Served, limits: Limits) -> float:
-        share, judge = super().check(served, limits), served.judge(self.by)
-        if judge is None or judge.kind != "generator":
+    @override
+    def check(self, served: ServedModel, limits: Limits) -> float:
+        share, detector = super().check(served, limits), served.detector(self.by)
+        if detector is None or detector.kind != "generator":
             return share
-        if (tokens := tokens_read(judge, self.texts, most=limits.max_read)) > limits.max_read:
-            what = f"more than {limits.max_read:,} tokens to read, each text once for each word"
-            raise Refused(413, what, "Send less at a time, or let `by` be discriminator")
+        if (tokens := count_read_tokens(detector, self.texts, most=limits.max_read)) > limits.max_read:
+            what = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
+            raise RequestError(413, what, 'Send fewer texts, or set "by" to "discriminator"')
         return max(share, tokens / BATCH_READ)
 
-    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+    @override
+    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
         return served.detect(items, self.threshold, self.by)
 
 
-class Embed(OfTexts):
-    """One vector of each text."""
+class Embed(TextRequest):
+    """Returns one vector per text."""
 
-    PATH, ABILITY, ANSWERS = "/embed", "embed", "vectors"
+    PATH, ABILITY, RESULTS = "/embed", "embed", "vectors"
     EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
 
-    pooling: Pooling | None = Field(None, description="null: as the model's folder says")
+    pooling: Pooling | None = Field(
+        None, description="How token states become one vector (default: as the model's folder says)"
+    )
 
-    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+    @override
+    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
         return served.embed(items, self.pooling)
 
 
 class Predict(Request):
-    """What a fine-tuned model answers to each input."""
+    """Returns a fine-tuned model's prediction for each input."""
 
     PATH, ABILITY = "/predict", "predict"
     EXAMPLE = {"inputs": ["a fine film"]}
 
     inputs: list[str | list[str] | dict[str, Any]] = Field(
-        description="All of one kind: texts; pairs of texts or, for a tagger, the words of a sentence, as"
-        " lists; or objects with the columns of the task's files"
+        description="Inputs of one kind: texts; lists of two texts (or, for a tagger, of the words of a"
+        " sentence); or objects with the columns of the task's files"
     )
     threshold: float | None = Field(
         None,
-        description="Of a tagger with two labels: the probability from which a word is marked; null: 0.5",
+        description="Probability from which a tagger with two labels marks a word (default: 0.5)",
     )
 
     @property
+    @override
     def items(self) -> Sequence[Any]:
         return self.inputs
 
-    def own(self, found: Sequence[Any]) -> Sequence[Any]:
-        """With ids that count within this request, where an input gives itself none."""
-        for number, (given, record) in enumerate(zip(self.inputs, found, strict=True)):
-            if not (
-                isinstance(given, dict) and any(given.get(name) not in (None, "") for name in ID_COLUMNS)
-            ):
+    @override
+    def finish(self, results: Sequence[Any]) -> Sequence[Any]:
+        """Numbers the records within this request, where an input has no id."""
+        for number, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
+            if not (isinstance(item, dict) and any(item.get(name) not in (None, "") for name in ID_COLUMNS)):
                 for row in record.get("words", [record]):
                     row["id"] = str(number)
-        return found
+        return results
 
-    def key(self, served: Served) -> Hashable:
-        kinds = {type(one).__name__ for one in self.inputs}
+    @override
+    def key(self, served: ServedModel) -> Hashable:
+        kinds = {type(item).__name__ for item in self.inputs}
         if len(kinds) > 1:
-            raise Refused(
-                422, f"inputs of several kinds ({', '.join(sorted(kinds))})", "Send one kind", "inputs"
-            )
-        columns = {name for one in self.inputs if isinstance(one, dict) for name in one}
+            what = f"inputs of several kinds ({', '.join(sorted(kinds))})"
+            raise RequestError(422, what, "Send inputs of one kind", "inputs")
+        columns = {name for item in self.inputs if isinstance(item, dict) for name in item}
         return super().key(served), *kinds, frozenset(columns)
 
-    def work(self, served: Served, items: Sequence[Any]) -> Sequence[Any]:
+    @override
+    def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
         assert served.predictor is not None
         pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
-        return served.predict([tuple(one) for one in items] if pairs else items, self.threshold)
+        return served.predict([tuple(item) for item in items] if pairs else items, self.threshold)
 
 
-class Fill(OfTexts):
-    """What a generator would put at each [MASK] of each text, likeliest first."""
+class Fill(TextRequest):
+    """Returns a generator's most probable tokens for each [MASK] of each text."""
 
     PATH, ABILITY = "/fill", "fill"
     EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
 
-    top: int = Field(5, ge=1, le=100, description="Candidates for each place")
+    top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
-    def check(self, served: Served, limits: Limits) -> float:
+    @override
+    def check(self, served: ServedModel, limits: Limits) -> float:
         share, mask = super().check(served, limits), served.mask
-        if (found := self.top * sum(text.count(mask) for text in self.texts)) > MAX_CANDIDATES:
-            what = f"{found:,} candidates in one answer, at most {MAX_CANDIDATES:,}"
-            raise Refused(413, what, "Send fewer texts, or ask for fewer candidates")
-        return max(share, found / MAX_CANDIDATES)
+        candidates = self.top * sum(text.count(mask) for text in self.texts)
+        if candidates > MAX_CANDIDATES:
+            what = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
+            raise RequestError(413, what, "Send fewer texts, or request fewer candidates")
+        return max(share, candidates / MAX_CANDIDATES)
 
-    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+    @override
+    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
         return served.fill(items, self.top)
 
 
-class Draw(OfTexts):
-    """A text with some tokens masked and filled in by the generator, judged by the discriminator."""
+class Draw(TextRequest):
+    """Masks some tokens of each text, fills them in with the generator and scores the result."""
 
     PATH, ABILITY = "/draw", "draw"
     EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
 
     seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
-    masked: float = Field(0.4, gt=0, le=1, description="Share of the tokens that is masked, at least one")
+    masked: float = Field(0.4, gt=0, le=1, description="Fraction of the tokens to mask, at least one")
 
-    def work(self, served: Served, items: Sequence[str]) -> Sequence[Any]:
+    @override
+    def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
         return [served.draw(text, self.seed, self.masked) for text in items]
 
 
@@ -188,7 +210,7 @@ OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)
 
 
 def _length(item: Any) -> int:
-    """Characters of a text, of the longest of several, or of a row's longest cell."""
+    """Characters of a text, of all texts of a list, or of a row's longest cell."""
     if isinstance(item, str):
         return len(item)
     if isinstance(item, dict):

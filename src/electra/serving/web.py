@@ -1,4 +1,4 @@
-"""What every page of ours on a port needs: a socket, headers that keep it to itself, a graceful stop."""
+"""The HTTP server: socket, security headers, connection limits, graceful stop."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import StopRequest
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # names that a page of elsewhere cannot take on
-GRACE = 20  # seconds in which requests that are being answered may end
-CUT_OFF = 4  # seconds later, connections that are still open are closed
-IDLE = 15  # seconds in which a connection must send a whole request head, or read what it is sent
-WAITING = 128  # connections that the system keeps until they are accepted
-# Connections accepted in one turn of the event loop. The one whose place a new connection takes gives its
-# handle back four turns after that one was accepted.
-AT_ONCE = 16
-SPARE = 4 * AT_ONCE + 64  # file handles for those, for files and for the logs
-FEWEST = 8  # connections below which it is not worth serving
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # Host headers that another site's page cannot send
+GRACE = 20  # seconds that open requests have to finish after a stop request
+CUT_OFF = 4  # seconds after GRACE until open connections are closed
+IDLE = 15  # seconds in which a client must send a complete request head, or read its response
+WAITING = 128  # length of the system's queue of connections to accept
+# Connections accepted per iteration of the event loop. An evicted connection releases its file handle four
+# iterations after its successor is accepted.
+ACCEPTED_PER_ITERATION = 16
+SPARE = 4 * ACCEPTED_PER_ITERATION + 64  # file handles for evicted connections, files and logs
+MIN_CONNECTIONS = 8
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -44,218 +44,235 @@ HEADERS = {
 }
 
 
-class WithHeaders:
-    """Puts the headers on every answer."""
+class SecurityHeaders:
+    """Middleware that adds HEADERS to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
+        """Handles one ASGI connection."""
+
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                more = ((name.encode(), value.encode()) for name, value in HEADERS.items())
-                message["headers"] = [*message["headers"], *more]
+                headers = ((name.encode(), value.encode()) for name, value in HEADERS.items())
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        await self.app(scope, receive, send_with_headers)
 
 
-class ForHosts:
-    """Refuses what is addressed to another name than `hosts` ("*": any): a page of elsewhere may have made
-    its name point here.
+class AllowedHosts:
+    """Middleware that rejects requests with a Host header outside `hosts` ("*": any is allowed).
+
+    This stops DNS rebinding, where another site makes its own name resolve to this address.
     """
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
         self.app, self.hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one ASGI connection."""
         if scope["type"] == "http" and "*" not in self.hosts:
             name = re.sub(r":[0-9]*$", "", Headers(scope=scope).get("host", "")).lower()
             if name not in self.hosts:
-                fix = f"Ask for {' or '.join(self.hosts)}"
-                told = {"what": "addressed to another host", "where": name, "fix": fix}
-                await JSONResponse({"error": told}, 400)(scope, receive, send)
+                fix = f"Use {' or '.join(self.hosts)} in the URL"
+                error = {"what": "the Host header names another host", "where": name, "fix": fix}
+                await JSONResponse({"error": error}, 400)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket, or one line on why there is none."""
+    """Opens a listening socket (port 0: any free port). Raises ConfigError if that fails."""
     if not 0 <= port <= 65535:  # the library would take it modulo 65536
         raise ConfigError(f"must be from 0 to 65535, not {port}", key="port")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError):
         raise ConfigError(f"unknown address {host!r}", key="host") from None
-    taken = socket.socket(family, kind, protocol)
+    listener = socket.socket(family, kind, protocol)
     try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
-        taken.listen()  # whoever takes the port a moment later is told, not we
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()  # from here on another program that binds the port fails, not this one
     except OSError as problem:
-        taken.close()
+        listener.close()
         if problem.errno == errno.EADDRINUSE:
             fix = "Stop the program that uses it, or choose another `port` (0: any free one)"
             raise ConfigError(f"port {port} of {host} is in use", key="port", fix=fix) from None
         raise ConfigError(f"cannot listen on {host}:{port} ({problem.strerror})", key="host") from None
-    return taken
+    return listener
 
 
-def is_local(taken: socket.socket) -> bool:
-    """Whether only this machine can connect."""
-    return ipaddress.ip_address(taken.getsockname()[0]).is_loopback
+def is_local(listener: socket.socket) -> bool:
+    """Whether the socket's address is a loopback address."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
-def address_of(taken: socket.socket) -> str:
-    """Its address, as it stands in a URL."""
-    address = str(taken.getsockname()[0])
+def address_of(listener: socket.socket) -> str:
+    """The socket's address as in a URL, IPv6 in brackets."""
+    address = str(listener.getsockname()[0])
     return f"[{address}]" if ":" in address else address
 
 
-def connections_for(wanted: int) -> int:
-    """How many connections the limit of open files allows, at most `wanted`; it is raised if it can be."""
+def connection_limit(connections: int) -> int:
+    """Returns how many connections the limit of open files allows, at most `connections`.
+
+    Raises the process's soft limit if that helps.
+
+    Raises:
+        ConfigError: fewer than MIN_CONNECTIONS are possible.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE
-    needed = wanted + used + SPARE
+    needed = connections + used + SPARE
     if hard != resource.RLIM_INFINITY:
         needed = min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         soft = needed
-    found = wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - used - SPARE)
-    if found < FEWEST:
+    limit = connections if soft == resource.RLIM_INFINITY else min(connections, soft - used - SPARE)
+    if limit < MIN_CONNECTIONS:
         raise ConfigError(f"a limit of {soft} open files is too low to serve", fix="Raise it: ulimit -n 1024")
-    return found
+    return limit
 
 
-def bounded(most: int) -> type[H11Protocol]:
-    """Connections, at most so many: a further one takes the place of the one that has been idle longest. One
-    that sends no whole request head in time, or does not read its answer, is closed.
+def limited_protocol(max_connections: int) -> type[H11Protocol]:
+    """Returns an HTTP protocol that keeps at most `max_connections` open.
+
+    A further connection evicts the one that has been idle longest. A connection that sends no complete
+    request head within IDLE seconds, or does not read its response, is closed.
     """
     idle: dict[Connection, None] = {}  # the longest idle first
 
     class Connection(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._clocks: dict[str, asyncio.TimerHandle] = {}
-            self._waits()
-            if len(self.connections) > most:
+            self._timers: dict[str, asyncio.TimerHandle] = {}
+            self._set_idle()
+            if len(self.connections) > max_connections:
                 oldest = next(iter(idle))
-                del idle[oldest]  # it is lost a moment later, and the next connection takes another's place
+                del idle[oldest]  # connection_lost follows later; the next connection must evict another
                 oldest.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._goes_on()
-            self._stop("reading")
+            self._set_busy()
+            self._stop_timer("write")
             super().connection_lost(exc)
 
         def handle_events(self) -> None:
             super().handle_events()
             if self.cycle is not None and not self.cycle.response_complete:
-                self._goes_on()
+                self._set_busy()
 
         def on_response_complete(self) -> None:
-            self._waits()
-            super().on_response_complete()  # which may begin the next request
+            self._set_idle()
+            super().on_response_complete()  # which may start the next request
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._start("reading")
+            self._start_timer("write")
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            self._stop("reading")
+            self._stop_timer("write")
 
-        def _waits(self) -> None:
+        def _set_idle(self) -> None:
             idle[self] = None
-            self._start("asking")
+            self._start_timer("request")
 
-        def _goes_on(self) -> None:
+        def _set_busy(self) -> None:
             idle.pop(self, None)
-            self._stop("asking")
+            self._stop_timer("request")
 
-        def _start(self, what: str) -> None:
-            self._stop(what)
-            self._clocks[what] = self.loop.call_later(IDLE, self.transport.abort)
+        def _start_timer(self, name: str) -> None:
+            self._stop_timer(name)
+            self._timers[name] = self.loop.call_later(IDLE, self.transport.abort)
 
-        def _stop(self, what: str) -> None:
-            if what in self._clocks:
-                self._clocks.pop(what).cancel()
+        def _stop_timer(self, name: str) -> None:
+            if name in self._timers:
+                self._timers.pop(name).cancel()
 
     return Connection
 
 
 def serve_app(
     app: ASGIApp,
-    taken: socket.socket,
+    listener: socket.socket,
     *,
     say: Callable[[str], None],
     stop: StopRequest,
     connections: int = 256,
-    at_last: Callable[[], None] = lambda: None,
+    on_deadline: Callable[[], None] = lambda: None,
 ) -> int:
-    """Serve `app` on a listening socket until asked to stop, then answer what has arrived; the exit code.
+    """Serves `app` until `stop` is requested, then finishes open requests. Returns the exit code.
 
-    connections: how many may be open.
-    at_last:     what to do when GRACE is over: to refuse what is not answered.
+    Args:
+        app: any ASGI application.
+        listener: a listening socket.
+        say: prints one line.
+        stop: the stop request, usually from a signal.
+        connections: maximum number of open connections.
+        on_deadline: called GRACE seconds after the stop request, to refuse unanswered requests.
     """
-    allowed = connections_for(connections)
+    limit = connection_limit(connections)
     config = uvicorn.Config(
         app,
-        http=bounded(allowed),
+        http=limited_protocol(limit),
         log_config=None,
         access_log=False,
         server_header=False,
-        backlog=AT_ONCE,
+        backlog=ACCEPTED_PER_ITERATION,
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=GRACE + CUT_OFF,
     )
-    say(f"http://{address_of(taken)}:{taken.getsockname()[1]}/ (Ctrl-C stops)")
-    if allowed < connections:
-        say(f"note: at most {allowed} connections at a time, by the limit of open files (ulimit -n)")
-    if not is_local(taken):
-        say("note: this address can be reached from other machines, and nobody has to log in")
+    say(f"http://{address_of(listener)}:{listener.getsockname()[1]}/ (Ctrl-C stops)")
+    if limit < connections:
+        say(f"note: at most {limit} connections at a time, because of the limit of open files (ulimit -n)")
+    if not is_local(listener):
+        say("note: other machines can reach this address, and no login is required")
     with stop:
-        asyncio.run(_until(stop, _Server(config), taken, say, at_last))
+        asyncio.run(_run_until(stop, _Server(config), listener, say, on_deadline))
     say("stopped")
     return stop.exit_code
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us, and lets more connections wait than it accepts at once."""
+    """Leaves signals to the caller, and queues more connections than it accepts per iteration."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        for one in sockets or ():
-            one.listen(WAITING)
+        for listener in sockets or ():
+            listener.listen(WAITING)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-async def _until(
+async def _run_until(
     stop: StopRequest,
     server: _Server,
-    taken: socket.socket,
+    listener: socket.socket,
     say: Callable[[str], None],
-    at_last: Callable[[], None],
+    on_deadline: Callable[[], None],
 ) -> None:
-    loop, told = asyncio.get_running_loop(), -60.0
+    loop, last_warning = asyncio.get_running_loop(), -60.0
 
-    def problem(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        nonlocal told
+    def handle_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal last_warning
         if getattr(context.get("exception"), "errno", None) not in (errno.EMFILE, errno.ENFILE):
             loop.default_exception_handler(context)
-        elif time.monotonic() - told >= 60:
-            told = time.monotonic()
+        elif time.monotonic() - last_warning >= 60:
+            last_warning = time.monotonic()
             say("warning: no file handle is free for another connection. Raise the limit (ulimit -n)")
 
-    loop.set_exception_handler(problem)
-    serving = asyncio.create_task(server.serve([taken]))
+    loop.set_exception_handler(handle_exception)
+    serving = asyncio.create_task(server.serve([listener]))
     while not serving.done():
         await asyncio.wait([serving], timeout=0.1)
         if stop() and not server.should_exit:
             server.should_exit = True
-            loop.call_later(GRACE, at_last)
+            loop.call_later(GRACE, on_deadline)
     await serving

@@ -70,7 +70,7 @@ def network(
 ) -> Loaded:
     words = tokenizer(folder, *([extra] if extra else []))
     config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
-    made = build_pair(config, main_is=kind, seed=seed).main
+    made = build_pair(config, main_kind=kind, seed=seed).main
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in made.parameters():

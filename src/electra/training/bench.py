@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from electra.data.store import TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.errors import RunFailed
-from electra.model.precision import kind_of
+from electra.model.precision import device_kind
 from electra.training import compilation
 from electra.training.distributed import World
 from electra.training.loop import update
@@ -73,7 +73,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         began = now()
         update(run)
         times.append(now() - began)
-    memory = kind_of(run.device).peak_memory()  # before the ceilings take some of their own
+    memory = device_kind(run.device).peak_memory()  # before the ceilings take some of their own
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
     peak = ceiling(run.device, run.precision)
     return {
@@ -144,7 +144,7 @@ def parts(run: Run, steps: int) -> dict[str, float]:
 
 
 def clock(device: torch.device) -> Callable[[], float]:
-    wait = kind_of(device).wait
+    wait = device_kind(device).wait
 
     def now() -> float:
         wait()
@@ -155,7 +155,7 @@ def clock(device: torch.device) -> Callable[[], float]:
 
 def ceiling(device: torch.device, precision: str) -> float:
     """FLOP/s of a plain matrix product large enough to be limited by nothing else, at its best moment."""
-    size = 8192 if kind_of(device).chunk > 1 else 1024
+    size = 8192 if device_kind(device).chunk > 1 else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
     return 2 * size**3 / best_of(lambda: a @ b, device)
@@ -163,7 +163,9 @@ def ceiling(device: torch.device, precision: str) -> float:
 
 def copy_rate(device: torch.device) -> float:
     """Bytes/s, read and written, of copying an array larger than the caches."""
-    source = torch.ones(1 << (28 if kind_of(device).own_memory else 26), dtype=torch.float32, device=device)
+    source = torch.ones(
+        1 << (28 if device_kind(device).own_memory else 26), dtype=torch.float32, device=device
+    )
     target = torch.empty_like(source)
     return 2 * source.nbytes / best_of(lambda: target.copy_(source), device)
 

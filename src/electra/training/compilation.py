@@ -19,7 +19,7 @@ from torch import nn
 
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
-from electra.model.precision import autocast, kind_of
+from electra.model.precision import autocast, device_kind
 from electra.training import budget
 from electra.training.run import Run
 
@@ -41,9 +41,9 @@ def worth_it(run: Run) -> bool:
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
     expected = (
-        amount if unit == "seconds" else run.total_steps * run.flops_per_step / kind_of(run.device).flops
+        amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
     )
-    return expected >= WORTH_SECONDS and kind_of(run.device).has_compiler()
+    return expected >= WORTH_SECONDS and device_kind(run.device).has_compiler()
 
 
 def drops(run: Run) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from electra.model.precision import kind_of
+from electra.model.precision import device_kind
 from electra.model.sizes import EncoderConfig
 from electra.training.bench import random_store
 from electra.training.distributed import World
@@ -81,7 +81,7 @@ def estimate(
             seconds=measured.seconds,
             tokens=run.tokens_per_step,
             flops=run.flops_per_step,
-            memory=kind_of(run.device).peak_memory(),
+            memory=device_kind(run.device).peak_memory(),
             disk=disk_bytes(run),
             device=str(run.device),
             precision=run.precision,

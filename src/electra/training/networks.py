@@ -15,8 +15,8 @@ from electra.foundation.machine import memory
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.model.precision import kind_of
-from electra.model.sizes import SIZES, EncoderConfig, chosen_size, discriminator_config, generator_config
+from electra.model.precision import device_kind
+from electra.model.sizes import SIZES, EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.objectives.parts.interface import Objective
 from electra.training.recipe import ModelSection, Recipe, RowsSection
 
@@ -41,7 +41,7 @@ def network_table(
     taken: Mapping[str, EncoderConfig] | None = None,
 ) -> Networks:
     """The main network has the recipe's size, or the shape `taken` from the model it starts from."""
-    size, taken = chosen_size(model.size, model.layers, model.hidden_size), taken or {}
+    size, taken = resolve_size(model.size, model.layers, model.hidden_size), taken or {}
     name, auxiliary = NAMES[objective.main]
     full = taken.get(name) or discriminator_config(
         size,
@@ -119,9 +119,9 @@ def refuse_memory(asked: RowsSection, networks: Networks, device: torch.device, 
     rows = asked.batch_size // processes
     tokens = min(asked.micro_batch or rows, rows) * asked.length
     # fp32 weights, gradients and two moments; a GPU's weights begin in main memory
-    on_host = not kind_of(device).own_memory
+    on_host = not device_kind(device).own_memory
     weights = sum(
-        (16 if on_host and row.role != "frozen" else 4) * row.config.least_parameters for row in networks.rows
+        (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
     )
     batch = 25 * rows * asked.length  # as `data.batches.Rows` holds it
     passed = (
@@ -151,7 +151,7 @@ def as_built(recipe: Recipe, main: EncoderConfig) -> Recipe:
         layers=None if named else main.num_layers,
         hidden_size=None if named else main.hidden_size,
         encoder=main.architecture,
-        generator_width=model.generator_width or chosen_size(model.size).generator_width,
+        generator_width=model.generator_width or resolve_size(model.size).generator_width,
     )
     return replace(recipe, model=model, tokenizer=replace(recipe.tokenizer, vocab_size=main.vocab_size))
 
@@ -178,7 +178,7 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
     """Some objectives cannot do without certain settings of [model]."""
     settings = {
         **vars(recipe.model),
-        "generator_width": recipe.model.generator_width or chosen_size(recipe.model.size).generator_width,
+        "generator_width": recipe.model.generator_width or resolve_size(recipe.model.size).generator_width,
     }
     wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
     if wrong:

@@ -39,7 +39,7 @@ from electra.laboratory.analysis.representations.encoders import (
     rows_of_words,
 )
 from electra.model import hidden
-from electra.model.passes import passes
+from electra.model.passes import padded_batches
 from electra.model.sizes import Architecture
 from electra.testing import small
 
@@ -53,7 +53,7 @@ def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     rows = rows_of_words(
         loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24
     )
-    one = next(passes((row.ids for row in rows), "cpu"))
+    one = next(padded_batches((row.ids for row in rows), "cpu"))
     assert one.piece_ids is not None and (one.piece_ids < 0).any()
     return one.input_ids, one.piece_ids
 

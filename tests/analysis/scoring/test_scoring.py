@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import Loaded
 from electra.foundation.errors import ConfigError, ModelError
-from electra.inference.detection import cut
+from electra.inference.detection import overlapping_windows
 from electra.laboratory.analysis.scoring import scorers, token_rows
 from electra.laboratory.analysis.scoring.scorers import SCORERS, scorers_for, sentence_scores, token_scores
 from electra.model import passes
@@ -66,7 +66,7 @@ def network(
     config: EncoderConfig = toy.config(
         architecture, vocab_size=tokenizer.vocab_size + more_rows, max_positions=positions
     )
-    made = build_pair(config, main_is=kind, seed=3).main  # type: ignore[arg-type]
+    made = build_pair(config, main_kind=kind, seed=3).main  # type: ignore[arg-type]
     assert made is not None
     draw = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -83,7 +83,7 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
     ids, words = encoding.ids[1:-1], encoding.words[1:-1]
     found: list[float] = []
     size = loaded.config.max_positions - 2
-    for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * scorers.OVERLAP)):
+    for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size, int(size * scorers.OVERLAP)):
         for token in range(keep_from, keep_to):
             row = [specials.cls, *ids[start:stop], specials.sep]
             place = token - start + 1
@@ -138,7 +138,7 @@ def test_small_batches_and_parts_of_the_vocabulary_change_nothing(
     loaded = network(tmp_path, "generator")
     texts, names = [*TEXTS, LONG], scorers_for(loaded)
     whole = sentence_scores(loaded, texts, names)
-    monkeypatch.setattr(passes, "positions_at_once", lambda device: 30)
+    monkeypatch.setattr(passes, "positions_per_batch", lambda device: 30)
     monkeypatch.setattr(token_rows, "LOGITS_AT_ONCE", 50)
     order = np.random.default_rng(1).permutation(len(texts))
     shuffled = sentence_scores(loaded, [texts[i] for i in order], names)
@@ -190,7 +190,7 @@ def test_words_masked_left_to_right_share_what_the_plain_reading_found(tmp_path:
     alone = token_scores(loaded, TEXTS, "masked-word")
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-    last = [scorers.split(loaded.tokenizer, text).words for text in TEXTS]
+    last = [scorers.tokenize(loaded.tokenizer, text).words for text in TEXTS]
     inner = [i + 1 < len(words) and words[i] == words[i + 1] for words in last for i in range(len(words))]
     assert sum(rows) == sum(inner)  # only these were read again
     differs = np.abs(np.concatenate(alone) - np.concatenate(plain)) > 1e-4

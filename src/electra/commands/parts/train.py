@@ -206,15 +206,15 @@ def naming_threshold(run: Training, language_model: Generator) -> float | None:
     import numpy as np
 
     from electra.exchange.load import Loaded
-    from electra.inference.mlm_detection import detect_by_naming, plant
+    from electra.inference.mlm_detection import detect_by_mlm, insert_wrong_words
     from electra.training.evaluation import best_threshold
 
     encoder, tokenizer = language_model.encoder.eval(), run.store.tokenizer
     judge = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
     held_out = run.heldout.batch(0, min(THRESHOLD_ROWS, run.heldout.num_blocks))
     texts = [tokenizer.decode(part) for row in held_out.input_ids for part in np.array_split(row, 4)]
-    planted = plant(tokenizer, [text for text in texts if text.strip()])
-    found = detect_by_naming(judge, [text for text, _ in planted])
+    planted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
+    found = detect_by_mlm(judge, [text for text, _ in planted])
     p, replaced = [], []
     for (_, starts), detection in zip(planted, found, strict=True):
         p += [word.p_replaced for word in detection.words]

@@ -151,10 +151,10 @@ class Model:
         self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
     ) -> Iterator[Detection]:
         """As `detect`, one text after another: `texts` may be longer than memory."""
-        from electra.inference.mlm_detection import detect_by
+        from electra.inference.mlm_detection import detect_with
 
         threshold = convert(float | None, threshold, "threshold")
-        return detect_by(self.judge(by), each_text(texts), threshold=threshold)
+        return detect_with(self.judge(by), each_text(texts), threshold=threshold)
 
     def table(
         self, text: str | None = None, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None

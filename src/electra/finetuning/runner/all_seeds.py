@@ -19,7 +19,7 @@ from electra.artifacts import digests
 from electra.artifacts.model import Pooling
 from electra.artifacts.tuning import TuningFolder
 from electra.data.delimited import read_tsv
-from electra.exchange.huggingface import weights_of
+from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
@@ -202,7 +202,7 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
     identity = {
         "task": f"{task.name} version {task.version}",
         "labels": list(task.label_names),
-        "weights": digest(weights_of(start.encoder, None)) if pretrained else str(start.config),
+        "weights": digest(exported_weights(start.encoder, None)) if pretrained else str(start.config),
         "tokenizer": start.tokenizer.digest,
         "data": dataset.files,
         "precision": tuning.precision,

@@ -21,7 +21,7 @@ from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Windows, batch_of
 from electra.foundation.errors import RunFailed
 from electra.foundation.progress import Say, quiet
-from electra.model.passes import Pass, read
+from electra.model.passes import PaddedBatch, map_rows
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ def run_model(
     model.eval()
     losses: list[tuple[Tensor, float]] = []
 
-    def network(rows: Pass) -> Sequence[npt.NDArray[np.float32]]:
+    def network(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
         logits = model(batch)
         if batch.targets is not None and not task.loss_of_batch:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
-    outputs = list(read(windows.input_ids, network, device, pad=pad))
+    outputs = list(map_rows(windows.input_ids, network, device, pad=pad))
     if not all(np.isfinite(row).all() for row in outputs):
         fix = "Its weights are damaged, or `learning_rate` is too high"
         raise RunFailed("the model's outputs are not finite", fix=fix)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.windows.features import Ids
 from electra.foundation.errors import ConfigError
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 
 Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one after the last
 
@@ -65,7 +65,7 @@ class Context:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
-        pieces = split(tokenizer, text)
+        pieces = tokenize(tokenizer, text)
         offsets = np.array(pieces.offsets, np.int64).reshape(-1, 2)
         return cls(
             pieces.ids, offsets, np.array([not text[start:end].strip() for start, end in offsets], np.bool_)

@@ -19,7 +19,7 @@ import torch
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
 from electra.foundation.seeds import key, permute
-from electra.model.passes import Pass, make_pass
+from electra.model.passes import PaddedBatch, pad_rows
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # where a window's row of targets is padded
@@ -158,10 +158,10 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
 
 def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
     """A batch for training: the windows of `index`, in that order."""
-    return batch_of(windows, make_pass(index, [windows.input_ids[i] for i in index], device, pad))
+    return batch_of(windows, pad_rows(index, [windows.input_ids[i] for i in index], device, pad))
 
 
-def batch_of(windows: Windows, rows: Pass) -> Batch:
+def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
     """The same windows with their token types, targets and texts."""
     types = rows.padded([windows.token_type_ids[i] for i in rows.index])
     targets = None

@@ -69,7 +69,7 @@ def read_words(encoder: Encoder, tokenizer: Tokenizer, data: Tagged) -> Features
             ids += pieces
             owners += [kept] * len(pieces)
             kept += 1
-        rows.append(Row.between(specials.cls, ids, specials.sep, owners))
+        rows.append(Row.framed(specials.cls, ids, specials.sep, owners))
         counts.append(kept)
         tags += names[:kept]
     training = encoder.training

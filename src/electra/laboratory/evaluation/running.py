@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
-from electra.exchange.huggingface import weights_of
+from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.runner import floors
@@ -231,7 +231,7 @@ def make_plan(
     for source in dict.fromkeys(model.source for model in models if model.init != "floor"):
         loaded = load(source, "encoder")
         described[source] = {
-            "weights": digest(weights_of(loaded.encoder, None)),
+            "weights": digest(exported_weights(loaded.encoder, None)),
             "parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
             "layers": loaded.config.num_layers,
             "hidden_size": loaded.config.hidden_size,

@@ -22,7 +22,7 @@ from electra.data.batches import Batch
 from electra.model import flops
 from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
-from electra.model.precision import moved
+from electra.model.precision import to_device
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts.corpus_counts import CorpusCounts
 
@@ -45,7 +45,7 @@ class Corrupted:
         if device.type == "cpu":
             return self
         tensors: dict[str, Any] = {
-            name: moved(value, device) for name, value in vars(self).items() if isinstance(value, Tensor)
+            name: to_device(value, device) for name, value in vars(self).items() if isinstance(value, Tensor)
         }
         return replace(self, **tensors)
 

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from electra.foundation.machine import DEVICES
 from electra.model.pair import Generator
-from electra.model.precision import wide
+from electra.model.precision import to_float64
 
 CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which the caches of a CPU hold
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
@@ -38,7 +38,7 @@ def block_sums(probabilities_MV: Tensor) -> Tensor:
     sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
     if whole < V:
         sums = torch.cat([sums, probabilities_MV[:, whole:].sum(-1, keepdim=True)], dim=1)
-    return wide(sums)
+    return to_float64(sums)
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
@@ -55,7 +55,7 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
     before = torch.where(block > 0, upto.gather(1, (block - 1).clamp_(min=0)), 0.0)
     tokens = block * BLOCK + torch.arange(BLOCK, device=block.device)
     shown = probabilities_MV.gather(1, tokens.clamp(max=V - 1).to(probabilities_MV.device))
-    inside = wide(shown).masked_fill_(tokens >= V, 0)
+    inside = to_float64(shown).masked_fill_(tokens >= V, 0)
     offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)

@@ -26,7 +26,7 @@ from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.windows.features import Batch, Ids, batch_of
 from electra.foundation.arrays import Floats
 from electra.model.encoder import Encoder
-from electra.model.passes import Pass, read
+from electra.model.passes import PaddedBatch, map_rows
 
 
 class CountingHead(HeadModule):
@@ -117,7 +117,7 @@ class CountingFactory(HeadFactory):
         head.eval()
         encoder.eval()
 
-        def network(rows: Pass) -> list[Any]:
+        def network(rows: PaddedBatch) -> list[Any]:
             batch = batch_of(windows, rows)
             hidden_BTD = encoder(
                 batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
@@ -125,6 +125,8 @@ class CountingFactory(HeadFactory):
             table_VE = encoder.token_table()
             return list(zip(head.numbers(hidden_BTD, batch, table_VE), head.terms(batch), strict=True))
 
-        numbers, terms = zip(*read(windows.input_ids, network, data.device, pad=specials.pad), strict=True)
+        numbers, terms = zip(
+            *map_rows(windows.input_ids, network, data.device, pad=specials.pad), strict=True
+        )
         targets = torch.from_numpy(np.stack(windows.targets)).to(data.device)
         head.fit(torch.stack(numbers), terms, targets, data.task.loss, windows.example)

@@ -53,7 +53,7 @@ from electra.finetuning.tasks.parts.task import (
 )
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
-from electra.inference.detection import cut
+from electra.inference.detection import overlapping_windows
 
 DEFAULT, SPLITTING = "default_label", "word_splitting"  # in config.json of a saved model
 WORDS = (("word",), ("token",), ("tokens",), ("words",))
@@ -312,7 +312,7 @@ class Pieces:
         if room < 1:
             raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
         overlap = max(0, room - stride) if stride else room // 2
-        for start, stop, keep_from, keep_to in cut(len(self.ids), room, overlap):
+        for start, stop, keep_from, keep_to in overlapping_windows(len(self.ids), room, overlap):
             here = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
             if len(here):
                 ids = np.concatenate([self.before, self.ids[start:stop], self.after])

@@ -18,7 +18,7 @@ import numpy as np
 
 from electra.finetuning.labelled.tagged_sentences import Sentence, universal_dependencies
 from electra.foundation.arrays import Bools, Floats, Ints
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import (
     Cell,
@@ -173,7 +173,7 @@ def tokenised(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentenc
     tokenizer, room = model.discriminator.tokenizer, token_rows.room(model.discriminator, model.generator)
     kept, rows, count = [], [], 0
     for one in sentences:
-        ids = split(tokenizer, " ".join(one.words)).ids
+        ids = tokenize(tokenizer, " ".join(one.words)).ids
         if 1 < len(ids) <= room:
             kept.append(one)
             rows.append(Row(ids, count + owners(tokenizer, one.words)))

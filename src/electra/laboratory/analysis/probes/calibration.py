@@ -16,7 +16,7 @@ import numpy as np
 
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
-from electra.inference.detection import refuse_energies
+from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import (
     Data,
@@ -131,7 +131,7 @@ class Probe(contract.Probe):
     def judge(self, model: Model, data: Data) -> dict[str, Judged]:
         """What the discriminator says of each kind of wrong."""
         config, found = self.config, {}
-        refuse_energies(model.discriminator)
+        require_log_odds(model.discriminator)
         generator = model.optional("generator")
         if generator is not None and "text" in data:
             room = min(config.length - 2, token_rows.room(model.discriminator, generator))

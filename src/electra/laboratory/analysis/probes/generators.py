@@ -24,7 +24,7 @@ from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.errors import ConfigError
-from electra.inference.detection import refuse_energies
+from electra.inference.detection import require_log_odds
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import (
     Cell,
@@ -142,7 +142,7 @@ class Probe(contract.Probe):
         ]
         models[0].network("discriminator")
         for judge in judges:
-            refuse_energies(judge.discriminator)
+            require_log_odds(judge.discriminator)
         progress("making text wrong", 0.0)
         made = self.make(models, data)
         if not made:

@@ -15,7 +15,7 @@ from electra.foundation.progress import Share
 from electra.laboratory.analysis.contract import Findings, Table
 from electra.model import hidden
 from electra.model.encoder import Encoder
-from electra.model.passes import passes
+from electra.model.passes import padded_batches
 
 HEAD = "layer.head"
 
@@ -27,7 +27,7 @@ def weights(
     without what filled its batch up.
     """
     done = 0
-    for one in passes((row.ids for row in rows), next(encoder.parameters()).device):
+    for one in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
         with torch.inference_mode():  # not around the yield: the mode would reach the caller
             layers = hidden.attention_weights(encoder, one.input_ids, one.piece_ids)
         for layer, weights_BHTT in enumerate(layers):

@@ -81,7 +81,7 @@ def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int
 
 
 def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
-    return Row.between(tokenizer.specials.cls, ids, tokenizer.specials.sep, words)
+    return Row.framed(tokenizer.specials.cls, ids, tokenizer.specials.sep, words)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, ModelError, nearest
 from electra.foundation.progress import Share
-from electra.inference.detection import cut, split
+from electra.inference.detection import overlapping_windows, tokenize
 from electra.laboratory.analysis.scoring.token_rows import in_parts
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from electra.data.tokenizer_folder import Specials
     from electra.exchange.load import Loaded
-    from electra.model.passes import Pass
+    from electra.model.passes import PaddedBatch
 
 Network = Literal["discriminator", "generator"]
 Reading = Literal["original", "odds", "masked", "masked-word", "unmasked"]
@@ -167,7 +167,7 @@ def token_scores(
         raise ModelError(complaint, where=loaded.folder, fix=fix)
     if reading == "original" and "odds" in known:
         return [_log_sigmoid(odds) for odds in known["odds"]]
-    from electra.model.passes import POOL, read
+    from electra.model.passes import POOL, map_rows
 
     tokens, ends = _tokenise(loaded, texts, reading)
     masked = known.get("masked") if reading == "masked-word" else None
@@ -177,12 +177,12 @@ def token_scores(
     windows = _windows(tokens, size, specials)
     items = [item for window in windows for item in _items(window, ends, masking, masked)]
 
-    def network(one: Pass) -> list[Floats]:
+    def network(one: PaddedBatch) -> list[Floats]:
         batch = [items[i] for i in one.index]
         return _read_masked(loaded, one, batch) if masking else _read_once(loaded, one, batch, reading)
 
     rows = (_hide(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items)
-    found = read(rows, network, loaded.device, pad=specials.pad)
+    found = map_rows(rows, network, loaded.device, pad=specials.pad)
     for done, ((window, kept), value) in enumerate(zip(items, found, strict=True), 1):
         values[window.text][kept] = value
         if progress is not None and (done % POOL == 0 or done == len(items)):
@@ -208,7 +208,7 @@ def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[l
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]
-    pieces = [split(loaded.tokenizer, text) for text in texts]
+    pieces = [tokenize(loaded.tokenizer, text) for text in texts]
     ends = []
     for piece in pieces:
         end = np.arange(1, len(piece.ids) + 1)
@@ -221,7 +221,7 @@ def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[l
 
 def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
     for text, ids in enumerate(tokens):
-        for start, stop, keep_from, keep_to in cut(len(ids), size, int(size * OVERLAP)):
+        for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size, int(size * OVERLAP)):
             row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
             yield Window(text, start, row, range(keep_from, keep_to))
 
@@ -245,7 +245,7 @@ def _hide(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
     return ids
 
 
-def _read_masked(loaded: Loaded, one: Pass, batch: Sequence[Item]) -> list[Floats]:
+def _read_masked(loaded: Loaded, one: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
     """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
     import torch
 
@@ -255,7 +255,7 @@ def _read_masked(loaded: Loaded, one: Pass, batch: Sequence[Item]) -> list[Float
     return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
 
 
-def _read_once(loaded: Loaded, one: Pass, batch: Sequence[Item], reading: Reading) -> list[Floats]:
+def _read_once(loaded: Loaded, one: PaddedBatch, batch: Sequence[Item], reading: Reading) -> list[Floats]:
     """The values of each row's kept tokens from one pass over the rows as they are."""
     if reading == "unmasked":
         states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).flatten(0, 1)

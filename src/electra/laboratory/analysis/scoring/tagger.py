@@ -12,10 +12,10 @@ from electra.artifacts.tuning import TuningFolder
 from electra.exchange.load import load
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ModelError
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.words import combine, owners
-from electra.model.precision import wide
+from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
         told = f"its labels ({', '.join(loaded.labels)}) do not say which one is correct"
         raise ModelError(told, where=source, fix=f"One of them must be named {' or '.join(CORRECT)}")
     room = token_rows.room(loaded)
-    rows = [split(loaded.tokenizer, " ".join(words)).ids[:room] for words in sentences]
+    rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:room] for words in sentences]
     values = _log_odds(loaded, rows, correct[0])
     return [
         combine(value, owners(loaded.tokenizer, words)[:room], len(words), "first")
@@ -50,14 +50,15 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
 def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats]:
     import torch
 
-    from electra.model.passes import Pass, read
+    from electra.model.passes import PaddedBatch, map_rows
 
-    def judge(one: Pass) -> list[Floats]:
-        log_p = wide(_head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids))).log_softmax(-1)
+    def judge(one: PaddedBatch) -> list[Floats]:
+        logits = _head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids))
+        log_p = to_float64(logits).log_softmax(-1)
         wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
         return one.unpadded(wrong)
 
-    found = read(token_rows.framed(loaded, rows), judge, loaded.device, pad=loaded.tokenizer.specials.pad)
+    found = map_rows(token_rows.framed(loaded, rows), judge, loaded.device, pad=loaded.tokenizer.specials.pad)
     return [values[1:-1] for values in found]
 
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
-from electra.inference.detection import refuse_energies
-from electra.model.precision import wide
+from electra.inference.detection import require_log_odds
+from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from electra.exchange.load import Loaded
-    from electra.model.passes import Pass
+    from electra.model.passes import PaddedBatch
 
 
 LOGITS_AT_ONCE = 1 << 23  # token logits held at a time: positions times vocabulary
@@ -40,15 +40,15 @@ class Predictions:
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     """For each token of each row, the log-odds that it was replaced."""
-    refuse_energies(discriminator)
-    from electra.model.passes import read
+    require_log_odds(discriminator)
+    from electra.model.passes import map_rows
 
-    def judge(one: Pass) -> list[Floats]:
-        return one.unpadded(wide(discriminator.logits(one.input_ids, one.piece_ids)))
+    def judge(one: PaddedBatch) -> list[Floats]:
+        return one.unpadded(to_float64(discriminator.logits(one.input_ids, one.piece_ids)))
 
     pad = discriminator.tokenizer.specials.pad
     return [
-        values[1:-1] for values in read(framed(discriminator, rows), judge, discriminator.device, pad=pad)
+        values[1:-1] for values in map_rows(framed(discriminator, rows), judge, discriminator.device, pad=pad)
     ]
 
 
@@ -61,11 +61,11 @@ def predict(
     seed: int = 0,
 ) -> list[Predictions]:
     """The generator reads `shown`, predicts and samples at the `chosen` positions; rows have own keys."""
-    from electra.model.passes import read
+    from electra.model.passes import map_rows
 
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
 
-    def guess(one: Pass) -> list[Predictions]:
+    def guess(one: PaddedBatch) -> list[Predictions]:
         places = [np.flatnonzero(chosen[i]) for i in one.index]
         lines = np.repeat(np.arange(len(places)), [len(row) for row in places])
         uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in one.index]
@@ -80,7 +80,7 @@ def predict(
         ]
 
     pad = generator.tokenizer.specials.pad
-    return list(read(framed(generator, shown), guess, generator.device, pad=pad))
+    return list(map_rows(framed(generator, shown), guess, generator.device, pad=pad))
 
 
 def uncertainty(

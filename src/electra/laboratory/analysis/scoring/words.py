@@ -9,7 +9,7 @@ import numpy as np
 
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.progress import Share
-from electra.inference.detection import split
+from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring.scorers import Reading, token_scores
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Combine = Literal["max", "mean", "first"]
 def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
     """For each token of the words joined by spaces, its word: the one that holds its last character."""
     ends = np.cumsum([len(word) + 1 for word in words])
-    last = np.array([max(end - 1, 0) for _, end in split(tokenizer, " ".join(words)).offsets], np.int64)
+    last = np.array([max(end - 1, 0) for _, end in tokenize(tokenizer, " ".join(words)).offsets], np.int64)
     return np.searchsorted(ends, last, side="right").astype(np.int64)
 
 
