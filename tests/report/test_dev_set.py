@@ -9,7 +9,7 @@ from pathlib import Path
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.main import main
 from electra.pages.dev_set import sections
-from electra.pages.page import render
+from electra.pages.page import Page, render
 from electra.pages.tuning import interval
 from electra.testing import toy_task
 
@@ -29,7 +29,7 @@ def test_labels_confusions_calibration_and_mistakes() -> None:
     assert shown[2] == ["c", 0, 1, 0, None, 0.0, 0.0], "trained on none, never predicted"
     matrix = [[getattr(cell, "value", cell) for cell in row] for row in confusion.rows]  # type: ignore[union-attr]
     assert matrix == [["a", 1, 1, 0], ["b", 0, 1, 0], ["c", 0, 1, 0]]
-    html = render("x", sections(RECORDS, {}))
+    html = render(Page("x", sections(RECORDS, {})))
     assert html.index("text 1") < html.index("text 3") and "text 0" not in html and "<b>" not in html
     error = (0.45 + 0.65 + abs(0.93 - 0.5) * 2) / 4
     assert f"calibration error, over these 3 bins: {error:.3f}" in html
@@ -38,7 +38,7 @@ def test_labels_confusions_calibration_and_mistakes() -> None:
 def test_numbers_are_ranked_by_their_errors() -> None:
     numbers = [{"id": "0", "text": "near", "gold": 1.0, "predicted": 1.1}]
     numbers.append({"id": "1", "text": "far", "gold": 1.0, "predicted": 4.0})
-    html = render("x", sections(numbers, {}))
+    html = render(Page("x", sections(numbers, {})))
     assert html.index(">far<") < html.index(">near<")
 
 

@@ -19,9 +19,10 @@ from electra.artifacts.ledger import Curve
 from electra.commands.framework.main import main
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.pages import curves, pages
+from electra.pages import figures, pages
+from electra.pages import page as blocks_of
 from electra.pages.compare import comparison
-from electra.pages.curves import Line
+from electra.pages.figures import Figure, Series
 from electra.pages.glossary import METRICS
 from electra.pages.page import Columns, Facts, Fold, Number, Section, Table, Text, render
 from electra.pages.read import read_run
@@ -185,14 +186,11 @@ def test_figures_are_whole_files_in_the_colour_of_the_text(run: Path, html: str)
 
 
 def test_a_figure_has_round_ticks_and_says_where_its_lines_end() -> None:
-    lines = [
-        Line("held out", Curve([0.0, 6.0e6], [0.4, 0.6])),
-        Line("chance", Curve([0.0, 6.0e6], [0.5, 0.5])),
-    ]
-    figure = curves.draw("f", lines, "tokens") or ""
+    lines = [Series("held out", [0.0, 6.0e6], [0.4, 0.6]), Series("chance", [0.0, 6.0e6], [0.5, 0.5])]
+    figure = figures.draw(Figure("f", "", "", lines, axis="tokens")) or ""
     texts = re.findall(r"<text[^>]*>([^<]+)</text>", figure)
     assert {"0", "2", "4", "6", "held out  0.6", "chance  0.5"} <= set(texts)
-    halves = curves.draw("f", [Line("x", Curve([0.0, 8.5], [0.0, 1.0]))], "step") or ""
+    halves = figures.draw(Figure("f", "", "", [Series("x", [0.0, 8.5], [0.0, 1.0])], axis="step")) or ""
     assert "1.5" not in re.findall(r"<text[^>]*>([^<]+)</text>", halves)
 
 
@@ -304,7 +302,7 @@ def test_without_matplotlib_the_page_says_so_and_stands(run: Path, tmp_path: Pat
 def test_a_comparison_draws_each_metric_of_all_runs(run: Path, tmp_path: Path) -> None:
     longer = make_run(tmp_path / "_longer", steps=900, eval_every=100, leaves=300)
     drawn: dict[str, str] = {}
-    comparison([read_run(run), read_run(longer)], drawn)
+    render(blocks_of.Page("", [comparison([read_run(run), read_run(longer)])]), drawn)
     assert {"compare-gain-by-flops", "compare-gain-by-tokens", "compare-auc-by-flops"} <= set(drawn)
     assert "first-light" in drawn["compare-gain-by-flops"] and "_longer" in drawn["compare-gain-by-flops"]
 
@@ -313,19 +311,19 @@ def test_a_comparison_draws_each_metric_of_all_runs(run: Path, tmp_path: Path) -
 def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     longer = make_run(tmp_path / "first-light", steps=900, eval_every=100, leaves=300)
     runs = [read_run(run), read_run(longer)]
-    page = Page(run_page(runs[0], runs[1:]))
+    page = Page(render(run_page(runs[0], runs[1:])))
     text = " ".join(page.text.split())
     assert f"{run.parent.name}/first-light" in text and f"{tmp_path.name}/first-light" in text
     shared = next(point for point in runs[1].evals if point.step == 600)
     assert shared.values["auc"] in page.numbers and runs[1].evals[-1].values["auc"] in page.numbers
     assert "equal tokens too" in text and "Read with care" not in text
     (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n", encoding="utf-8")
-    assert "differ in the held-out mask rate" in run_page(runs[0], [read_run(longer)])
+    assert "differ in the held-out mask rate" in render(run_page(runs[0], [read_run(longer)]))
     (longer / "metrics.jsonl").write_text(
         '{"kind":"eval","step":5,"metrics":{"auc":0.5}}\n', encoding="utf-8"
     )
     assert "At equal training FLOPs: not known" in " ".join(
-        Page(run_page(runs[0], [read_run(longer)])).text.split()
+        Page(render(run_page(runs[0], [read_run(longer)]))).text.split()
     )
 
 
@@ -415,7 +413,8 @@ def test_pages_of_other_rooms_look_the_same() -> None:
         Columns([table]),
         Fold("More", [Text("x")]),
     ]
-    page = Page(render("Ablation", [Section("Results", blocks, "What came of it.")], summary="One sentence."))
+    sections = [Section("Results", blocks, "What came of it."), None]
+    page = Page(render(blocks_of.Page("Ablation", sections, summary="One sentence.")))
     for words in (
         "Ablation",
         "One sentence.",
@@ -456,22 +455,29 @@ def test_numbers_are_short_and_kept_whole() -> None:
 
 def test_smoothing_follows_without_lagging() -> None:
     line = Curve([float(x) for x in range(1000)], [2.0 * x for x in range(1000)])
-    assert curves.smooth(line).y[20:-20] == pytest.approx(line.y[20:-20])
-    assert curves.smooth(Curve([1.0], [5.0])).y == [5.0]
+    assert figures.smooth(line).y[20:-20] == pytest.approx(line.y[20:-20])
+    assert figures.smooth(Curve([1.0], [5.0])).y == [5.0]
 
 
 def test_thinning_keeps_the_ends_and_every_spike() -> None:
     curve = Curve([float(x) for x in range(100_000)], [0.0] * 100_000)
     curve.y[54_321], curve.y[77_777] = 9.0, -9.0
-    thin = curves.thin(curve)
+    thin = figures.thin(curve)
     assert len(thin.x) <= 602 and (thin.x[0], thin.x[-1]) == (0, 99_999)
     assert {9.0, -9.0} <= set(thin.y) and thin.x == sorted(thin.x)
 
 
 def test_a_figure_without_measurements_is_not_drawn() -> None:
-    nothing, chance = Line("auc", Curve([], [])), Line("chance", Curve([0, 1], [0.5, 0.5]), style="chance")
-    assert curves.draw("a", [nothing, chance], "step") is None
-    assert curves.draw("a", [Line("auc", Curve([0.0], [0.5])), chance], "step", [0.0]) is not None
+    nothing, chance = Series("auc", [], []), Series("chance", [0, 1], [0.5, 0.5], style="reference")
+    assert figures.draw(Figure("a", "", "", [nothing, chance], axis="step")) is None
+    one = Figure("a", "", "", [Series("auc", [0.0], [0.5]), chance], axis="step", marks=[0.0])
+    assert figures.draw(one) is not None
+
+
+def test_a_long_curve_with_a_band_is_drawn() -> None:
+    x = [float(step) for step in range(1000)]
+    band = Series("auc", x, x, [y - 1 for y in x], [y + 1 for y in x])
+    assert figures.draw(Figure("a", "", "", [band], axis="flops")) is not None
 
 
 def test_the_documentation_names_every_metric() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from electra.pages import suite
+from electra.pages.page import render
 
 
 def score(median: float, sd: float | None) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def html(monkeypatch: pytest.MonkeyPatch) -> str:
     beaten = {"ours": score(0.61, 0.02), "floor": score(0.7001, 0.0), "other": score(0.7004, 0.01)}
     models = [{"name": name, "source": "", "init": "floor"} for name in beaten]
     record = {"title": "toys", "about": "", "models": models, "averages": [], "published": []}
-    return suite.page({**record, "rows": [{**row, "scores": beaten}]}, {})
+    return render(suite.page({**record, "rows": [{**row, "scores": beaten}]}))
 
 
 def test_scores_say_what_they_are(html: str) -> None:

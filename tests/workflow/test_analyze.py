@@ -9,7 +9,7 @@ import re
 import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ from electra.laboratory.analysis.contract import record as records_of
 from electra.laboratory.analysis.probes import errors
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
-from electra.pages import charts, probes, svg
+from electra.pages import probes, svg
+from electra.pages.figures import Figure, Series, draw
+from electra.pages.page import Number
 from electra.testing import small, toy
 from electra.testing.probes import write_data
 from electra.training import checkpoint
@@ -493,49 +495,33 @@ def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert not (tmp_path / "out").exists()
 
 
-def series(label: str = "s", style: str = "line", **more: Any) -> dict[str, Any]:
-    return {
-        "label": label,
-        "x": [0.0, 1.0, 2.0],
-        "y": [0.1, None, 0.3],
-        "low": [0.0, None, None],
-        "high": [0.2, None, 0.4],
-        "style": style,
-        **more,
-    }
+SERIES = Series("s", [0.0, 1.0, 2.0], [0.1, None, 0.3], [0.0, None, None], [0.2, None, 0.4])
 
 
 @pytest.mark.parametrize("kind", ["lines", "categories", "matrix"])
-def test_charts_draw_what_has_values(kind: str) -> None:
-    figure = {
-        "kind": kind,
-        "x": "$x_1$",
-        "y": "y",
-        "x_range": None,
-        "y_range": [0, 1] if kind == "lines" else None,
-    }
-    names = {} if kind == "lines" else {"x": ["a", "b", "_c"]}
-    both = [series(**names), series("other", "points", **names)]
-    text = charts.draw("figure", {**figure, "series": both})
-    assert text is not None and text == charts.draw("figure", {**figure, "series": both})
+def test_charts_draw_what_has_values(kind: Any) -> None:
+    one = SERIES if kind == "lines" else replace(SERIES, x=["a", "b", "_c"])
+    both = [one, replace(one, label="other", style="points")]
+    span = [0.0, 1.0] if kind == "lines" else None
+    figure = Figure("figure", "", "", both, kind, x="$x_1$", y="y", y_range=span)
+    text = draw(figure)
+    assert text is not None and text == draw(figure)
     ET.fromstring(text)
     assert "currentColor" in svg.inline(text) and "var(--series-0" in svg.inline(text)
-    assert charts.draw("empty", {**figure, "series": [series(y=[None] * 3, **names)]}) is None
+    assert draw(replace(figure, series=[replace(one, y=[None] * 3)])) is None
 
 
 def test_references_are_straight_lines_in_any_chart() -> None:
     for kind, x in (("lines", [0.0, 1.0]), ("categories", ["a"])):
-        chance = {"label": "chance", "x": x, "y": [0.5] * len(x), "low": [], "high": [], "style": "reference"}
-        some = series() if kind == "lines" else series(x=["a", "b", "c"])
-        text = charts.draw(
-            "f", {"kind": kind, "x": "", "y": "", "x_range": None, "y_range": None, "series": [some, chance]}
-        )
+        chance = Series("chance", x, [0.5] * len(x), style="reference")
+        some = SERIES if kind == "lines" else replace(SERIES, x=["a", "b", "c"])
+        text = draw(Figure("f", "", "", [some, chance], kind))  # type: ignore[arg-type]
         assert text is not None and "chance" in text
 
 
 def test_an_interval_is_shown_beside_its_number() -> None:
-    shown = str(probes.Interval(0.25, "score", 0.2, 0.3).__html__())
+    shown = str(Number(0.25, "score", 0.2, 0.3).__html__())
     assert '<data value="0.25">0.250</data>' in shown and '<data value="0.2">0.200</data>' in shown
-    assert "[" not in str(probes.Interval(0.25, "score").__html__())
-    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == probes.Interval(0.25, "score", 0.2, 0.3)
+    assert "[" not in str(Number(0.25, "score").__html__())
+    assert probes._cell({"value": 0.25, "low": 0.2, "high": 0.3}) == Number(0.25, "score", 0.2, 0.3)
     assert probes.FORMATS[-1] == records_of.FORMAT  # two rooms that may not import each other

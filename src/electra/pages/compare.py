@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.ledger import Axis, Point
-from electra.pages import svg
-from electra.pages.curves import Plot, held_out, views
 from electra.pages.glossary import METRICS
+from electra.pages.measures import Measure, Plot, views
 from electra.pages.page import Block, Number, Section, Table, Text
 from electra.pages.read import RunRecord
 
@@ -30,8 +29,8 @@ _COMPARED = (
 )
 
 
-def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
-    """The section of the first run against the others. Figures go to `drawn` as standalone SVG."""
+def comparison(runs: Sequence[RunRecord]) -> Section:
+    """The section of the first run against the others."""
     names = distinct_names([run.path.resolve().parts for run in runs])
     blocks: list[Block] = []
     differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
@@ -48,18 +47,11 @@ def comparison(runs: Sequence[RunRecord], drawn: dict[str, str]) -> Section:
             f"compare {key}",
             METRICS[key].title,
             METRICS[key].meaning,
-            [
-                held_out(run, key, name, series=index, style="line")
-                for index, (run, name) in enumerate(zip(runs, names, strict=True))
-            ],
+            [Measure(run, "eval", key, name) for run, name in zip(runs, names, strict=True)],
         )
         for key in _COMPARED
     ]
-    panels = views(plots, ("flops", "tokens"), drawn)
-    if panels.views:
-        blocks.append(panels)
-    elif not svg.available():
-        blocks.append(Text(svg.INSTALL, "quiet"))
+    blocks.append(views(plots, ("flops", "tokens")))
     by_flops, by_tokens = _within(runs, "flops"), _within(runs, "tokens")
     if by_flops and by_flops == by_tokens:
         blocks.append(_equal(names, by_flops, "At equal training FLOPs, which here is equal tokens too"))

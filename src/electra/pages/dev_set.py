@@ -47,16 +47,21 @@ def _labels(told: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> 
     right = Counter(record["gold"] for record in told if record["gold"] == record["predicted"])
     names = [name for name in counts.get("train", {}) if name in there or name in said]
     names += sorted({*there, *said} - {*names})
-    rows: list[Sequence[object]] = []
-    for name in names:
-        precision = right[name] / said[name] if said[name] else None
-        recall = right[name] / there[name] if there[name] else None
-        f1 = 2 * right[name] / (said[name] + there[name])
-        trained = counts.get("train", {}).get(name, 0)
-        numbers = [Number(value, "score") for value in (precision, recall, f1)]
-        rows.append((name, Number(trained), Number(there[name]), Number(said[name]), *numbers))
-    header = ("label", "trained on", "in dev", "predicted", "precision", "recall", "F1")
-    return [Table(header, rows), _confusion(told, names)]
+    rows = [
+        {
+            "label": name,
+            "trained on": counts.get("train", {}).get(name, 0),
+            "in dev": there[name],
+            "predicted": said[name],
+            "precision": right[name] / said[name] if said[name] else None,
+            "recall": right[name] / there[name] if there[name] else None,
+            "F1": 2 * right[name] / (said[name] + there[name]),
+        }
+        for name in names
+    ]
+    counted = [(name, name, "plain") for name in ("trained on", "in dev", "predicted")]
+    scored = [(name, name, "score") for name in ("precision", "recall", "F1")]
+    return [Table.of(rows, ("label", "label"), *counted, *scored), _confusion(told, names)]
 
 
 def _confusion(told: Sequence[Record], names: Sequence[str]) -> Block:

@@ -1,8 +1,8 @@
-"""One look for every page the project writes: sections of a few kinds of blocks, rendered to a single
-self-contained HTML file.
+"""One look for every page the project writes. A page is data: sections of a few kinds of blocks, which one
+renderer turns into a single self-contained HTML file.
 
     results = Table(("Variant", "AUC"), [("rtd", Number(0.81, "score"))])
-    write(path, render("ablation", [Section("Results", [Text("Three seeds each."), results])]))
+    publish(Page("ablation", [Section("Results", [Text("Three seeds each."), results])]), path)
 
 A page needs nothing but itself: no script, no font, no request (its own content security policy forbids
 them), and prints well. Strings are escaped; only what comes from this package (`Markup`) is not. The page
@@ -13,48 +13,63 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from electra.artifacts.folder import FIGURES
 from electra.foundation import durable
+from electra.pages import svg
+from electra.pages.figures import Figure, draw
 
 TEMPLATE = "page.html.j2"
+Kind = Literal[
+    "plain",  # 1,234
+    "score",  # 0.812
+    "points",  # 81.2, of 0.812
+    "percent",  # 12.3 %
+    "signed",  # +0.0137
+    "signed percent",  # +0.25 %
+    "tenth",  # 82.4
+    "p",  # 0.012, < 0.001
+    "large",  # 15.2 M
+    "power",  # 1.2 x 10^15
+    "seconds",  # 1 h 02 min
+]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a file, shown short and kept whole: the page carries the exact value in a
-    <data> element.
+    """A number of a file, shown short and kept whole: the page carries the exact value in a <data> element.
+
+    low, high: the ends of its interval. after: a quiet remark. best: the best of its row. aside: in
+    parentheses, because it must not be compared.
     """
 
     value: float | None
-    kind: Literal["plain", "score", "percent", "large", "power", "seconds"] = "plain"
-    """plain 1,234; score 0.812; percent 12.3 %; large 15.2 M; power 1.2 x 10^15; seconds 1 h 02 min."""
+    kind: Kind = "plain"
+    low: float | None = None
+    high: float | None = None
+    after: str = ""
+    best: bool = False
+    aside: bool = False
 
     def __html__(self) -> str:
         if self.value is None or not -1e300 < self.value < 1e300:  # nothing, or NaN and its like
             return '<span class="none">&ndash;</span>'
-        return Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
-
-
-@dataclass(frozen=True)
-class Interval(Number):
-    """A number with the ends of its interval."""
-
-    low: float | None = None
-    high: float | None = None
-
-    def __html__(self) -> str:
-        shown = super().__html__()
-        if self.low is None or self.high is None:
-            return shown
-        ends = Number(self.low, self.kind), Number(self.high, self.kind)
-        return Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
+        shown = Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
+        if self.best:
+            shown = Markup('<b title="the best of this row">{}</b>').format(shown)
+        if self.aside:
+            shown = Markup('<span class="none">({})</span>').format(shown)
+        if self.low is not None and self.high is not None:
+            ends = Number(self.low, self.kind), Number(self.high, self.kind)
+            shown = Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
+        return Markup('{}<span class="none">{}</span>').format(shown, self.after) if self.after else shown
 
 
 @dataclass(frozen=True)
@@ -83,33 +98,41 @@ class Table:
     noted: bool = False
     """The last column is prose: on a narrow screen it goes under its row."""
 
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]], *columns: Sequence[Any], caption: str = "") -> Table:
+        """A row for each record. A column is (heading, key), or (heading, key, kind of number)."""
+        rows = [[_cell(record.get(key), *kind) for _, key, *kind in columns] for record in records]
+        return cls([heading for heading, *_ in columns], rows, caption)
+
+    @classmethod
+    def pairs(cls, record: Mapping[str, Any], caption: str = "", *, numbers: bool = False) -> Table:
+        """A record in two columns, the names of inner records joined by dots. `numbers`: shown short."""
+        return cls(("", ""), list(_pairs(record, "", numbers)), caption)
+
     def numeric(self, column: int) -> bool:
         return any(isinstance(row[column], Number) for row in self.rows)
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One figure: a title, a sentence on how to read it, and the SVG."""
-
-    title: str
-    note: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class Panels:
-    """Figures side by side. Several views (the same figures against other axes) get a switch that needs no
-    script.
+class Figures:
+    """Figures side by side; those that hold nothing are left out. Several views (the same figures against
+    other axes) get a switch that needs no script.
     """
 
-    views: Mapping[str, Sequence[Panel]]
+    views: Mapping[str, Sequence[Figure]]
+    empty: str = ""
+    """What to say where there is nothing to draw."""
+
+    @classmethod
+    def of(cls, *figures: Figure | None, empty: str = "") -> Figures:
+        return cls({"": [figure for figure in figures if figure is not None]}, empty)
 
 
 @dataclass(frozen=True)
 class Columns:
     """Blocks that flow in columns where the screen is wide: many small tables."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | None]
 
 
 @dataclass(frozen=True)
@@ -117,17 +140,79 @@ class Fold:
     """Blocks behind a line to click on."""
 
     summary: str
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | None]
     open: bool = False
 
 
-Block = Text | Facts | Table | Panels | Columns | Fold | Markup
+@dataclass(frozen=True)
+class Token:
+    """One token of a worked example. None where the run has no such net."""
+
+    original: str
+    masked: str | None
+    generated: str | None
+    label: str | None
+    p_replaced: float | None
+
+    @property
+    def shown(self) -> str:
+        """As the discriminator read it."""
+        return self.original if self.generated is None else self.generated
+
+    @property
+    def outcome(self) -> Literal["caught", "missed", "alarm", ""]:
+        flagged = self.p_replaced is not None and self.p_replaced >= 0.5
+        if self.label == "replaced":
+            return "" if self.p_replaced is None else "caught" if flagged else "missed"
+        return "alarm" if flagged else ""
+
+    @property
+    def about(self) -> str:
+        """What a pointer that rests on it is shown."""
+        said = f"P(replaced) {self.p_replaced:.3f}" if self.p_replaced is not None else ""
+        return f"{self.original} -> {self.shown}. {said}" if self.label == "replaced" else said
+
+    @property
+    def width(self) -> float:
+        """Of its bar, in percent."""
+        return 100 * min(1.0, max(0.0, self.p_replaced or 0.0))
+
+
+@dataclass(frozen=True)
+class Example:
+    text: str
+    rows: Sequence[Token]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Worked examples: corrupted sentences, shaded by P(replaced), each with its tokens in a table.
+
+    What happened to a token is told by colour and by a mark, so it survives grey print and colour blindness.
+    """
+
+    examples: Sequence[Example]
+
+    OPEN_ROWS: ClassVar = 32  # longer tables start closed
+    SHOWN: ClassVar = 3  # further examples stand behind a line to click on: they come first on the page
+    OUTCOMES: ClassVar = {
+        "caught": "replaced, and P(replaced) is 0.5 or more",
+        "missed": "replaced, but P(replaced) is less than 0.5",
+        "alarm": "original, but P(replaced) is 0.5 or more",
+    }
+
+    @property
+    def judged(self) -> bool:
+        return any(row.p_replaced is not None for example in self.examples for row in example.rows)
+
+
+Block = Text | Facts | Table | Figures | Columns | Fold | Examples
 
 
 @dataclass(frozen=True)
 class Section:
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[Block | None]
     lead: str = ""
     """A sentence under the title: what this section answers."""
 
@@ -136,18 +221,22 @@ class Section:
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
-def render(
-    title: str,
-    sections: Sequence[Section],
-    *,
-    kicker: str = "electra",
-    summary: str = "",
-    opening: Sequence[Block] = (),
-    reload: int = 0,
-) -> str:
-    """The page: `kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks
-    come before the sections. A browser reads it again after `reload` seconds (0: never).
+@dataclass(frozen=True)
+class Page:
+    """`kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks come
+    before the sections. A browser reads the page again after `reload` seconds (0: never).
     """
+
+    title: str
+    sections: Sequence[Section | None]
+    kicker: str = "electra"
+    summary: str = ""
+    opening: Sequence[Block | None] = ()
+    reload: int = 0
+
+
+def render(page: Page, drawn: dict[str, str] | None = None) -> str:
+    """The page as HTML. Each figure's standalone SVG is left in `drawn` under its name."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -156,26 +245,66 @@ def render(
         lstrip_blocks=True,
     )
     environment.tests["block"] = lambda value, name: type(value).__name__ == name
-    environment.globals["number"] = itertools.count(1).__next__  # tells the switches of a page apart
-    template = environment.get_template(TEMPLATE)
-    return template.render(
-        title=title, kicker=kicker, summary=summary, opening=opening, sections=sections, reload=reload
-    )
+    environment.globals["counted"] = itertools.count(1).__next__  # tells the switches of a page apart
+    environment.globals["draw"] = lambda figures: _draw(figures, {} if drawn is None else drawn)
+    environment.globals["install"] = "" if svg.available() else svg.INSTALL
+    sections = [section for section in page.sections if section is not None]
+    return environment.get_template(TEMPLATE).render(page=page, sections=sections)
 
 
-def write(path: Path, html: str) -> None:
-    """Write the page whole or not at all. A lone surrogate, which no encoding has a byte for, becomes '?'."""
-    durable.commit_file(path, html.encode("utf-8", "replace"))
+def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
+    """Write the page to `path`, whole or not at all, and its figures to FIGURES/figures/*.svg (None: not at
+    all); returns `path`.
+    """
+    drawn: dict[str, str] = {}
+    html = render(page, drawn)
+    for name, text in drawn.items() if figures is not None else ():
+        durable.commit_file(Path(figures or "") / FIGURES / f"{name}.svg", text.encode())
+    durable.commit_file(path, html.encode("utf-8", "replace"))  # a lone surrogate becomes '?'
+    return path
+
+
+def _draw(figures: Figures, drawn: dict[str, str]) -> dict[str, list[tuple[Figure, str]]]:
+    views: dict[str, list[tuple[Figure, str]]] = {}
+    for view, several in figures.views.items() if svg.available() else ():
+        for figure in several:
+            if (text := draw(figure)) is not None:
+                drawn[figure.name] = text
+                views.setdefault(view, []).append((figure, Markup(svg.inline(text))))
+    return views
+
+
+def _cell(value: Any, kind: Kind | None = None) -> object:
+    if kind is not None and (value is None or isinstance(value, int | float)):
+        return Number(value, kind)
+    return value if value is None or isinstance(value, Number | Markup) else str(value)
+
+
+def _pairs(record: Mapping[str, Any], prefix: str, numbers: bool) -> Iterable[tuple[str, object]]:
+    for key, value in record.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _pairs(value, f"{name}.", numbers)
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for number, item in enumerate(value, 1):
+                yield from _pairs(item, f"{name} {number}.", numbers)
+        elif numbers and isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, Number(value)
+        else:
+            yield name, verbatim(value)
+
+
+def verbatim(value: Any) -> str:
+    """A value as a settings file has it, near enough to read."""
+    if isinstance(value, list):
+        return ", ".join(map(verbatim, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plain(value: float) -> str:
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.3g} %"
 
 
 def _large(value: float) -> str:
@@ -186,9 +315,9 @@ def _large(value: float) -> str:
     return _plain(value)
 
 
-def _power(value: float) -> Markup:
+def _power(value: float) -> str:
     if abs(value) < 1e6:
-        return Markup(_plain(value))
+        return _plain(value)
     mantissa, exponent = f"{value:.2e}".split("e")
     return Markup("{} &times; 10<sup>{}</sup>").format(mantissa, int(exponent))
 
@@ -202,10 +331,15 @@ def _seconds(value: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
-_FORMATS: dict[str, Callable[[float], str]] = {
+_FORMATS: Mapping[str, Callable[[float], str]] = {
     "plain": _plain,
     "score": lambda value: f"{value:z.3f}",
-    "percent": _percent,
+    "points": lambda value: f"{100 * value:.1f}",
+    "percent": lambda value: f"{100 * value:.3g} %",
+    "signed": lambda value: f"{value:+.4f}",
+    "signed percent": lambda value: f"{100 * value:+.2f} %",
+    "tenth": lambda value: f"{value:.1f}",
+    "p": lambda value: "< 0.001" if value < 0.001 else f"{value:.3f}",
     "large": _large,
     "power": _power,
     "seconds": _seconds,

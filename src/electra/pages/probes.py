@@ -1,9 +1,9 @@
 """The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs
 without torch.
 
-Every number comes from the files `NAME.probe.json`; nothing is computed here. Figures also go to `figures/`
-as standalone SVG. Records of format 1 hold their tables and figures ready-made; those of format 2 hold
-numbers in long form and declare how to turn them (`electra.laboratory.analysis.contract.findings`).
+Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 hold their
+tables and figures ready-made; those of format 2 hold numbers in long form and declare how to turn them
+(`electra.laboratory.analysis.contract.findings`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
-from electra.pages import charts, svg
-from electra.pages.page import Block, Fold, Interval, Number, Panel, Section, Table, Text, render, write
+from electra.pages.figures import Figure, Series
+from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Table, Text, publish
 from electra.pages.verdicts import ends_of, value_of, verdict
 
 FORMATS = (1, 2)
@@ -27,22 +27,20 @@ LONG = 40  # rows from which a table is folded
 def write_page(folder: Path) -> Path:
     """Draw everything that lies in `folder` and write its page; returns the page's path."""
     records = read_records(folder)
-    drawn: dict[str, str] = {}
-    sections = [section(record, drawn) for record in records]
-    svg.write_all(folder, drawn)
-    names = list(dict.fromkeys(str(model["name"]) for record in records for model in record["models"]))
-    summary = "What the model knows, one question at a time. Brackets are 95 % intervals."
-    opening: list[Block] = [] if svg.available() else [Text(svg.INSTALL, "quiet")]
-    opening += _verdicts(records)
-    html = render(", ".join(names), sections, kicker="electra analyze", summary=summary, opening=opening)
-    write(AnalysisFolder(folder).page, html)
-    return AnalysisFolder(folder).page
+    names = dict.fromkeys(str(model["name"]) for record in records for model in record["models"])
+    page = Page(
+        ", ".join(names),
+        [section(record) for record in records],
+        kicker="electra analyze",
+        summary="What the model knows, one question at a time. Brackets are 95 % intervals.",
+        opening=_verdicts(records),
+    )
+    return publish(page, AnalysisFolder(folder).page, folder)
 
 
 def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
     """Every probe in one sentence, on the first screen."""
-    found = [(record["title"], one) for record in records if (one := verdict(record)) is not None]
-    rows = [(title, one.sentence) for title, one in found]
+    rows = [(record["title"], found.sentence) for record in records if (found := verdict(record)) is not None]
     how = "Above: the whole interval lies above the best floor, which is chance, a rule or fresh weights."
     table = Table(("Probe", "Its first number, beside the best floor"), rows, noted=True)
     return [table, Text(how, "quiet")] if rows else []
@@ -155,44 +153,47 @@ def _plotted(figure: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
     return {**figure, **labels, "series": series}
 
 
-def section(record: Mapping[str, Any], drawn: dict[str, str]) -> Section:
-    """One probe. Its figures go to `drawn` as standalone SVG."""
-    blocks: list[Block] = [_headline(record)] if record["headline"] else []
-    blocks += [Text(note) for note in record["notes"]]
-    blocks += charts.side_by_side(_panel(record, figure, drawn) for figure in record["figures"])
+def section(record: Mapping[str, Any]) -> Section:
+    """One probe."""
+    tables: list[Block | None] = []
     for table in record["tables"]:
         # One model's name need not stand in every row.
         first = int(len(record["models"]) == 1 and table["columns"][0] == "model")
         rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
-        made: list[Block] = [Table(table["columns"][first:], rows, table["title"])]
-        if table["note"]:
-            made.append(Text(table["note"], "quiet"))
-        blocks += made if len(rows) <= LONG else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
-    blocks.append(Fold("What was measured, and with which settings", [_settings(record)]))
-    return Section(record["title"], blocks, f"{record['question']} {record['source']}")
+        note = Text(table["note"], "quiet") if table["note"] else None
+        made = [Table(table["columns"][first:], rows, table["title"]), note]
+        tables += made if len(rows) <= LONG else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
+    # The numbers that say most, of the first model.
+    headline = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
+    return Section(
+        record["title"],
+        [
+            Table(("", record["models"][0]["name"]), headline) if headline else None,
+            *map(Text, record["notes"]),
+            Figures.of(*(_figure(record["stem"], figure) for figure in record["figures"])),
+            *tables,
+            Fold("What was measured, and with which settings", [_settings(record)]),
+        ],
+        f"{record['question']} {record['source']}",
+    )
 
 
-def _headline(record: Mapping[str, Any]) -> Block:
-    """The numbers that say most, of the first model."""
-    rows = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
-    return Table(("", record["models"][0]["name"]), rows)
-
-
-def _panel(record: Mapping[str, Any], figure: Mapping[str, Any], drawn: dict[str, str]) -> Panel | None:
-    name = f"{record['stem']}-{figure['name']}".replace("_", "-")
-    return charts.panel(name, figure, figure["title"], figure["note"], drawn)
+def _figure(stem: str, figure: Mapping[str, Any]) -> Figure:
+    own = {key: figure[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
+    series = [Series(**series) for series in figure["series"]]
+    return Figure(f"{stem}-{figure['name']}".replace("_", "-"), series=series, **own)
 
 
 def _cell(cell: Any) -> object:
     if isinstance(cell, Mapping):
-        return Interval(cell["value"], "score", cell["low"], cell["high"])
+        return Number(cell["value"], "score", cell["low"], cell["high"])
     if isinstance(cell, bool) or cell is None or isinstance(cell, str):
         return cell if cell is None else str(cell)
     return Number(cell, "score" if isinstance(cell, float) else "plain")
 
 
 def _settings(record: Mapping[str, Any]) -> Table:
-    rows: list[Sequence[object]] = [("probe", f"{record['probe']}, version {record['version']}")]
+    rows = {"probe": f"{record['probe']}, version {record['version']}"}
     for model in record["models"]:
         training = model.get("training")
         at = "" if training is None else f", {training['objective']}, seed {training['seed']}"
@@ -201,10 +202,7 @@ def _settings(record: Mapping[str, Any]) -> Table:
             f"{kind}: {shape['layers']} layers of {shape['hidden_size']}"
             for kind, shape in model["networks"].items()
         )
-        rows.append((f"model {model['name']}", f"{model['source']}{at} ({shapes})"))
-    rows += [
-        (f"data: {key}", ", ".join(f"{file['folder']}/{file['file']}" for file in files))
-        for key, files in record["data"].items()
-    ]
-    rows += [(f"option {key}", str(value)) for key, value in record["options"].items()]
-    return Table(("", ""), rows)
+        rows[f"model {model['name']}"] = f"{model['source']}{at} ({shapes})"
+    for key, files in record["data"].items():
+        rows[f"data: {key}"] = ", ".join(f"{file['folder']}/{file['file']}" for file in files)
+    return Table.pairs({**rows, **{f"option {key}": value for key, value in record["options"].items()}})

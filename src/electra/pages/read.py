@@ -17,23 +17,7 @@ from typing import Any
 from electra.artifacts.ledger import Axis, Curve, Event, Kind, Ledger, Point, Status, number
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
-
-
-@dataclass(frozen=True)
-class ExampleRow:
-    """One token of a worked example. None where the run has no such net."""
-
-    original: str
-    masked: str | None
-    generated: str | None
-    label: str | None
-    p_replaced: float | None
-
-
-@dataclass(frozen=True)
-class Example:
-    text: str
-    rows: tuple[ExampleRow, ...]
+from electra.pages.page import Example, Token
 
 
 @dataclass(frozen=True)
@@ -197,7 +181,7 @@ def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
             notes.append(f"An entry of {path.name} is not an example and is left out.")
             continue
         kept = [
-            ExampleRow(
+            Token(
                 text(row.get("original")) or "",
                 text(row.get("masked")),
                 text(row.get("generated")),

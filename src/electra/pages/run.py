@@ -11,13 +11,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electra.artifacts.ledger import Axis
 from electra.artifacts.run import RunFolder
-from electra.pages import svg
 from electra.pages.compare import comparison
-from electra.pages.curves import Part, Plot, chance, held_out, trained, views
-from electra.pages.examples import worked_examples
 from electra.pages.glossary import AUDIT, METRICS, Metric, humanize
-from electra.pages.page import Block, Columns, Facts, Number, Section, Table, Text, render, write
+from electra.pages.measures import Measure, Plot, views
+from electra.pages.page import (
+    Block,
+    Columns,
+    Examples,
+    Facts,
+    Number,
+    Page,
+    Section,
+    Table,
+    Text,
+    publish,
+    verbatim,
+)
 from electra.pages.read import RunRecord, read_run
 
 _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
@@ -26,10 +37,8 @@ _STATES = {
     "stopped": "Stopped early",
     "in progress": "In progress, or ended without a word",
 }
-_KNOWS_SOMETHING, _RANKS_SOMETHING = (
-    0.005,
-    0.55,
-)  # gain (nats per token) and AUC below which a discriminator is at the base rate
+# Gain (nats per token) and AUC below which a discriminator is at the base rate.
+_KNOWS_SOMETHING, _RANKS_SOMETHING = 0.005, 0.55
 
 
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
@@ -39,55 +48,47 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
     reload: seconds after which a browser reads the page again (0: never).
     """
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
-    record = read_run(run)
-    others = [
-        read_run(other) for other in dict.fromkeys(map(Path, compare)) if other.resolve() != run.resolve()
-    ]
-    drawn: dict[str, str] = {}
-    html = run_page(record, others, drawn, reload)
-    if os.access(run, os.W_OK):  # somebody else's run can be reported elsewhere without being written to
-        svg.write_all(run, drawn)
-    write(out, html)
-    return out
+    others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
+    page = run_page(read_run(run), [read_run(other) for other in others], reload)
+    # Somebody else's run can be reported elsewhere without being written to.
+    return publish(page, out, run if os.access(run, os.W_OK) else None)
 
 
-def run_page(
-    run: RunRecord,
-    others: Sequence[RunRecord] = (),
-    drawn: dict[str, str] | None = None,
-    reload: int = 0,
-) -> str:
-    """The page as text. Each figure's standalone SVG is left in `drawn` under its file name."""
-    drawn = {} if drawn is None else drawn
+def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) -> Page:
     examples = Section(
         "Worked examples",
-        worked_examples(run.examples),
+        [Examples(run.examples) if run.examples else quiet("The run has written no worked examples yet.")],
         "Masked, filled in by the generator, and judged token by token by the discriminator.",
     )
-    sections = [
-        *([examples] if run.examples else []),  # what the headline means, before any number
-        *([comparison([run, *others], drawn)] if others else []),
-        Section("The run in numbers", _numbers(run)),
-        _metrics(run),
-        *_curves(run, drawn),
-        *([] if run.examples else [examples]),
-        _audit(run),
-        _events(run),
-        _recipe(run),
-    ]
     alarms = [event for event in run.events if event.name == "collapse"]
-    opening: list[Block] = [
-        Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning") for event in alarms[-1:]
-    ]
-    opening += [Text(note, "quiet") for note in run.notes]
-    return render(
+    return Page(
         run.name,
-        sections,
+        [
+            examples if run.examples else None,  # what the headline means, before any number
+            comparison([run, *others]) if others else None,
+            Section("The run in numbers", _numbers(run)),
+            _metrics(run),
+            *_curves(run),
+            None if run.examples else examples,
+            _audit(run),
+            _events(run),
+            _recipe(run),
+        ],
         kicker=f"electra \u00b7 pre-training run \u00b7 {_STATES[run.status].lower()}",
         summary=verdict(run),
-        opening=opening,
+        opening=[
+            *(
+                Text(f"Step {one.step:,}: {one.message or 'collapse alarm'}", "warning")
+                for one in alarms[-1:]
+            ),
+            *map(quiet, run.notes),
+        ],
         reload=reload,
     )
+
+
+def quiet(text: str) -> Text:
+    return Text(text, "quiet")
 
 
 def verdict(run: RunRecord) -> str:
@@ -168,63 +169,60 @@ def _remark(key: str, metrics: Mapping[str, float | None]) -> str:
     return "" if ignorant is None else f"{'chance' if key == 'auc' else 'base rate alone'}: {ignorant:.3g}"
 
 
-def _curves(run: RunRecord, drawn: dict[str, str]) -> list[Section]:
+def _curves(run: RunRecord) -> list[Section]:
     learned = "On text that is never trained on, at the same mask rate and with the same masks throughout."
     process = "Faint: every logged step. Strong: the mean around it."
-    training_rate, heldout_rate = (
-        run.setting("objective.mask_fraction"),
-        run.setting("evaluation.mask_fraction"),
-    )
-    if training_rate and heldout_rate and training_rate != heldout_rate:
+    rates = [run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation")]
+    if all(rates) and rates[0] != rates[1]:
         process += (
-            f" The run masks {training_rate} of the tokens and is evaluated at {heldout_rate}: the two losses"
-            " are not on one scale."
+            f" The run masks {rates[0]} of the tokens and is evaluated at {rates[1]}: the two losses are not"
+            " on one scale."
         )
     marks = [event for event in run.events if event.name in ("resumed", "collapse")]
     marked = (
         " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." if marks else ""
     )
-    sections = []
-    for title, lead, plots in (
-        ("Held-out curves", learned, _held_out_plots(run)),
-        ("Training curves", process, _training_plots(run)),
-    ):
-        panels = views(plots, ("tokens", "step", "flops"), drawn, marks, [*run.train, *run.evals])
-        missing = (
-            "The run has not got this far: there is nothing to draw." if svg.available() else svg.INSTALL
-        )
-        sections.append(
-            Section(title, [panels], lead + marked)
-            if panels.views
-            else Section(title, [Text(missing, "quiet")])
-        )
-    return sections
+    axes: tuple[Axis, ...] = ("tokens", "step", "flops")
+    points = [*run.train, *run.evals]
+    empty = "The run has not got this far: there is nothing to draw."
+    return [
+        Section(
+            "Held-out curves", [views(_held_out_plots(run), axes, marks, points, empty)], learned + marked
+        ),
+        Section(
+            "Training curves", [views(_training_plots(run), axes, marks, points, empty)], process + marked
+        ),
+    ]
 
 
 def _held_out_plots(run: RunRecord) -> list[Plot]:
-    def plot(key: str, note: str, *references: Part) -> Plot:
-        return Plot(key, METRICS[key].title, note, [held_out(run, key, "held out"), *references])
+    def plot(key: str, note: str, *reference: Any) -> Plot:
+        measures = [Measure(run, "eval", key, "held out", color=1)]
+        if reference:
+            level, label = reference
+            at = {"key": level} if isinstance(level, str) else {"key": key, "level": level}
+            measures.append(Measure(run, "eval", label=label, style="reference", **at))
+        return Plot(key, METRICS[key].title, note, measures)
 
     return [
         plot(
             "discriminator_loss",
             "Nats per token. Only what is below the dotted line has been learned.",
-            chance(run, "base_rate_entropy", "knows only the base rate"),
+            "base_rate_entropy",
+            "knows only the base rate",
         ),
         plot(
             "gain",
             "Nats per token: the distance between the two lines of the discriminator loss.",
-            chance(run, 0.0, "base rate", "gain"),
+            0.0,
+            "base rate",
         ),
-        plot(
-            "auc",
-            "How often a replaced token is ranked above an original one.",
-            chance(run, 0.5, "chance", "auc"),
-        ),
+        plot("auc", "How often a replaced token is ranked above an original one.", 0.5, "chance"),
         plot(
             "average_precision",
             "Area under the precision-recall curve of replaced tokens.",
-            chance(run, "base_rate", "chance: the base rate"),
+            "base_rate",
+            "chance: the base rate",
         ),
         plot(
             "generator_loss", "Nats per masked token. A long flat stretch is the plateau of word frequencies."
@@ -235,57 +233,48 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
 
 
 def _training_plots(run: RunRecord) -> list[Plot]:
-    def plot(key: str, title: str, note: str, raw: bool = False) -> Plot:
-        return Plot(key, title, note, [trained(run, key, title.lower(), raw=raw)])
-
-    names = sorted(run.loss_names, key=lambda name: name != "rtd")
+    losses = {
+        f"losses.{name}": (f"{_LOSS_TITLES.get(name, name)} in training", "Nats per token it is measured on.")
+        for name in sorted(run.loss_names, key=lambda name: name != "rtd")
+    }
+    shown = {
+        **losses,
+        "loss": ("Total loss", "What the optimizer lowers: the weighted sum of the losses."),
+        "gradient_norm": ("Gradient norm", "Before clipping. Spikes that grow announce trouble."),
+        "learning_rate": ("Learning rate", "The schedule as it was applied."),
+        "tokens_per_s": ("Throughput", "Tokens per second of updates. Dips are a busy machine."),
+    }
     return [
-        *(
-            plot(
-                f"losses.{name}",
-                f"{_LOSS_TITLES.get(name, name)} in training",
-                "Nats per token it is measured on.",
-            )
-            for name in names
-        ),
-        plot("loss", "Total loss", "What the optimizer lowers: the weighted sum of the losses."),
-        plot("gradient_norm", "Gradient norm", "Before clipping. Spikes that grow announce trouble."),
-        plot("learning_rate", "Learning rate", "The schedule as it was applied.", raw=True),
-        plot("tokens_per_s", "Throughput", "Tokens per second of updates. Dips are a busy machine."),
+        Plot(
+            key,
+            title,
+            note,
+            [Measure(run, "train", key, title.lower(), color=0, smoothed=key != "learning_rate")],
+        )
+        for key, (title, note) in shown.items()
     ]
 
 
 def _metrics(run: RunRecord) -> Section:
     if run.final is None:
-        return Section(
-            "Held-out metrics", [Text("The run has not been evaluated on held-out text yet.", "quiet")]
-        )
+        return Section("Held-out metrics", [quiet("The run has not been evaluated on held-out text yet.")])
     values = run.final.values
     names = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
     rows = []
     for key in names:
         metric = METRICS.get(key, Metric(humanize(key), ""))
-        rows.append(
-            (
-                metric.title,
-                Number(values[key], "score"),
-                Number(metric.ignorant(values), "score"),
-                metric.meaning,
-            )
-        )
+        baseline = Number(metric.ignorant(values), "score")
+        rows.append((metric.title, Number(values[key], "score"), baseline, metric.meaning))
     lead = f"The last evaluation, at step {run.final.step:,}, on documents that were never trained on."
-    return Section(
-        "Held-out metrics",
-        [Table(("Metric", "Value", "Knowing only the base rate", "What it says"), rows, noted=True)],
-        lead,
-    )
+    columns = ("Metric", "Value", "Knowing only the base rate", "What it says")
+    return Section("Held-out metrics", [Table(columns, rows, noted=True)], lead)
 
 
 def _audit(run: RunRecord) -> Section:
     lead = "What became of the corpus on its way to tokens: nothing is dropped without being counted here."
     if not run.audit:
         return Section(
-            "Data audit", [Text("No audit lies in the run folder: the text is not described here.", "quiet")]
+            "Data audit", [quiet("No audit lies in the run folder: the text is not described here.")]
         )
     counts: list[tuple[object, ...]] = []
     tables: list[Block] = []
@@ -293,13 +282,8 @@ def _audit(run: RunRecord) -> Section:
         value, (title, meaning) = run.audit[key], AUDIT.get(key, (humanize(key), ""))
         if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
             columns = list(dict.fromkeys(str(name) for item in value for name in item))
-            tables.append(
-                Table(
-                    [humanize(name) for name in columns],
-                    [[_counted(name, item.get(name)) for name in columns] for item in value],
-                    title,
-                )
-            )
+            rows = [[_counted(name, item.get(name)) for name in columns] for item in value]
+            tables.append(Table([humanize(name) for name in columns], rows, title))
         elif isinstance(value, Mapping):
             counts += [
                 (f"{title}, {inner}", _counted("share" if key == "padding" else inner, entry), meaning)
@@ -313,52 +297,28 @@ def _audit(run: RunRecord) -> Section:
 def _recipe(run: RunRecord) -> Section:
     lead = "The recipe with nothing left open, the shapes of the networks, and the environment: run.toml."
     if not run.recipe:
-        return Section("Recipe and environment", [Text("The recipe of this run is not known.", "quiet")])
-    tables = {**run.recipe, "environment": run.environment, "identity": run.identity}
-    return Section("Recipe and environment", [Columns(_tables(tables))], lead)
+        return Section("Recipe and environment", [quiet("The recipe of this run is not known.")])
+    values = {**run.recipe, "environment": run.environment, "identity": run.identity}
+    loose = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
+    named = {"": loose, **{key: value for key, value in values.items() if key not in loose}}
+    tables = [Table.pairs(table, title) for title, table in named.items() if table]
+    return Section("Recipe and environment", [Columns(tables)], lead)
 
 
 def _events(run: RunRecord) -> Section:
-    quiet = [event for event in run.events if event.name == "checkpoint"]
-    rows = [
-        (Number(event.step), event.name, event.message) for event in run.events if event.name != "checkpoint"
+    saved = [event for event in run.events if event.name == "checkpoint"]
+    rows = [(Number(one.step), one.name, one.message) for one in run.events if one.name != "checkpoint"]
+    blocks: list[Block] = [
+        Table(("Step", "Event", "What happened"), rows) if rows else quiet("The run recorded no events.")
     ]
-    blocks: list[Block] = (
-        [Table(("Step", "Event", "What happened"), rows)]
-        if rows
-        else [Text("The run recorded no events.", "quiet")]
-    )
-    if quiet:
-        blocks.append(
-            Text(
-                f"{len(quiet)} checkpoint{'s' * (len(quiet) > 1)} written, the last at step"
-                f" {quiet[-1].step:,}.",
-                "quiet",
-            )
-        )
+    if saved:
+        plural, last = "s" * (len(saved) > 1), saved[-1].step
+        blocks.append(quiet(f"{len(saved)} checkpoint{plural} written, the last at step {last:,}."))
     return Section("Events", blocks)
-
-
-def _tables(values: Mapping[str, Any]) -> list[Block]:
-    """The sections of a TOML file as small two-column tables."""
-    loose = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
-    named = {"": loose, **{key: value for key, value in values.items() if isinstance(value, Mapping)}}
-    return [
-        Table(("", ""), [(key, _verbatim(value)) for key, value in rows.items()], title)
-        for title, rows in named.items()
-        if rows
-    ]
-
-
-def _verbatim(value: Any) -> str:
-    """A value as run.toml has it, near enough to read."""
-    if isinstance(value, list):
-        return ", ".join(map(_verbatim, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _counted(key: str, value: Any) -> object:
     """An audit's value: counts in full, rates as percentages."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(value, "percent" if key.endswith(("rate", "share", "fraction")) else "plain")
-    return None if value is None else _verbatim(value)
+    return None if value is None else verbatim(value)

@@ -1,8 +1,7 @@
 """The page of a study: its answer in one figure, the arms in a table, curves along the compute, and how far
 to trust them. Without torch.
 
-Every number comes from results.json, written by `electra ablate`; nothing is computed here. Figures also go
-to figures/ as standalone SVG.
+Every number comes from results.json, written by `electra ablate`; nothing is computed here.
 """
 
 from __future__ import annotations
@@ -12,31 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from electra.artifacts.study import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
-from electra.pages import charts, svg
-from electra.pages.page import (
-    Block,
-    Facts,
-    Fold,
-    Interval,
-    Number,
-    Section,
-    Table,
-    Text,
-    render,
-    write,
-)
-from electra.pages.study_figures import (
-    along_compute,
-    differences,
-    metric_title,
-    score_panel,
-    title_of,
-)
+from electra.pages.figures import Figure, Series
+from electra.pages.glossary import METRICS
+from electra.pages.page import Block, Facts, Figures, Fold, Number, Page, Section, Table, Text, publish
 
 FORMAT = 2
 SCALE = (
@@ -44,317 +24,337 @@ SCALE = (
     " the values."
 )
 PAPER_COLUMN = "Paper (another scale)"
+OVER_SEEDS = "are 95 % intervals over seeds."
 
 
 @dataclass(frozen=True)
-class Change(Number):
-    """A difference, always with its sign."""
+class Results:
+    """What results.json holds, and how its arms and metrics are called."""
 
-    def __html__(self) -> str:
-        if self.value is None:
-            return super().__html__()
-        shown = f"{100 * self.value:+.2f} %" if self.kind == "percent" else f"{self.value:+.4f}"
-        return Markup('<data value="{}">{}</data>').format(repr(self.value), shown)
+    record: Mapping[str, Any]
 
+    def __getitem__(self, key: Any) -> Any:
+        return self.record[key]
 
-@dataclass(frozen=True)
-class Published(Number):
-    """A number as papers print it."""
+    @property
+    def arms(self) -> Mapping[str, Any]:
+        """Each arm at the whole budget."""
+        found: Mapping[str, Any] = self["budgets"][-1]["arms"]
+        return found
 
-    def __html__(self) -> str:
-        return (
-            super().__html__()
-            if self.value is None
-            else Markup('<data value="{}">{}</data>').format(repr(self.value), f"{self.value:.1f}")
-        )
+    def scores(self, metric: str) -> dict[str, Mapping[str, Any]]:
+        """Of the arms that have this metric."""
+        return {name: arm["scores"][metric] for name, arm in self.arms.items() if metric in arm["scores"]}
 
+    def called(self, arm: str) -> str:
+        return str(self["study"]["arms"][arm]["title"])
 
-@dataclass(frozen=True)
-class PValue(Number):
-    def __html__(self) -> str:
-        tiny = self.value is not None and self.value < 0.001
-        return (
-            Markup('<data value="{}">&lt; 0.001</data>').format(repr(self.value))
-            if tiny
-            else super().__html__()
-        )
+    def title(self, metric: str) -> str:
+        if metric == "panel":
+            return "Panel mean"
+        return str(self["panel"][metric]["title"]) if metric in self["panel"] else METRICS[metric].title
+
+    def meaning(self, metric: str) -> str:
+        if metric == "panel":
+            return "The mean of the panel's tasks. Higher is better."
+        if metric in self["panel"]:
+            return f"{self['panel'][metric]['metric'].replace('_', ' ').capitalize()}, higher is better."
+        return METRICS[metric].meaning
 
 
 def write_report(out: Path) -> Path:
     """Draw the results that lie in `out` and write their page; returns its path."""
+    folder = StudyFolder(out)
     results = durable.read_record(
-        StudyFolder(out).results, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
+        folder.results, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
     )
-    drawn: dict[str, str] = {}
-    html = page(results, drawn)
-    svg.write_all(out, drawn)
-    write(StudyFolder(out).page, html)
-    return StudyFolder(out).page
+    return publish(page(Results(results)), folder.page, out)
 
 
-def page(results: Mapping[str, Any], drawn: dict[str, str]) -> str:
-    study = results["study"]
-    opening: list[Block] = [_facts(results)]
-    if not results["complete"]:
-        opening.append(
-            Text(
-                f"Not finished: the numbers below are of the runs that are done. {_missing(results)}",
-                "warning",
-            )
-        )
-    opening += [Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]]
-    if not results["panel"]:
-        opening.append(
-            Text(
-                "Without a transfer panel there are pre-training metrics only, and objectives have few of"
-                " those in common.",
-                "quiet",
-            )
-        )
-    if not svg.available():
-        opening.append(Text(svg.INSTALL, "quiet"))
-    parts = (
-        _answer(results, drawn),
-        _scores(results, drawn),
-        _along_compute(results, drawn),
-        _cost(results),
-        _trust(results),
-        _recipes(results),
+def page(results: Results) -> Page:
+    study, panel = results["study"], results["panel"]
+    unfinished = f"Not finished: the numbers below are of the runs that are done. {_missing(results)}"
+    alone = (
+        "Without a transfer panel there are pre-training metrics only, and objectives have few of those in"
     )
-    sections = [part for part in parts if part is not None]
-    return render(
-        study["title"], sections, kicker="electra ablate", summary=study["question"], opening=opening
+    return Page(
+        study["title"],
+        [
+            _answer(results),
+            _scores(results),
+            _along_compute(results),
+            _cost(results),
+            _trust(results),
+            _recipes(results),
+        ],
+        kicker="electra ablate",
+        summary=study["question"],
+        opening=[
+            _facts(results),
+            None if results["complete"] else Text(unfinished, "warning"),
+            *(Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]),
+            None if panel else Text(f"{alone} common.", "quiet"),
+        ],
     )
 
 
-def _missing(results: Mapping[str, Any]) -> str:
+def _missing(results: Results) -> str:
     """The runs that are still to be done, by arm."""
     seeds: dict[str, list[str]] = {}
     for job in results["missing"]:
         at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
-        seeds.setdefault(f"{title_of(results, job['arm'])}{at}", []).append(str(job["seed"]))
-    return (
-        "Missing: "
-        + "; ".join(
-            f"{arm}, seed{'s' if several[1:] else ''} {', '.join(several)}" for arm, several in seeds.items()
-        )
-        + "."
-    )
+        seeds.setdefault(f"{results.called(job['arm'])}{at}", []).append(str(job["seed"]))
+    listed = [f"{arm}, seed{'s' * (len(several) > 1)} {', '.join(several)}" for arm, several in seeds.items()]
+    return f"Missing: {'; '.join(listed)}."
 
 
-def _facts(results: Mapping[str, Any]) -> Facts:
-    final = results["budgets"][-1]
+def _facts(results: Results) -> Facts:
     runs = sum(arm["runs"] for budget in results["budgets"] for arm in budget["arms"].values())
     seeds = results["seeds"]
-    return Facts(
-        [
-            ("Arms", str(len(final["arms"]))),
-            ("Training FLOPs of each", Number(results["flops"], "power"), f"budget {results['budget']}"),
-            ("Seeds", str(len(seeds)), ", ".join(map(str, seeds))),
-            ("Runs done", str(runs)),
-            ("Recipe", str(results["recipe"])),
-        ],
-        large=True,
+    items = (
+        ("Arms", str(len(results.arms))),
+        ("Training FLOPs of each", Number(results["flops"], "power"), f"budget {results['budget']}"),
+        ("Seeds", str(len(seeds)), ", ".join(map(str, seeds))),
+        ("Runs done", str(runs)),
+        ("Recipe", str(results["recipe"])),
     )
+    return Facts(items, large=True)
 
 
-def _answer(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
+def _answer(results: Results) -> Section | None:
     """The primary score: the figure, and the table with the test against the baseline."""
-    metric = results["primary"]
+    metric, study = results["primary"], results["study"]
     if metric is None:
         return None
-    study, arms = results["study"], results["budgets"][-1]["arms"]
-    panels = charts.side_by_side((score_panel(results, metric, drawn), differences(results, metric, drawn)))
-    blocks: list[Block] = [*panels, _test_table(results, metric)]
     paper = study["paper"]
-    if any(arm["paper"] is not None for arm in study["arms"].values()):
-        blocks.append(Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE}", "quiet"))
+    source = None
+    if _with_paper(study):
+        source = Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE}", "quiet")
     elif paper["source"]:
-        blocks.append(Text(f"Paper ({paper['source']}): {paper['note']}", "quiet"))
-    blocks += _reached(results)
-    baseline = title_of(results, study["baseline"])
-    done = max((arm["scores"][metric]["n"] for arm in arms.values() if metric in arm["scores"]), default=0)
-    against = "its own baseline" if len(set(baselines_of(study).values())) > 1 else baseline
+        source = Text(f"Paper ({paper['source']}): {paper['note']}", "quiet")
+    done = max((score["n"] for score in results.scores(metric).values()), default=0)
+    several = len(set(baselines_of(study).values())) > 1
+    against = "its own baseline" if several else results.called(study["baseline"])
     lead = (
         f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed"
         " (paired t-test)."
     )
     if done < 2:
         lead = "One seed so far: no intervals and no tests, and differences may be nothing but that seed."
-    return Section("Result", blocks, lead)
+    figures = Figures.of(_score(results, metric), _differences(results, metric))
+    return Section("Result", [figures, _tests(results, metric), source, *_reached(results)], lead)
 
 
-def _test_table(results: Mapping[str, Any], metric: str) -> Table:
-    study, arms = results["study"], results["budgets"][-1]["arms"]
-    with_paper = any(arm["paper"] is not None for arm in study["arms"].values())
-    baselines = baselines_of(study)
+def _with_paper(study: Mapping[str, Any]) -> bool:
+    return any(arm["paper"] is not None for arm in study["arms"].values())
+
+
+def _tests(results: Results, metric: str) -> Table:
+    study = results["study"]
+    baselines, rows = baselines_of(study).values(), []
+    for name, arm in results.arms.items():
+        score = arm["scores"].get(metric, {})
+        test = score.get("against_baseline") or {}
+        rows.append(
+            {
+                "arm": results.called(name) + (" (baseline)" if name in baselines else ""),
+                "score": _interval(score),
+                "difference": Number(test.get("difference"), "signed", test.get("low"), test.get("high")),
+                "sd": score.get("sd"),
+                "p": test.get("p"),
+                "p_holm": test.get("p_holm"),
+                "paper": study["arms"][name]["paper"],
+            }
+        )
     columns = [
-        "Arm",
-        metric_title(results, metric),
-        "sd",
-        "Against baseline",
-        "95 % interval",
-        "p",
-        "p (Holm)",
+        ("Arm", "arm"),
+        (results.title(metric), "score"),
+        ("sd", "sd", "score"),
+        ("Against baseline", "difference"),
+        ("p", "p", "p"),
+        ("p (Holm)", "p_holm", "p"),
+        (PAPER_COLUMN, "paper", "tenth"),
     ]
-    rows = []
-    for name, arm in arms.items():
-        one = arm["scores"].get(metric, {})
-        against = one.get("against_baseline") or {}
-        row: list[object] = [
-            title_of(results, name) + (" (baseline)" if name in baselines.values() else ""),
-            Interval(one.get("mean"), "score", one.get("low"), one.get("high")),
-            Number(one.get("sd"), "score"),
-            Change(against.get("difference")),
-            _between(against.get("low"), against.get("high")),
-            PValue(against.get("p"), "score"),
-            PValue(against.get("p_holm"), "score"),
-        ]
-        rows.append([*row, Published(study["arms"][name]["paper"])] if with_paper else row)
-    return Table([*columns, PAPER_COLUMN] if with_paper else columns, rows)
+    return Table.of(rows, *columns[: None if _with_paper(study) else -1])
 
 
-def _between(low: float | None, high: float | None) -> Markup | None:
-    return None if low is None or high is None else Markup("[{}, {}]").format(Change(low), Change(high))
+def _interval(score: Mapping[str, Any]) -> Number:
+    return Number(score.get("mean"), "score", score.get("low"), score.get("high"))
 
 
-def _reached(results: Mapping[str, Any]) -> list[Block]:
+def _reached(results: Results) -> list[Block]:
     """Studies with several budgets: how much compute an arm needs for what the baseline ends with."""
-    found, whole = results["reached"], results["budgets"][-1]["flops"]
-    baseline = title_of(results, results["study"]["baseline"])
-    lines: list[Block] = []
-    for arm, flops in found.items():
-        if arm == results["study"]["baseline"]:
+    own, whole, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
+    said = []
+    for arm, flops in results["reached"].items():
+        if arm == own:
             continue
+        goal = f"the final mean of {results.called(own)}"
         if flops is None:
-            lines.append(
-                Text(
-                    f"{title_of(results, arm)} does not reach the final mean of {baseline} within the budget."
-                )
-            )
-        else:
-            share = f"{100 * flops / whole:.0f} %"
-            first = (
-                " or less: its smallest budget is above it already"
-                if flops == results["budgets"][0]["flops"]
-                else ""
-            )
-            lines.append(
-                Text(
-                    f"{title_of(results, arm)} reaches the final mean of {baseline} with {share} of its"
-                    f" compute{first}."
-                )
-            )
-    return lines
+            said.append(f"{results.called(arm)} does not reach {goal} within the budget.")
+            continue
+        first = " or less: its smallest budget is above it already" if flops == smallest["flops"] else ""
+        share = f"{100 * flops / whole['flops']:.0f} % of its compute{first}"
+        said.append(f"{results.called(arm)} reaches {goal} with {share}.")
+    return [Text(text) for text in said]
 
 
-def _scores(results: Mapping[str, Any], drawn: dict[str, str]) -> Section:
+def _scores(results: Results) -> Section:
     """Every score at the whole budget."""
-    arms = results["budgets"][-1]["arms"]
-    metrics = list(dict.fromkeys(metric for arm in arms.values() for metric in arm["scores"]))
+    metrics = dict.fromkeys(metric for arm in results.arms.values() for metric in arm["scores"])
     shown = [metric for metric in metrics if metric != results["primary"]]
-    blocks: list[Block] = [*charts.side_by_side(score_panel(results, metric, drawn) for metric in shown)]
+    tables = []
     for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
-        rows = []
-        for name, arm in arms.items():
-            cells = [arm["scores"].get(metric, {}) for metric in group]
-            rows.append(
-                [
-                    title_of(results, name),
-                    *(Interval(one.get("mean"), "score", one.get("low"), one.get("high")) for one in cells),
-                ]
-            )
-        blocks.append(Table(["Arm", *(metric_title(results, metric) for metric in group)], rows))
+        rows = [
+            [results.called(name), *(_interval(arm["scores"].get(metric, {})) for metric in group)]
+            for name, arm in results.arms.items()
+        ]
+        tables.append(Table(["Arm", *map(results.title, group)], rows))
     lead = (
         "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small"
         " generator where an arm has one."
     )
-    return Section("All scores", blocks, lead)
+    return Section("All scores", [Figures.of(*(_score(results, one) for one in shown)), *tables], lead)
 
 
-def _along_compute(results: Mapping[str, Any], drawn: dict[str, str]) -> Section | None:
+def _along_compute(results: Results) -> Section | None:
     lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
-    panels = along_compute(results, drawn)
-    return Section("Along the compute", panels, lead) if panels else None
+    curves, figures = results["curves"], []
+    for metric in dict.fromkeys(metric for arm in curves.values() for metric in arm):
+        series = []
+        for name, arm in curves.items():
+            x, y, low, high = [*arm[metric].values()] if metric in arm else ([], [], [], [])
+            bounded = any(end is not None for end in low)
+            series.append(Series(results.called(name), x, y, *((low, high) if bounded else ())))
+        name, (title, meaning) = (
+            f"curve-{metric.replace('_', '-')}",
+            (METRICS[metric].title, METRICS[metric].meaning),
+        )
+        figures.append(Figure(name, title, meaning, series, y=title, axis="flops"))
+    return Section("Along the compute", [Figures.of(*figures)], lead) if figures else None
 
 
-def _cost(results: Mapping[str, Any]) -> Section:
-    rows = []
-    for budget in results["budgets"]:
-        at = f", {budget['share']:g} of the budget" if len(results["budgets"]) > 1 else ""
-        for name, arm in budget["arms"].items():
-            rows.append(
-                (
-                    title_of(results, name) + at,
-                    Number(arm["flops_per_step"], "power"),
-                    Number(arm["steps"]),
-                    Number(arm["tokens"], "large"),
-                    Number(arm["flops"], "power"),
-                    Change(arm["flops"] / budget["flops"] - 1, "percent"),
-                    Number(arm["seconds"], "seconds"),
-                    f"{arm['collapsed']} of {arm['runs']}",
-                )
+def _score(results: Results, metric: str) -> Figure:
+    """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
+    study, budgets, final = results["study"], results["budgets"], results.scores(metric)
+    name, title, meaning = metric.replace("_", "-"), results.title(metric), results.meaning(metric)
+    placed = {arm: at for arm, one in study["arms"].items() if (at := one["at"]) is not None and arm in final}
+    if len(budgets) > 1:
+        series = [
+            Series.through(
+                results.called(arm),
+                [(one["flops"], one["arms"][arm]["scores"].get(metric, {})) for one in budgets],
             )
-    columns = (
-        "Arm",
-        "FLOPs an update",
-        "Updates",
-        "Tokens",
-        "Training FLOPs",
-        "Off the budget",
-        "Time of a run",
-        "Collapse alarms",
+            for arm in study["arms"]
+        ]
+        return Figure(name, title, f"{meaning} Bands {OVER_SEEDS}", series, y=title, axis="flops")
+    if placed:
+        labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
+        series = []
+        for label in labels:
+            members = [
+                (at, final[arm]) for arm, at in placed.items() if study["arms"][arm]["series"] == label
+            ]
+            series.append(Series.through(label or title, sorted(members, key=lambda member: member[0])))
+        ends = min(placed.values()), max(placed.values())
+        for arm, one in study["arms"].items():
+            if one["at"] is None:  # a level to compare with
+                level = {"mean": final.get(arm, {}).get("mean")}
+                series.append(Series.through(one["title"], [(end, level) for end in ends]))
+        return Figure(name, title, f"{meaning} Bands {OVER_SEEDS}", series, x=study["axis"], y=title)
+    seeds = [(results.called(arm), value) for arm, one in final.items() for value in one["by_seed"].values()]
+    series = [
+        Series.through("mean and 95 % interval", [(results.called(arm), one) for arm, one in final.items()]),
+        Series("one seed", [arm for arm, _ in seeds], [value for _, value in seeds], style="points"),
+    ]
+    return Figure(name, title, f"{meaning} Bars {OVER_SEEDS}", series, "categories", x=title)
+
+
+def _differences(results: Results, metric: str) -> Figure | None:
+    """What the tests are about: each arm minus the baseline, at the whole budget."""
+    tests = {name: score.get("against_baseline") for name, score in results.scores(metric).items()}
+    rows = [
+        (results.called(name), test | {"mean": test["difference"]})
+        for name, test in tests.items()
+        if test and test["n"]
+    ]
+    if not rows:
+        return None
+    baselines = set(baselines_of(results["study"]).values())
+    level = "its baseline" if len(baselines) > 1 else results.called(baselines.pop())
+    names = [name for name, _ in rows]
+    series = [
+        Series.through("mean and 95 % interval", rows),
+        Series(level, names, [0.0] * len(names), style="reference"),
+    ]
+    note = (
+        "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is"
+        " better."
+    )
+    axis = f"{results.title(metric)}, difference"
+    return Figure("differences", "Against the baseline", note, series, "categories", x=axis)
+
+
+def _cost(results: Results) -> Section:
+    several = len(results["budgets"]) > 1
+    rows = [
+        {
+            **arm,
+            "name": results.called(name) + (f", {budget['share']:g} of the budget" if several else ""),
+            "off": arm["flops"] / budget["flops"] - 1,
+            "alarms": f"{arm['collapsed']} of {arm['runs']}",
+        }
+        for budget in results["budgets"]
+        for name, arm in budget["arms"].items()
+    ]
+    table = Table.of(
+        rows,
+        ("Arm", "name"),
+        ("FLOPs an update", "flops_per_step", "power"),
+        ("Updates", "steps", "plain"),
+        ("Tokens", "tokens", "large"),
+        ("Training FLOPs", "flops", "power"),
+        ("Off the budget", "off", "signed percent"),
+        ("Time of a run", "seconds", "seconds"),
+        ("Collapse alarms", "alarms"),
     )
     lead = (
         "Every arm gets the whole number of updates that comes nearest to the budget. FLOPs as the paper's"
         " script counts them."
     )
-    return Section("Compute", [Table(columns, rows)], lead)
+    return Section("Compute", [table], lead)
 
 
-def _trust(results: Mapping[str, Any]) -> Section:
-    rows = []
-    for metric, one in results["budgets"][-1]["reliability"].items():
-        values = (one["sd"], one["sd_of_differences"], one["detectable"])
-        rows.append(
-            (metric_title(results, metric), *(Number(value, "score") for value in values), Number(one["n"]))
-        )
-    columns = (
-        "Score",
-        "sd between seeds",
-        "sd of paired differences",
-        "Smallest detectable difference",
-        "Seeds",
+def _trust(results: Results) -> Section:
+    reliability = results["budgets"][-1]["reliability"]
+    table = Table.of(
+        [{**one, "score": results.title(metric)} for metric, one in reliability.items()],
+        ("Score", "score"),
+        ("sd between seeds", "sd", "score"),
+        ("sd of paired differences", "sd_of_differences", "score"),
+        ("Smallest detectable difference", "detectable", "score"),
+        ("Seeds", "n", "plain"),
     )
     note = (
         "Smallest detectable: a true difference of that size would be found in four of five studies"
-        " (two-sided paired test at 5 %)."
+        " (two-sided paired test at 5 %). A smaller difference that is not found is no evidence of equality."
     )
-    blocks: list[Block] = [
-        Table(columns, rows),
-        Text(f"{note} A smaller difference that is not found is no evidence of equality.", "quiet"),
-    ]
-    return Section(
-        "How far to trust this",
-        blocks,
-        "What another seed changes, pooled over the arms, and what this many seeds can show.",
-    )
+    lead = "What another seed changes, pooled over the arms, and what this many seeds can show."
+    return Section("How far to trust this", [table, Text(note, "quiet")], lead)
 
 
-def _recipes(results: Mapping[str, Any]) -> Section:
+def _recipes(results: Results) -> Section:
     """What the arms differ in, and each arm's recipe."""
-    flat = {
-        name: {f"{s}.{k}": v for s, keys in recipe.items() for k, v in keys.items()}
+    flat: dict[str, dict[str, Any]] = {
+        name: dict(Table.pairs(recipe).rows)  # type: ignore[arg-type]
         for name, recipe in results["arms"].items()
     }
-    keys = list(dict.fromkeys(key for one in flat.values() for key in one))
-    differing = [key for key in keys if len({repr(one.get(key)) for one in flat.values()}) > 1]
-    rows = [[key, *(_shown(one.get(key)) for one in flat.values())] for key in differing]
-    blocks: list[Block] = [Table(["Key", *(title_of(results, name) for name in flat)], rows)]
-    same = [(key, _shown(next(iter(flat.values())).get(key))) for key in keys if key not in differing]
-    blocks.append(Fold("What all arms have in common", [Table(("", ""), same)]))
-    return Section("What the arms differ in", blocks)
-
-
-def _shown(value: Any) -> str | None:
-    return None if value is None else str(value)
+    keys = dict.fromkeys(key for one in flat.values() for key in one)
+    differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
+    rows = [[key, *(one.get(key) for one in flat.values())] for key in differing]
+    first = next(iter(flat.values()))
+    same = Table.pairs({key: first.get(key) for key in keys if key not in differing})
+    return Section(
+        "What the arms differ in",
+        [Table(["Key", *map(results.called, flat)], rows), Fold("What all arms have in common", [same])],
+    )

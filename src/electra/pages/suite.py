@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
-from electra.pages import charts, svg
-from electra.pages.page import Block, Fold, Number, Section, Table, Text, render, write
+from electra.pages.figures import Figure, Series
+from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Table, Text, publish
 
 FORMAT = 1
 WEIGHTS = {
@@ -34,81 +32,30 @@ HOW_TO_READ = (
 )
 
 
-class Points(Number):
-    """A share, shown in points; in parentheses when it must not be compared."""
-
-    def __html__(self) -> str:
-        if self.value is None:
-            return super().__html__()
-        return Markup('<data value="{}">{}</data>').format(repr(self.value), f"{100 * self.value:.1f}")
-
-
-@dataclass(frozen=True)
-class Spread(Points):
-    """With its standard deviation or interval after it, and marked where it is the best of its row."""
-
-    after: str = ""
-    best: bool = False
-
-    def __html__(self) -> str:
-        shown = Markup(super().__html__())
-        if self.best:
-            shown = Markup('<b title="the best of this row">{}</b>').format(shown)
-        return Markup('{}<span class="none">{}</span>').format(shown, self.after)
-
-
-class Incomparable(Points):
-    def __html__(self) -> str:
-        shown = super().__html__()
-        return shown if self.value is None else Markup('<span class="none">({})</span>').format(shown)
-
-
 def write_page(folder: Path) -> Path:
     """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
-    record = durable.read_record(
-        folder / EvaluationFolder.RECORD,
-        FORMAT,
-        ConfigError,
-        "an evaluation's record",
-        fix="Run electra evaluate",
+    path, fix = folder / EvaluationFolder.RECORD, "Run electra evaluate"
+    record = durable.read_record(path, FORMAT, ConfigError, "an evaluation's record", fix=fix)
+    return publish(page(record), EvaluationFolder(folder).page, folder)
+
+
+def page(record: Mapping[str, Any]) -> Page:
+    groups, names = _groups(record), [model["name"] for model in record["models"]]
+    results = [block for group in groups for block in (_ours(record, group), _remarks(group))]
+    notes = Text(SCORES, "quiet"), Text(HOW_TO_READ, "quiet")
+    figures = Figures.of(*(_figure(group, number, names) for number, group in enumerate(groups)))
+    details = Fold("Seeds, times, sizes and settings", [_details(record, name) for name in names])
+    return Page(
+        f"{record['title']}: {', '.join(names)}",
+        [
+            Section("Results", [notes[0], *results, *_problems(record), figures, notes[1]]),
+            Section("Beside published numbers", _published(record, groups)),
+            Section("Each task", [details]),
+            Section("Models", [_models(record)]),
+        ],
+        kicker="electra evaluate",
+        summary=record["about"],
     )
-    drawn: dict[str, str] = {}
-    html = page(record, drawn)
-    svg.write_all(folder, drawn)
-    page_file = EvaluationFolder(folder).page
-    write(page_file, html)
-    return page_file
-
-
-def page(record: Mapping[str, Any], drawn: dict[str, str]) -> str:
-    """Figures also go to `drawn`, as standalone SVG."""
-    groups = _groups(record)
-    results = [block for group in groups for block in (_ours(record, group), *_remarks(group))]
-    sections = [
-        Section(
-            "Results",
-            [
-                Text(SCORES, "quiet"),
-                *results,
-                *_problems(record),
-                *_panels(record, groups, drawn),
-                Text(HOW_TO_READ, "quiet"),
-            ],
-        ),
-        Section("Beside published numbers", _published(record, groups)),
-        Section(
-            "Each task",
-            [
-                Fold(
-                    "Seeds, times, sizes and settings",
-                    [_details(record, model["name"]) for model in record["models"]],
-                )
-            ],
-        ),
-        Section("Models", [_models(record)]),
-    ]
-    names = ", ".join(model["name"] for model in record["models"])
-    return render(f"{record['title']}: {names}", sections, kicker="electra evaluate", summary=record["about"])
 
 
 @dataclass(frozen=True)
@@ -136,21 +83,19 @@ def _ours(record: Mapping[str, Any], group: Group) -> Table:
     ]
     for average in group.averages:
         if average["over"]:
-            means = [Spread(average["scores"][model]) for model in models]
+            means = [Number(average["scores"][model], "points") for model in models]
             rows.append((_average_title(average), "", *_marked(means)))
     return Table(("Task", "scored on", *models), rows, group.title)
 
 
-def _marked(cells: Sequence[object]) -> list[object]:
+def _marked(cells: Sequence[str | Number]) -> list[str | Number]:
     """A row's scores, the best of them marked, floors among them; those that look equal are equally good."""
-    shown = [
-        f"{cell.value:.3f}" if isinstance(cell, Spread) and cell.value is not None else None for cell in cells
-    ]
-    known = [one for one in shown if one is not None]
+    looks = [None if isinstance(cell, str) or cell.value is None else f"{cell.value:.3f}" for cell in cells]
+    known = [look for look in looks if look is not None]
     best = max(known, key=float) if len(known) > 1 else None
     return [
-        replace(cell, best=True) if isinstance(cell, Spread) and best is not None and one == best else cell
-        for cell, one in zip(cells, shown, strict=True)
+        replace(cell, best=look == best) if isinstance(cell, Number) and look is not None else cell
+        for cell, look in zip(cells, looks, strict=True)
     ]
 
 
@@ -159,18 +104,17 @@ def _average_title(average: Mapping[str, Any]) -> str:
     return str(average["title"]) if done == of else f"Mean of {done} of {of} tasks"
 
 
-def _cell(score: Mapping[str, Any]) -> object:
+def _cell(score: Mapping[str, Any]) -> str | Number:
     if score["status"] != "done":
         return str(score["status"])
     if score["median"] is None:
         return "undefined"
-    if "low" in score:
-        ends = f" [{100 * score['low']:.1f}, {100 * score['high']:.1f}]" if score["low"] is not None else ""
-        return Spread(score["median"], after=ends)
-    return Spread(score["median"], after=f" ± {100 * score['sd']:.1f}" if score["sd"] is not None else "")
+    sd = score.get("sd") if "low" not in score else None
+    after = "" if sd is None else f" \u00b1 {100 * sd:.1f}"
+    return Number(score["median"], "points", score.get("low"), score.get("high"), after)
 
 
-def _remarks(group: Group) -> list[Block]:
+def _remarks(group: Group) -> Table | None:
     said = {
         (row["task"], "; ".join(row["remarks"])): row["title"]
         for row in reversed(group.rows)
@@ -184,7 +128,7 @@ def _remarks(group: Group) -> list[Block]:
             else ""
         )
         rows.append((_average_title(average), f"{average['about']}{over}"))
-    return [Table(("Task", "what to know"), rows, noted=True)] if rows else []
+    return Table(("Task", "what to know"), rows, noted=True) if rows else None
 
 
 def _problems(record: Mapping[str, Any]) -> list[Block]:
@@ -220,17 +164,17 @@ def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
     shown = [row for row in ours if row["published"]]
     rows: list[Sequence[object]] = []
     for model in record["models"]:
-        rows.append((model["name"], *(Points(_median(row["scores"][model["name"]])) for row in shown)))
+        scores = (_median(row["scores"][model["name"]]) for row in shown)
+        rows.append((model["name"], *(Number(score, "points") for score in scores)))
     for column in record["published"]:
-        other = column.get("other_examples", False)
-        theirs = [
-            (Points if row["comparable"] and not other else Incomparable)(
-                row["published"].get(column["title"])
-            )
-            for row in shown
-        ]
-        if any(cell.value is not None for cell in theirs):
-            rows.append((column["title"], *theirs))
+        other, name = column.get("other_examples", False), column["title"]
+        if any(row["published"].get(name) is not None for row in shown):
+            asides = [other or not row["comparable"] for row in shown]
+            cells = [
+                Number(row["published"].get(name), "points", aside=aside)
+                for row, aside in zip(shown, asides, strict=True)
+            ]
+            rows.append((name, *cells))
     return Table(("Model", *_short_names(shown)), rows, group.title) if shown else None
 
 
@@ -253,89 +197,57 @@ def _details(record: Mapping[str, Any], model: str) -> Table:
     for row in record["rows"]:
         score = row["scores"][model]
         if score["status"] == "done":
-            seeds = ", ".join(
-                "undefined" if value is None else f"{100 * value:.1f}" for value in score["by_seed"]
-            )
-            counts = [Number(score.get(f"{split}_samples")) for split in ("train", "eval", "test")]
-            settings = [Number(score.get(name)) for name in ("epochs", "learning_rate", "max_length")]
-            mean, sd = Points(score["mean"]), Points(score["sd"])
-            rows.append(
-                (
-                    row["title"],
-                    mean,
-                    sd,
-                    seeds,
-                    Number(score.get("seconds_per_seed"), "seconds"),
-                    *counts,
-                    *settings,
-                )
-            )
-    names = (
-        "Task",
-        "mean",
-        "sd",
-        "seeds",
-        "time per seed",
-        "train",
-        "dev",
-        "test",
-        "epochs",
-        "learning rate",
-        "tokens at most",
+            seeds = ["undefined" if value is None else f"{100 * value:.1f}" for value in score["by_seed"]]
+            rows.append({**score, "title": row["title"], "seeds": ", ".join(seeds)})
+    return Table.of(
+        rows,
+        ("Task", "title"),
+        ("mean", "mean", "points"),
+        ("sd", "sd", "points"),
+        ("seeds", "seeds"),
+        ("time per seed", "seconds_per_seed", "seconds"),
+        ("train", "train_samples", "plain"),
+        ("dev", "eval_samples", "plain"),
+        ("test", "test_samples", "plain"),
+        ("epochs", "epochs", "plain"),
+        ("learning rate", "learning_rate", "plain"),
+        ("tokens at most", "max_length", "plain"),
+        caption=model,
     )
-    return Table(names, rows, model)
 
 
 def _models(record: Mapping[str, Any]) -> Table:
-    rows = [
-        (
-            model["name"],
-            model["source"],
-            WEIGHTS[model["init"]],
-            Number(model.get("parameters"), "large"),
-            f"{model['layers']} layers of {model['hidden_size']}" if "layers" in model else "",
-        )
-        for model in record["models"]
-    ]
-    return Table(("Model", "from", "weights", "parameters", "shape"), rows)
+    rows = []
+    for model in record["models"]:
+        shape = f"{model['layers']} layers of {model['hidden_size']}" if "layers" in model else ""
+        rows.append({**model, "weights": WEIGHTS[model["init"]], "shape": shape})
+    return Table.of(
+        rows,
+        ("Model", "name"),
+        ("from", "source"),
+        ("weights", "weights"),
+        ("parameters", "parameters", "large"),
+        ("shape", "shape"),
+    )
 
 
-def _panels(record: Mapping[str, Any], groups: Sequence[Group], drawn: dict[str, str]) -> Sequence[Block]:
+def _figure(group: Group, number: int, models: Sequence[str]) -> Figure:
     """One mark for each task and model: the median, from the lowest to the highest seed."""
-    if not svg.available():
-        return [Text(svg.INSTALL, "quiet")]
     note = "Medians; lines from the lowest to the highest seed, or 95 % intervals."
-    panels = []
-    for number, group in enumerate(groups):
-        series = [_series(group, model["name"]) for model in record["models"]]
-        figure = charts.drawing("categories", "points", "", series)
-        name = f"evaluation-{number}" if number else "evaluation"
-        panels.append(
-            charts.panel(name, figure, f"Scores: {group.title}" if group.title else "Scores", note, drawn)
-        )
-    return charts.side_by_side(panels)
+    name, title = f"evaluation-{number}" if number else "evaluation", f"Scores: {group.title}"
+    series = [_series(group, model) for model in models]
+    return Figure(name, title if group.title else "Scores", note, series, "categories", x="points")
 
 
-def _series(group: Group, model: str) -> dict[str, Any]:
+def _series(group: Group, model: str) -> Series:
     """The first number of each task, and all of a probe."""
-    first = {row["task"]: row for row in reversed(group.rows)}
-    scores = {
-        row["title"]: row["scores"][model]
-        for row in group.rows
-        if row["split"] == "all" or first[row["task"]] is row
-    }
-    known = {title: score for title, score in scores.items() if score.get("median") is not None}
-    points = [
-        (
-            title,
-            {
-                "mean": 100 * score["median"],
-                **{
-                    end: 100 * (pick(score["by_seed"]) if score.get(end) is None else score[end])
-                    for end, pick in (("low", min), ("high", max))
-                },
-            },
-        )
-        for title, score in known.items()
-    ]
-    return charts.series(model, points, "points")
+    first, points = {row["task"]: row for row in reversed(group.rows)}, []
+    for row in group.rows:
+        score = row["scores"][model]
+        if (row["split"] == "all" or first[row["task"]] is row) and score.get("median") is not None:
+            low, high = score.get("low"), score.get("high")
+            low = min(score["by_seed"]) if low is None else low
+            high = max(score["by_seed"]) if high is None else high
+            ends = {"mean": score["median"], "low": low, "high": high}
+            points.append((row["title"], {end: 100 * value for end, value in ends.items()}))
+    return Series.through(model, points, "points")

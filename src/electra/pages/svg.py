@@ -11,13 +11,9 @@ whether it is here, and it is imported only when something is drawn.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-from electra.artifacts.folder import FIGURES
-from electra.foundation import durable
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES: tuple[Any, ...] = (
@@ -76,11 +72,6 @@ def inline(svg: str) -> str:
     for index, color in enumerate(PALETTE):
         svg = svg.replace(f": {color}", f": var(--series-{index}, {color})")
     return svg
-
-
-def write_all(folder: Path, drawn: Mapping[str, str]) -> None:
-    for name, svg in drawn.items():
-        durable.commit_file(folder / FIGURES / f"{name}.svg", svg.encode())
 
 
 def plain_text(label: str) -> str:

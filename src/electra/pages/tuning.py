@@ -10,8 +10,9 @@ from typing import Any
 from electra.artifacts.tuning import TuningFolder, scatter
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.pages import charts, dev_set, svg
-from electra.pages.page import Block, Facts, Interval, Number, Section, Table, Text, render, write
+from electra.pages import dev_set
+from electra.pages.figures import Figure, Series
+from electra.pages.page import Block, Facts, Figures, Number, Page, Section, Table, Text, publish
 
 SPLIT_NAMES = {"eval": "dev"}
 OVER_SEEDS = "_by_seed"
@@ -23,23 +24,21 @@ def write_page(path: Path) -> Path:
     record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
     seeds = {number: read_seed(seed.results) for number, seed in folder.seeds()}
-    drawn: dict[str, str] = {}
     searched = folder.read_search()
-    sections = [
-        Section("Scores", scores(results) if results else unfinished(seeds)),
-        *(dev_set.sections(folder.read_dev(), results.get("labels", {})) if results else ()),
-        Section("Training", curves(seeds, drawn), "The mean loss of the steps since the point before."),
-        *([Section("Search", search(searched), lead_of(searched))] if searched else []),
-        Section("Settings", [settings(record, results or {})]),
-    ]
-    title = f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}"
-    opening = [headline(results)] if results else []
-    html = render(
-        title, sections, kicker="electra finetune", summary=summary(record, results), opening=opening
+    page = Page(
+        f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}",
+        [
+            Section("Scores", scores(results) if results else unfinished(seeds)),
+            *(dev_set.sections(folder.read_dev(), results.get("labels", {})) if results else ()),
+            Section("Training", [losses(seeds)], "The mean loss of the steps since the point before."),
+            Section("Search", search(searched), lead_of(searched)) if searched else None,
+            Section("Settings", [settings(record, results or {})]),
+        ],
+        kicker="electra finetune",
+        summary=summary(record, results),
+        opening=[headline(results) if results else None],
     )
-    svg.write_all(folder.path, drawn)
-    write(folder.page, html)
-    return folder.page
+    return publish(page, folder.page, folder.path)
 
 
 def read_seed(path: Path) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def headline(results: Mapping[str, Any]) -> Block:
     return Facts([*items, ("time", Number(results.get("seconds"), "seconds"))], large=True)
 
 
-def scores(results: Mapping[str, Any]) -> list[Block]:
+def scores(results: Mapping[str, Any]) -> list[Block | None]:
     others = beside(results)
     rows: list[tuple[object, ...]] = []
     for key, values in results.items():
@@ -83,27 +82,25 @@ def scores(results: Mapping[str, Any]) -> list[Block]:
                 # Which no score leaves: correlations alone can be below 0.
                 lowest = -1.0 if metric.endswith(("correlation", "pearson", "spearmanr")) else 0.0
                 low, high = max(low, lowest), min(high, 1.0)
-            middle = Interval(results.get(plain), "score", low, high)
+            middle = Number(results.get(plain), "score", low, high)
             numbers = [middle, *(Number(results.get(f"{plain}{end}"), "score") for end in ("_sd", "_median"))]
             by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
             compared = (Number(found.get(plain), "score") for found in others.values())
             name = (SPLIT_NAMES.get(split, split), metric.replace("_", " "))
             rows.append((*name, *numbers, *compared, by_seed))
-    note = (
-        "In brackets: the 95 % interval of the mean over seeds." if len(results.get("seeds", ())) > 1 else ""
-    )
-    columns = ("split", "metric", "mean", "sd", "median", *others, "each seed")
-    blocks: list[Block] = [Table(columns, rows)]
-    blocks += [Text(note, "quiet")] if note else []
-    if others:
-        blocks.append(Text(verdict(results)))
+    several = len(results.get("seeds", ())) > 1
     together = [
         (key.removeprefix("ensemble_").replace("eval_", "dev ").replace("_", " "), Number(value, "score"))
         for key, value in results.items()
         if key.startswith("ensemble_")
     ]
-    blocks += [Table(("all seeds together", ""), together)] if together else []
-    return [*blocks, *(Text(str(note), "quiet") for note in results.get("notes", ()))]
+    return [
+        Table(("split", "metric", "mean", "sd", "median", *others, "each seed"), rows),
+        Text("In brackets: the 95 % interval of the mean over seeds.", "quiet") if several else None,
+        Text(verdict(results)) if others else None,
+        Table(("all seeds together", ""), together) if together else None,
+        *(Text(str(note), "quiet") for note in results.get("notes", ())),
+    ]
 
 
 def beside(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -163,7 +160,7 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
     return mean(known) - half, mean(known) + half
 
 
-def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block]:
+def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
     rows = [
         (f"seed {number}", metric.replace("_", " "), Number(value, "score"))
         for number, found in seeds.items()
@@ -175,33 +172,22 @@ def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block]:
     return [Table(("", "dev metric", ""), rows)]
 
 
-def curves(seeds: Mapping[int, Mapping[str, Any]], drawn: dict[str, str]) -> list[Block]:
-    series = [
-        charts.series(f"seed {number}", [(step, {"mean": loss}) for step, loss in found.get("losses", ())])
-        for number, found in seeds.items()
-    ]
-    figure = charts.drawing("lines", "step", "training loss", series)
-    if not svg.available():
-        return [Text(svg.INSTALL, "quiet")]
-    title, note = "Training loss", "One line a seed."
-    panels = charts.side_by_side([charts.panel("training-loss", figure, title, note, drawn)])
-    return [*panels] or [Text("No seed has finished yet.", "quiet")]
+def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
+    series = []
+    for number, found in seeds.items():
+        points = found.get("losses", ())
+        series.append(Series(f"seed {number}", [step for step, _ in points], [loss for _, loss in points]))
+    figure = Figure("training-loss", "Training loss", "One line a seed.", series, x="step", y="training loss")
+    return Figures.of(figure, empty="No seed has finished yet.")
 
 
-def shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {shown(one)}" for name, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Block:
-    rows: list[Sequence[object]] = []
-    chosen = results.get("search", {}).get("chosen", {})
-    for part in ("settings", "environment"):
-        for name, value in {**record.get(part, {}), **(chosen if part == "settings" else {})}.items():
-            if value is not None and value != []:
-                rows.append((name.replace("_", " "), shown(value)))
+def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Table:
     labels = record.get("identity", {}).get("labels", ())
-    return Table(("", ""), [("labels", ", ".join(map(str, labels))), *rows] if labels else rows)
+    chosen = results.get("search", {}).get("chosen", {})
+    rows = {
+        **({"labels": list(labels)} if labels else {}),
+        **record.get("settings", {}),
+        **chosen,
+        **record.get("environment", {}),
+    }
+    return Table.pairs({name: value for name, value in rows.items() if value is not None and value != []})

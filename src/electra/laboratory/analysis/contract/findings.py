@@ -46,7 +46,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw; `electra.pages.charts` knows how.
+    """What to draw; `electra.pages.figures` knows how.
 
     lines: numbers against the places on axis `x`. categories: a horizontal row for each place on `x`.
     matrix: a column for each place on `x`. Each place on the axis `series` is a line, a mark, a row.

@@ -1,0 +1,294 @@
+"""Figures from plain data: lines with bands, categories with intervals, matrices. Look: `svg`."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal
+
+from electra.artifacts.ledger import Axis, Curve
+from electra.pages import svg
+from electra.pages.svg import DASHES, INK, PALETTE, STYLE, plain_text, portable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+AXIS_TITLES: Mapping[Axis, str] = {
+    "step": "steps",
+    "tokens": "tokens seen",
+    "flops": "training FLOPs",
+    "seconds": "seconds",
+}
+MARKERS = ("o", "s", "^", "D", "v", "P")
+_WIDTH, _ROW = 5.0, 0.24  # inches; the height of a category
+_HANDLE, _LETTER = 0.55, 0.068  # inches of a legend's handle and of a letter, about
+_LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # of a figure whose box is fixed, in shares of its sides
+_BAND = 0.18  # opacity
+_FEW = 12  # points of a line up to which each gets a marker
+_MAX_POINTS = 600
+
+
+Values = Sequence[Any]
+"""Numbers, or None where nothing was measured."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line, or one mark in each category."""
+
+    label: str
+    x: Sequence[Any]
+    y: Values
+    low: Values = ()
+    high: Values = ()
+    style: Literal["line", "points", "faint", "reference"] = "line"
+    """faint: the raw measurement behind a smoothed line; reference: a level to compare with."""
+    color: int | None = None
+    """Place in the palette (default: its place in the figure)."""
+
+    @classmethod
+    def through(
+        cls,
+        label: str,
+        points: Sequence[tuple[Any, Mapping[str, Any]]],
+        style: Literal["line", "points", "reference"] = "line",
+    ) -> Series:
+        """From (x, what was measured there: `mean`, and `low` and `high` where there is an interval)."""
+        y, low, high = ([measured.get(end) for _, measured in points] for end in ("mean", "low", "high"))
+        bounded = any(value is not None for value in low)
+        return cls(label, [x for x, _ in points], y, low if bounded else (), high if bounded else (), style)
+
+    def known(self) -> Series:
+        """The points that have a value; where a point has no interval, its ends are the value itself."""
+        kept = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
+        y = [float(self.y[i]) for i in kept]
+
+        def ends(bounds: Values) -> Values:
+            pairs = zip(y, (bounds[i] for i in kept), strict=True) if bounds else ()
+            return [value if bound is None else float(bound) for value, bound in pairs]
+
+        x = [self.x[i] for i in kept]
+        return replace(self, x=x, y=y, low=ends(self.low), high=ends(self.high))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What to draw, under the name of its file in figures/, with a title and a sentence on how to read it."""
+
+    name: str
+    title: str
+    note: str
+    series: Sequence[Series]
+    kind: Literal["lines", "categories", "matrix"] = "lines"
+    x: str = ""
+    y: str = ""
+    axis: Axis | None = None
+    """The x axis is one that runs are measured along: it begins at 0 and its unit keeps numbers short."""
+    marks: Sequence[float] = ()
+    """Vertical lines where something happened."""
+    x_range: Sequence[float] | None = None
+    y_range: Sequence[float] | None = None
+
+
+def draw(figure: Figure) -> str | None:
+    """The figure as standalone SVG, or None when nothing was measured. No title inside: the page (or the
+    paper) sets it in its own type.
+    """
+    # The colour goes by the place among all series, so that one without values does not change the others'.
+    shown = [
+        replace(series, color=place if series.color is None else series.color).known()
+        for place, series in enumerate(figure.series)
+    ]
+    shown = [series for series in shown if series.y]
+    if all(series.style == "reference" for series in shown):
+        return None
+    from matplotlib import style
+    from matplotlib.figure import Figure as Canvas
+
+    with style.context(["default", STYLE]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's may have it
+        layout: Any = "constrained" if figure.axis is None else "none"
+        canvas = Canvas(figsize=(_WIDTH, _height(figure.kind, shown)), layout=layout)
+        axes = canvas.add_subplot()
+        _KINDS[figure.kind](axes, shown, figure)
+        axes.set_xlabel(plain_text(figure.x))
+        if figure.kind == "lines" and figure.axis is None:
+            axes.set_ylabel(plain_text(figure.y))
+        if figure.kind != "matrix":
+            _set_axes(axes, shown, figure)
+            _add_legend(axes, figure)
+        out = io.StringIO()
+        canvas.savefig(out, format="svg", transparent=True)
+    return portable(out.getvalue(), figure.name)
+
+
+def smooth(curve: Curve) -> Curve:
+    """The mean over a window of about a fortieth of the curve around each point: unlike a moving average of
+    the past, it does not lag.
+    """
+    sums = [0.0, *accumulate(curve.y)]
+    half, size = max(1, len(curve.y) // 80), len(curve.y)
+    windows = [(max(0, i - half), min(size, i + half + 1)) for i in range(size)]
+    return Curve(curve.x, [(sums[end] - sums[start]) / (end - start) for start, end in windows])
+
+
+def thin(curve: Curve, limit: int = _MAX_POINTS) -> Curve:
+    """At most about `limit` points, keeping every bucket's lowest and highest, so that no spike is lost."""
+    if len(curve.x) <= limit:
+        return curve
+    size = -(-2 * len(curve.x) // limit)
+    kept = {0, len(curve.x) - 1}
+    for start in range(0, len(curve.x), size):
+        bucket = range(start, min(start + size, len(curve.x)))
+        kept |= {min(bucket, key=curve.y.__getitem__), max(bucket, key=curve.y.__getitem__)}
+    return Curve([curve.x[i] for i in sorted(kept)], [curve.y[i] for i in sorted(kept)])
+
+
+def _height(kind: str, series: Sequence[Series]) -> float:
+    if kind == "categories":
+        return 1.0 + _ROW * max(1.0, 0.7 * len(series)) * len(_names(series))
+    return 1.0 + 0.42 * len(series) if kind == "matrix" else 3.0
+
+
+def _names(series: Iterable[Series]) -> list[str]:
+    """The categories of all series, in the order they first appear."""
+    return list(dict.fromkeys(str(x) for one in series for x in one.x))
+
+
+def _look(series: Series) -> tuple[str, Any, str]:
+    """Colour, dashes and marker. The colours repeat from the seventh on, with other dashes and markers."""
+    place = series.color or 0
+    other = place + place // len(PALETTE)
+    return PALETTE[place % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
+
+
+def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
+    axes.margins(x=0.02)
+    for series in shown:
+        (color, dashes, symbol), label = _look(series), plain_text(series.label)
+        x, y = series.x, series.y
+        if figure.axis is not None:
+            label = f"{label}  {y[-1]:,.3g}"  # where the line ends
+            x, y = (x, y) if series.low else thin(Curve(list(x), list(y)))
+        few = series.style == "points" or len(x) <= 2
+        if series.style == "faint":
+            axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
+        elif series.style == "reference":
+            axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+        else:
+            marker = symbol if few or len(x) <= _FEW else ""
+            line = "none" if series.style == "points" else dashes
+            look: dict[str, Any] = {"linestyle": line, "linewidth": 1.6, "marker": marker, "markersize": 3.6}
+            axes.plot(x, y, color=color, label=label, clip_on=not marker, **look)
+        if series.low and few:
+            axes.vlines(x, series.low, series.high, color=color, linewidth=1.0)
+        elif series.low:
+            axes.fill_between(x, series.low, series.high, color=color, alpha=_BAND, linewidth=0)
+    for mark in figure.marks:
+        axes.axvline(mark, color=INK, alpha=0.55, linewidth=0.8, dashes=(1, 2))
+
+
+def _categories(axes: Axes, shown: Sequence[Series], _: Figure) -> None:
+    names = _names(shown)
+    spread = min(0.7, 0.22 * (len(shown) - 1))
+    for index, series in enumerate(shown):
+        (color, _dashes, marker), label = _look(series), plain_text(series.label)
+        shift = spread * (index / (len(shown) - 1) - 0.5) if len(shown) > 1 else 0.0
+        places = [names.index(str(name)) + shift for name in series.x]
+        if series.style == "reference" and len(set(series.y)) == 1:
+            axes.axvline(series.y[0], color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
+            continue
+        if series.low:
+            axes.hlines(places, series.low, series.high, color=color, linewidth=1.2)
+        axes.plot(series.y, places, color=color, linestyle="none", marker=marker, markersize=4.2, label=label)
+    axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x")
+    axes.grid(axis="y", alpha=0.07)
+
+
+def _matrix(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
+    from matplotlib.patches import Rectangle
+
+    columns = _names(figure.series)
+    values = [y for series in shown for y in series.y if y is not None]
+    low, high = figure.y_range or (min(values), max(values))
+    spread = (high - low) or 1.0
+    for row, series in enumerate(shown):
+        for name, y in zip(series.x, series.y, strict=True):
+            place = columns.index(str(name))
+            # One hue, its strength by value, and the number on it: readable without colour.
+            shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
+            corner = (place - 0.48, row - 0.46)
+            axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
+            if len(columns) <= 12:
+                axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
+    look: dict[str, Any] = {"rotation": 30, "ha": "right"} if sum(map(len, columns)) > 40 else {}
+    axes.set_xticks(range(len(columns)), [plain_text(name) for name in columns], **look)
+    axes.set_yticks(range(len(shown)), [plain_text(series.label) for series in shown])
+    axes.set_xlim(-0.55, len(columns) - 0.45)
+    axes.set_ylim(len(shown) - 0.45, -0.55)
+    axes.grid(visible=False)
+    axes.spines["bottom"].set_visible(False)
+
+
+_KINDS: Mapping[str, Callable[..., None]] = {"lines": _lines, "categories": _categories, "matrix": _matrix}
+
+
+def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    categories, divisor = figure.kind == "categories", 1.0
+    if figure.axis is not None:
+        furthest = max(x for series in shown for x in series.x)
+        divisor, unit = scale(furthest, figure.axis)
+        axes.set_xlabel(f"{AXIS_TITLES[figure.axis]}{f' ({unit})' if unit else ''}")
+        axes.set_xlim(0, furthest * 1.015 or 1)
+    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
+    whole = not categories and all(float(x).is_integer() for series in shown for x in series.x)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=whole and divisor == 1))
+    if figure.x_range:
+        axes.set_xlim(*figure.x_range)
+    if not categories:
+        axes.yaxis.set_major_formatter(plain)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=svg.ROUND))
+        if figure.y_range:
+            axes.set_ylim(*figure.y_range)
+
+
+def _add_legend(axes: Axes, figure: Figure) -> None:
+    """Above the axes, in as many columns as fit the figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    widths = [_HANDLE + _LETTER * len(label) for label in labels]
+    fitting = (
+        n for n in range(len(labels), 1, -1) if sum(max(widths[column::n]) for column in range(n)) <= _WIDTH
+    )
+    columns = next(fitting, 1)
+    rows = -(-len(labels) // columns) if len(labels) > 1 else 0
+    if figure.axis is not None:  # the same box every time, so that figures line up
+        axes.set_position((_LEFT, _BOTTOM, 0.985 - _LEFT, 0.96 - _BOTTOM - _LEGEND_ROW * rows))
+        if rows:
+            place = (-0.02, 1.0)
+            axes.legend(
+                handles, labels, loc="lower left", bbox_to_anchor=place, ncols=columns, borderaxespad=0.2
+            )
+    elif rows:
+        axes.figure.legend(handles, labels, loc="outside upper left", ncols=columns)
+
+
+def scale(largest: float, axis: Axis) -> tuple[float, str]:
+    """The divisor that keeps tick labels short, and how the axis title names it."""
+    if axis == "flops" and largest >= 1e6:
+        exponent = int(f"{largest:e}".split("e")[1])
+        return 10.0**exponent, f"\u00d7 10{str(exponent).translate(_SUPERSCRIPT)}"
+    for size, unit in ((1e9, "billions"), (1e6, "millions")):
+        if axis != "step" and largest >= size:
+            return size, unit
+    return 1.0, ""
+
+
+_SUPERSCRIPT = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")

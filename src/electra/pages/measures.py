@@ -1,0 +1,80 @@
+"""What a run measured, as figures against tokens, steps or FLOPs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from electra.artifacts.ledger import Axis, Event, Kind, Point
+from electra.pages.figures import Figure, Series, smooth
+from electra.pages.page import Figures
+from electra.pages.read import RunRecord
+
+_VIEWS: dict[Axis, str] = {"tokens": "Tokens", "step": "Steps", "flops": "FLOPs", "seconds": "Time"}
+_ENOUGH_TO_SMOOTH = 40
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of a run's rows, or with a `level` that constant, as far as the number was measured."""
+
+    run: RunRecord
+    kind: Kind
+    key: str
+    label: str
+    color: int | None = None
+    style: Literal["line", "reference"] = "line"
+    smoothed: bool = False
+    """Drawn over its faint raw self, unless it is short."""
+    level: float | None = None
+
+    def against(self, axis: Axis) -> list[Series]:
+        x, y = curve = self.run.curve(self.kind, self.key, axis)
+        if self.level is not None:
+            x, y = [x[0], x[-1]] if x else [], [self.level] * 2 if x else []
+        if self.smoothed and len(y) >= _ENOUGH_TO_SMOOTH:
+            raw = Series(self.label, x, y, style="faint", color=self.color)
+            return [raw, Series(self.label, *smooth(curve), color=self.color)]
+        return [Series(self.label, x, y, style=self.style, color=self.color)]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Measures that share a figure. `key` names its file, after what it shows."""
+
+    key: str
+    title: str
+    note: str
+    measures: Sequence[Measure]
+
+
+def views(
+    plots: Sequence[Plot],
+    axes: Sequence[Axis],
+    marks: Sequence[Event] = (),
+    points: Sequence[Point] = (),
+    empty: str = "",
+) -> Figures:
+    """Every plot against every axis; `marks` are drawn at the first of `points` at or after their step."""
+    return Figures(
+        {
+            _VIEWS[axis]: [_figure(plot, axis, _places(marks, points, axis)) for plot in plots]
+            for axis in axes
+        },
+        empty,
+    )
+
+
+def _figure(plot: Plot, axis: Axis, marks: Sequence[float]) -> Figure:
+    key = re.sub("[^a-z0-9]+", "-", plot.key.lower())  # keys may come from files
+    name = f"{key}-by-{'steps' if axis == 'step' else axis}"
+    series = [line for measure in plot.measures for line in measure.against(axis)]
+    return Figure(name, plot.title, plot.note, series, axis=axis, marks=marks)
+
+
+def _places(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
+    known = sorted((point for point in points if getattr(point, axis) is not None), key=lambda one: one.step)
+    found = (next((one for one in known if one.step >= mark.step), None) for mark in marks)
+    return [float(getattr(point, axis)) for point in found if point is not None]
