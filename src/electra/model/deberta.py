@@ -24,11 +24,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.model.attention import attention_mask
-from electra.model.dropout import dropout
+from electra.model.dropout import dropout, dropout_factors
 from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
+from electra.model.precision import device_kind
 from electra.model.sizes import BLOCK, EncoderConfig
 
-CACHED = 1 << 16  # numbers of such products that are made at a time
+CACHED = 1 << 16  # numbers computed in one go on a CPU, so that they stay in its cache
+ACCELERATOR_BLOCK = (
+    256  # instead of BLOCK on a GPU, where a few large products are faster than many small ones
+)
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "tanh": torch.tanh,
@@ -61,61 +65,99 @@ def _skewed(scores: Tensor, size: int, keys: bool) -> Tensor:
     return scores.as_strided(shape, (*strides, *inner), scores.storage_offset() + n - 1)
 
 
-class Distances(torch.autograd.Function):
+def _scores(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
     """Queries and keys [H, B, T, K] and projected distances [H, K, L] or None -> scores [H, B, T, T].
 
     by_query: distances in falling order (query minus key, from T - 1), by_key: in rising order.
     """
+    T, scores = q.shape[2], q @ k.mT
+    for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
+        if positions is None:
+            continue
+        for start, stop, window in _blocks(q):
+            block = x[:, :, start:stop]
+            product = block.flatten(1, 2) @ positions[:, :, window]
+            shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
+            (scores[..., start:stop] if keys else scores[:, :, start:stop]).add_(shifted)
+    return scores
+
+
+class Attention(torch.autograd.Function):
+    """Disentangled attention of queries, keys and values [H, B, T, K] -> [H, B, T, K].
+
+    Computes a few heads and rows at a time, so that their scores stay in the CPU's cache between the first
+    product and the last.
+    """
 
     @staticmethod
-    def forward(context: Any, q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
-        context.save_for_backward(q, k, by_query, by_key)
+    def forward(context: Any, *given: Any) -> Tensor:  # type: ignore[override]
+        """Takes q, k, v, the projected distances (see `_scores`), a mask [B, T, T] or None, and dropout
+        factors [H, B, T, T] or None.
+        """
+        q, k, v, by_query, by_key, mask, factors = given
+        trains = any(context.needs_input_grad)
         H, B, T, _ = q.shape
-        scores = q.new_empty(H, B, T, T) if by_query is not None else q.new_zeros(H, B, T, T)
-        for heads, rows in _parts(H, B, T):
-            part = scores[heads, rows]
-            for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
-                if positions is None:
-                    continue
-                for start, stop, window in _blocks(T):
-                    block = x[heads, rows, start:stop]
-                    product = block.flatten(1, 2) @ positions[heads, :, window]
-                    shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
-                    if keys:
-                        part[..., start:stop] += shifted
-                    else:
-                        part[:, :, start:stop] = shifted
-        scores.view(H * B, T, T).baddbmm_(q.reshape(H * B, T, -1), k.reshape(H * B, T, -1).mT)
-        return scores
+        exact = torch.promote_types(q.dtype, torch.float32)
+        weights = q.new_empty(H, B, T, T, dtype=exact) if trains else None
+        made = torch.empty_like(v)
+        for heads, rows in _parts(q):
+            at = heads, rows
+            scores = _scores(q[at], k[at], *_of(heads, by_query, by_key))
+            if mask is not None:
+                scores.masked_fill_(~mask[rows], float("-inf"))
+            part = scores.softmax(-1, dtype=exact)
+            if weights is not None:
+                weights[at] = part
+            made[at] = (part if factors is None else part * factors[at]).to(v.dtype) @ v[at]
+        context.save_for_backward(q, k, v, by_query, by_key, weights, factors)
+        return made
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        q, k, by_query, by_key = context.saved_tensors
-        H, B, T, K = q.shape
-        flat = gradient.reshape(H * B, T, T)
-        dq = torch.bmm(flat, k.reshape(H * B, T, K)).view(H, B, T, K)
-        dk = torch.bmm(flat.mT, q.reshape(H * B, T, K)).view(H, B, T, K)
-        given = ((False, q, dq, by_query), (True, k, dk, by_key))
-        grown = [None if p is None else p.new_zeros(H, K, 2 * T - 1) for *_, p in given]
-        for heads, rows in _parts(H, B, T):
-            part = gradient[heads, rows]
-            for (keys, x, d_x, positions), d_positions in zip(given, grown, strict=True):
+        """Returns the gradients of q, k, v and the projected distances."""
+        q, k, v, by_query, by_key, weights, factors = context.saved_tensors
+        T = q.shape[2]
+        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        grown = [None if p is None else p.new_zeros(p.shape) for p in (by_query, by_key)]
+        for heads, rows in _parts(q):
+            at = heads, rows
+            part, d_part = weights[at], (gradient[at] @ v[at].mT).to(weights.dtype)
+            if factors is not None:
+                d_part *= factors[at]
+            dropped = part if factors is None else part * factors[at]
+            dv[at] = dropped.to(v.dtype).mT @ gradient[at]
+            d_scores = torch._softmax_backward_data(d_part, part, -1, part.dtype).to(q.dtype)
+            d_q, d_k = d_scores @ k[at], d_scores.mT @ q[at]
+            given = zip((q[at], k[at]), (d_q, d_k), (by_query, by_key), grown, (False, True), strict=True)
+            for x, d_x, positions, d_positions, keys in given:
                 if positions is None or d_positions is None:
                     continue
-                for start, stop, window in _blocks(T):
-                    block = x[heads, rows, start:stop]
-                    wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1)
-                    _skewed(wide, T, keys).copy_(part[..., start:stop] if keys else part[:, :, start:stop])
+                for start, stop, window in _blocks(q):
+                    block = x[:, :, start:stop]
+                    wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1, dtype=q.dtype)
+                    _skewed(wide, T, keys).copy_(
+                        d_scores[..., start:stop] if keys else d_scores[:, :, start:stop]
+                    )
                     wide = wide.flatten(1, 2)
                     d_block = wide @ positions[heads, :, window].mT
-                    d_x[heads, rows, start:stop] += d_block.view(block.shape)
+                    d_x[:, :, start:stop] += d_block.view(block.shape)
                     d_positions[heads, :, window] += block.flatten(1, 2).mT @ wide
-        return dq, dk, *grown
+            dq[at], dk[at] = d_q, d_k
+        return dq, dk, dv, *grown, None, None
 
 
-def _parts(heads: int, rows: int, length: int) -> Iterator[tuple[slice, slice]]:
-    """Heads and rows whose block of products stays in a processor's cache."""
-    fit = CACHED // (BLOCK * (length + BLOCK))
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+
+
+def _of(heads: slice, *positions: Tensor | None) -> list[Tensor | None]:
+    return [None if x is None else x[heads] for x in positions]
+
+
+def _parts(q: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Yields slices of heads and rows that fit a CPU cache; on an accelerator a single one."""
+    heads, rows, length, _ = q.shape
+    fit = heads * rows if device_kind(q).own_memory else CACHED // (BLOCK * (length + BLOCK))
     of_heads = max(1, min(heads, fit))
     of_rows = max(1, fit // of_heads)
     for head in range(0, heads, of_heads):
@@ -123,15 +165,16 @@ def _parts(heads: int, rows: int, length: int) -> Iterator[tuple[slice, slice]]:
             yield slice(head, head + of_heads), slice(row, row + of_rows)
 
 
-def _blocks(length: int) -> Iterator[tuple[int, int, slice]]:
-    """Of each block its first position, its end, and which of the L distances it needs."""
-    for start in range(0, length, BLOCK):
-        stop = min(start + BLOCK, length)
+def _blocks(q: Tensor) -> Iterator[tuple[int, int, slice]]:
+    """Yields the start and end of each block of positions, and the slice of the L distances it needs."""
+    length, block = q.shape[2], ACCELERATOR_BLOCK if device_kind(q).own_memory else BLOCK
+    for start in range(0, length, block):
+        stop = min(start + block, length)
         yield start, stop, slice(length - stop, 2 * length - 1 - start)
 
 
 def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
-    """The same scores, of plain operations, for graphs that are exported."""
+    """What `_scores` gives, of plain operations, for graphs that are exported."""
     T = q.shape[2]
     place = torch.arange(T, device=q.device)
     fall = (place[None, :] - place[:, None] + T - 1).expand(*q.shape[:2], T, T)  # of query row, key column
@@ -196,8 +239,10 @@ class DebertaLayer(Layer):
             if own and there:
                 self.add_module(name, nn.Linear(config.hidden_size, config.hidden_size))
 
-    def scores(self, q: Tensor, k: Tensor, distances_RD: Tensor, index_L: Tensor) -> Tensor:
-        """Queries and keys [H, B, T, K] -> scores before the mask [H, B, T, T].
+    def projected(
+        self, q: Tensor, distances_RD: Tensor, index_L: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Queries [H, B, T, K], scaled, and the projected distances that score them and the keys.
 
         distances_RD: embeddings of distances; index_L: the one of each distance, in falling order.
         """
@@ -220,11 +265,7 @@ class DebertaLayer(Layer):
             None if x is None else x[at].view(-1, H, q.shape[-1]).permute(1, 2, 0)
             for x, at in zip(parts, (index_L, index_L.flip(0)), strict=True)
         )
-        by_key = None if by_key is None else by_key * scale
-        if torch.compiler.is_exporting():
-            return _gathered(q * scale, k, by_query, by_key)
-        scores: Tensor = Distances.apply(q * scale, k, by_query, by_key)  # type: ignore[no-untyped-call]
-        return scores
+        return q * scale, by_query, None if by_key is None else by_key * scale
 
     def forward(  # type: ignore[override]
         self,
@@ -241,11 +282,16 @@ class DebertaLayer(Layer):
         if queries_BTD is not None:
             q = F.linear(queries_BTD, self.qkv.weight[:D], self.qkv.bias[:D])
             q, x_BTD = q.view(B, T, config.num_heads, -1).permute(2, 0, 1, 3), queries_BTD
-        scores = self.scores(q, k, dropout(distances_RD, config.dropout, training), index_L)
-        if mask_B1TT is not None:
-            scores = scores.masked_fill(~mask_B1TT.transpose(0, 1), float("-inf"))
-        weights = dropout(scores.softmax(-1), config.attention_dropout, training)
-        context = self.attention_output((weights @ v).permute(1, 2, 0, 3).reshape(B, T, D))
+        q, *positions = self.projected(q, dropout(distances_RD, config.dropout, training), index_L)
+        mask_BTT = None if mask_B1TT is None else mask_B1TT[:, 0]
+        if torch.compiler.is_exporting():
+            weights = _masked(_gathered(q, k, *positions), mask_BTT).softmax(-1)
+            context = weights @ v
+        else:
+            factors = dropout_factors((config.num_heads, B, T, T), config.attention_dropout, training, q)
+            mask_BTT = None if mask_BTT is None else mask_BTT.expand(B, T, T)
+            context = Attention.apply(q, k, v, *positions, mask_BTT, factors)  # type: ignore[no-untyped-call]
+        context = self.attention_output(context.permute(1, 2, 0, 3).reshape(B, T, D))
         x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))
         update = self.output(F.gelu(self.intermediate(x_BTD)))
         x_BTD = self.output_norm(x_BTD + dropout(update, config.dropout, training))
@@ -309,10 +355,9 @@ class DebertaEncoder(ElectraEncoder):
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 3, 0, 1, 4)
         layer = self.layers[number]
         assert isinstance(layer, DebertaLayer)
-        scores = layer.scores(q, k, *self.distances(T)).transpose(0, 1)
-        if mask_B1TT is not None:
-            scores = scores.masked_fill(~mask_B1TT, float("-inf"))
-        return scores.softmax(-1)
+        q, *positions = layer.projected(q, *self.distances(T))
+        mask_BTT = None if mask_B1TT is None else mask_B1TT[:, 0]
+        return _masked(_scores(q, k, *positions), mask_BTT).softmax(-1).transpose(0, 1)
 
     def forward(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,12 +20,22 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """
     if not training or rate == 0.0:
         return x
-    if x.device.type != "cpu":
-        return F.dropout(x, rate)
-    dropped = min(round(rate * _LEVELS), _LEVELS - 1)
-    bits = torch.ops.electra.random_bits(x.numel()) if torch.compiler.is_compiling() else _draw(x.numel())
-    scale = (bits.view(x.shape) >= dropped - _LEVELS // 2).to(x.dtype).mul_(_LEVELS / (_LEVELS - dropped))
-    return x * scale
+    return F.dropout(x, rate) if x.device.type != "cpu" else x * _factors(x.shape, rate, x.dtype)
+
+
+def dropout_factors(shape: tuple[int, ...], rate: float, training: bool, like: Tensor) -> Tensor | None:
+    """Draws the factors by which `dropout` multiplies a tensor of this shape; None if it changes nothing."""
+    if not training or rate == 0.0:
+        return None
+    if like.device.type != "cpu":
+        return F.dropout(torch.ones(shape, device=like.device), rate)
+    return _factors(shape, rate, torch.float32)
+
+
+def _factors(shape: tuple[int, ...], rate: float, dtype: torch.dtype) -> Tensor:
+    dropped, count = min(round(rate * _LEVELS), _LEVELS - 1), math.prod(shape)
+    bits = torch.ops.electra.random_bits(count) if torch.compiler.is_compiling() else _draw(count)
+    return (bits.view(shape) >= dropped - _LEVELS // 2).to(dtype).mul_(_LEVELS / (_LEVELS - dropped))
 
 
 def _draw(count: int) -> Tensor:
