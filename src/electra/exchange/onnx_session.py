@@ -6,6 +6,7 @@ of some token_type_ids. Outputs: hidden [B, T, D] and, where there is a head, lo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,13 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     if damage := model.damage_of_graph():
         raise ModelError(damage, where=folder, fix=AGAIN)
     described = read_config(folder)
+    session = open_session(model.onnx)
+    if described.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
+        described = replace(described, kind="discriminator")  # DeBERTa's has the class of its encoder
     if network not in (described.kind, "encoder"):
         what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
         raise AbsentNetwork(what, where=folder)
-    encoder = OnnxEncoder(described.encoder, open_session(model.onnx), model.onnx)
+    encoder = OnnxEncoder(described.encoder, session, model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
     _try(encoder, described, tokenizer.vocab_size, folder)
     return OnnxLoaded(
