@@ -77,7 +77,7 @@ def test_worked_examples_are_held_out_text_and_no_card_quotes_it(run_folder: Pat
 def test_detect_refuses_it_and_scoring_does_not(run_folder: Path) -> None:
     loaded, generator = electra.load(run_folder).pair()
     assert generator is None and loaded is not None
-    with pytest.raises(ModelError, match=r"another kind \(energy\) than odds that a token was replaced"):
+    with pytest.raises(ModelError, match="energy"):
         next(detect(loaded, ["the cat sees the sea ."]))
     assert all(
         row["p_replaced"] is None
@@ -107,5 +107,5 @@ def test_any_other_discriminator_needs_no_mark(run_folder: Path, tmp_path: Path)
 
 def test_probes_that_read_odds_of_replacement_refuse_it(run_folder: Path) -> None:
     loaded = load(run_folder, "discriminator")
-    with pytest.raises(ModelError, match=r"another kind \(energy\)"):
+    with pytest.raises(ModelError, match="energy"):
         log_odds(loaded, [np.array([7, 8, 9])])

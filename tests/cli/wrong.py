@@ -397,13 +397,13 @@ RECIPES = [
     Case(
         "no layers",
         ConfigError,
-        r"model\.layers: 0 is not a number of layers",
+        r"model\.layers: .*1 or more",
         lambda p: p.pretrain("--model.layers", "0"),
     ),
     Case(
         "a width that is no heads",
         ConfigError,
-        r"--model\.hidden-size: 200 cannot be divided into heads.*multiple of 64",
+        r"--model\.hidden-size: 200.*multiple of 64",
         lambda p: p.pretrain("--model.hidden-size", "200"),
     ),
     Case(
@@ -553,7 +553,7 @@ MODELS = [
     Case(
         "the other network",
         AbsentNetwork,
-        r"and a discriminator is needed",
+        "discriminator",
         lambda p: ["detect", generator_alone(p), "text"],
     ),
     Case(
