@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from test_snippets import FENCE, ROOT
 
 from electra.commands.framework.main import main
@@ -134,12 +137,21 @@ def test_from_your_own_text(
 
 
 def write_deberta(folder: Path) -> Path:
-    """Both networks, as Microsoft publishes them."""
+    """Writes both networks as Microsoft publishes them: pickles in one folder."""
     words = toy_task.tokenizer(folder.with_name("deberta-words"))
     config = EncoderConfig("deberta", words.vocab_size, 32, 32, 2, 2, 64, norm_eps=1e-7, num_token_types=0)
     pair = build_pair(config, config, sharing="disentangled", seed=3, initialisation="fan_in")
-    for kind, network in (("discriminator", pair.main), ("generator", pair.auxiliary)):
-        export_network(folder / kind, network, words, Card(name="toy", kind=kind))
+    for kind, network, name in (
+        ("discriminator", pair.main, "pytorch_model.bin"),
+        ("generator", pair.auxiliary, "pytorch_model.generator.bin"),
+    ):
+        given = folder.with_name(f"deberta-{kind}")
+        export_network(given, network, words, Card(name="toy", kind=kind))
+        if kind == "discriminator":
+            shutil.copytree(
+                given, folder, ignore=shutil.ignore_patterns("model.safetensors", "manifest.json")
+            )
+        torch.save(load_file(given / "model.safetensors"), folder / name)
     return folder
 
 
@@ -156,10 +168,28 @@ def test_from_a_published_encoder(
     Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
     instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
-    instead["microsoft/deberta-v3-small"] = str(write_deberta(tmp_path / "deberta"))
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
     assert "word counting" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
+
+
+def test_continue_deberta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path / "texts")
+    rows = [
+        f"a film {i} that is {'good' if i % 2 else 'bad'},{'yes' if i % 2 else 'no'}" for i in range(ROWS)
+    ]
+    Path("labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    given = str(write_deberta(tmp_path / "deberta"))
+    instead = {"microsoft/deberta-v3-small": given, "2h": "4steps", "3": "1"}
+    follow("continue-deberta.md", instead, monkeypatch, capsys)
+    assert Path("runs/after/report.html").is_file()
+    names: dict[str, Any] = {}
+    exec(compile(blocks("continue-deberta.md")[0], "continue-deberta.md", "exec"), names)
+    assert type(names["encoder"]).__name__ == "DebertaV2Model"
+    assert names["states"].shape[-1] == names["encoder"].config.hidden_size
 
 
 SMALLER = """
