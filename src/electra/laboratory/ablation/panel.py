@@ -1,13 +1,10 @@
-"""The transfer panel: a few small fixed tasks that tell a good encoder from a bad one in a minute or two on a
-slow core.
+"""The transfer panel: the tasks of panel.toml, an evaluation suite, that score each encoder of a study.
 
-pos and chunking ask the frozen encoder (probing.py); the others tune it (finetune/). Data are found under one
-folder by name:
-
-    ud-english-ewt/ train, dev    chunking/conll2000/ train, test    glue/sts-b, sst-2, cola, mnli  train, dev
-
-The sentences used are a fixed draw, the same for every arm and seed. All scores are shares (Matthews'
-correlation for CoLA, Spearman's for STS-B), higher is better; the panel's own score is their mean.
+The tasks in `FROZEN` read the frozen encoder by a linear model on a learned mix of its layers
+(`electra.laboratory.analysis.measures.linear`): nothing is random, so a score is a function of the encoder
+alone. The others fine-tune it, with the defaults of electra finetune and one seed. The sentences used are a
+fixed draw, the same for every arm and seed. All scores are shares (Matthews' correlation for CoLA, Spearman's
+for STS-B), higher is better; the panel's own score is their mean.
 """
 
 from __future__ import annotations
@@ -18,19 +15,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.data.rows import data_digest
+import numpy as np
+import torch
+from torch import Tensor
+
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.labelled import tagged_sentences
-from electra.finetuning.labelled.splits import find_split, limit_by_hash
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.labelled.splits import limit_by_hash
 from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.dataset import choose_task, locate
 from electra.finetuning.settings import Settings
+from electra.finetuning.tasks import load_task
+from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, Interrupted, nearest
 from electra.foundation.progress import Say
+from electra.laboratory.analysis.measures.linear import classify
+from electra.laboratory.analysis.representations.encoders import rows_of_words
+from electra.laboratory.evaluation.data import Found, find_data
+from electra.laboratory.evaluation.suite import TaskEntry, read_suite
 from electra.model.encoder import Encoder
+from electra.model.hidden import word_vectors
 
-VERSION = 1  # of every task here: raise it when a change alters a score
+VERSION = 2  # of every task here: raise it when a change alters a score
 DEFAULT = ("pos", "chunking")
+FROZEN = DEFAULT
+LIMITS = (2000, 1000)  # sentences that a frozen encoder is read by, and scored on
+PENALTY = 1e-4  # on the squared weights of that reading
 LINE_SECONDS = 20.0  # between two lines of a fine-tuning that is under way
 
 Stop = Callable[[], bool]
@@ -50,70 +59,57 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Probed:
-    """Frozen: a linear probe on a learned mix of the layers."""
+class PanelTask:
+    """A task of the panel's suite."""
 
-    title: str
-    folder: str
-    splits: tuple[str, str]  # to learn from, to be judged on
-    tag: str  # the column
-    limits: tuple[int, int]  # sentences of each
-    metric: str = "accuracy"
+    entry: TaskEntry
 
-    def files(self, data: Path) -> dict[str, Path]:
-        folder = data / self.folder
-        found = {
-            split: find_split(folder, split, formats=tagged_sentences.FORMATS) if folder.is_dir() else None
-            for split in self.splits
-        }
-        return {split: path or _refuse(folder, split) for split, path in found.items()}
+    def find(self, data: Path) -> Found:
+        """Its files below `data`; one that is missing is a DataError."""
+        found = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
+        missing = "train" if found is None or found.notes else "dev" if found.dev is None else ""
+        if found is None or missing:
+            fix = f"Put a {missing} file there, or name other tasks with `panel`"
+            where = data / self.entry.folders[0]
+            raise DataError(f"no {missing} file for the panel", where=where, fix=fix)
+        return found
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
-        from electra.laboratory.ablation.probing import Tagged, probe
+        """Its score, and the mix of layers where it reads the frozen encoder; None when asked to stop."""
+        read = self.read_frozen if self.entry.name in FROZEN else self.tune
+        return read(subject, self.find(subject.data))
 
-        sides = []
-        for path, limit in zip(self.files(subject.data).values(), self.limits, strict=True):
-            examples = tagged_sentences.read_sentences(
-                path, tagged_sentences.TagColumns(word=("word",), tag=(self.tag,)), labelled=True
-            ).examples
-            chosen = limit_by_hash(examples, limit)
-            sides.append(Tagged([example.texts for example in chosen], [example.gold for example in chosen]))
-        found = probe(subject.encoder, subject.tokenizer, *sides)
-        return {"value": found.accuracy, "mix": [round(weight, 4) for weight in found.mix]}
+    def read_frozen(self, subject: Subject, found: Found) -> dict[str, Any]:
+        task, sides = load_task(self.entry.task), []
+        for path, limit in zip((found.train[0], found.dev), LIMITS, strict=True):
+            assert path is not None
+            examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
+            sides.append(words_of(subject.encoder, subject.tokenizer, examples))
+        (train, labels), (judged, gold) = sides
+        answers, mix = classify(train, labels, judged, PENALTY)
+        share = float(np.mean(answers == np.array(gold)))
+        return {"value": share, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
-
-@dataclass(frozen=True)
-class Tuned:
-    """Fine-tuned whole, with the defaults of electra finetune, one seed."""
-
-    title: str
-    folder: str
-    task: str
-    metric: str
-    limit_train: int | None = None
-
-    def settings(self, data: Path, out: Path, seed: int) -> Settings:
-        return Settings(
-            task=self.task, data=data / self.folder, out=out, seed=seed, limit_train=self.limit_train
-        )
-
-    def files(self, data: Path) -> dict[str, Path]:
-        settings = self.settings(data, Path("."), 0)
-        found = locate(settings, choose_task(settings))
-        return {split: found.get(split) or _refuse(data / self.folder, split) for split in ("train", "dev")}
-
-    def score(self, subject: Subject) -> dict[str, Any] | None:
-        settings = self.settings(subject.data, subject.run / "panel" / self.task, subject.seed)
+    def tune(self, subject: Subject, found: Found) -> dict[str, Any] | None:
+        out = subject.run / "panel" / self.entry.name
+        own = {"task": self.entry.task, "data": found.train[0], "dev": found.dev, "seed": subject.seed}
+        settings = build(Settings, {**self.entry.settings, **own, "out": out}, where=self.entry.name)
         try:
             results = finetune(str(subject.run), settings, _seldom(subject.say), subject.stop)
         except Interrupted:
             return None
-        return {"value": results[f"eval_{self.metric}"] or 0.0}  # undefined: the same answer to everything
+        # An undefined score is that of the same answer to everything.
+        return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
 
 
-def _refuse(folder: Path, split: str) -> Path:
-    fix = f"Put a {split} file there, or name other tasks with `panel`"
-    raise DataError(f"no {split} file for the panel", where=folder, fix=fix)
+def words_of(encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[Tensor, list[str]]:
+    """The vectors [layers + 1, words, D] of all words that the encoder has a token for, and their tags."""
+    training = encoder.training
+    rows = rows_of_words(tokenizer, [example.texts for example in examples], encoder.config.max_positions)
+    states, has = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
+    encoder.train(training)
+    tags = [tag for example in examples for tag in example.gold]
+    return torch.from_numpy(states[:, has]), [tag for tag, there in zip(tags, has, strict=True) if there]
 
 
 def _seldom(say: Say) -> Say:
@@ -127,13 +123,8 @@ def _seldom(say: Say) -> Say:
     return now_and_then
 
 
-TASKS: Mapping[str, Probed | Tuned] = {
-    "pos": Probed("Part of speech (frozen)", "ud-english-ewt", ("train", "dev"), "UPOS", (2000, 1000)),
-    "chunking": Probed("Chunking (frozen)", "chunking/conll2000", ("train", "test"), "tag", (2000, 1000)),
-    "stsb": Tuned("STS-B (tuned, 1,500)", "glue/sts-b", "stsb", "spearmanr", 1500),
-    "sst2": Tuned("SST-2 (tuned, 6,000)", "glue/sst-2", "sst2", "accuracy", 6000),
-    "cola": Tuned("CoLA (tuned)", "glue/cola", "cola", "matthews_correlation"),
-    "mnli": Tuned("MNLI (tuned, 10,000)", "glue/mnli", "mnli", "accuracy", 10000),
+TASKS: Mapping[str, PanelTask] = {
+    entry.name: PanelTask(entry) for entry in read_suite(Path(__file__).with_suffix(".toml")).task
 }
 
 
@@ -142,15 +133,12 @@ def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
     unknown = next((name for name in names if name not in TASKS), None)
     if unknown is not None:
         raise ConfigError(f"no task named {unknown!r}", key="panel", fix=nearest(unknown, list(TASKS)))
-    chosen: Mapping[str, Probed | Tuned] = {name: TASKS[name] for name in names} if data is not None else {}
+    chosen = {name: TASKS[name] for name in names} if data is not None else {}
+    entries = {name: task.entry for name, task in chosen.items()}
     return {
         "folder": str(data.resolve()) if data is not None else "",
-        "tasks": {name: {"title": task.title, "metric": task.metric} for name, task in chosen.items()},
+        "tasks": {name: {"title": one.title, "metric": one.metrics[0]} for name, one in entries.items()},
         "identity": {
-            name: {
-                "version": VERSION,
-                **{split: data_digest(path) for split, path in task.files(data or Path()).items()},
-            }
-            for name, task in chosen.items()
+            name: {"version": VERSION, **task.find(data or Path()).digests()} for name, task in chosen.items()
         },
     }
