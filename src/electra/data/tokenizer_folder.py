@@ -111,7 +111,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentence_pieces(pieces[0])
         own = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
-        fix = f"Copy it from the model's repository. {_CONVERT}" if kind in _DEBERTA else _CONVERT
+        fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
         raise TokenizerError(f"neither a {TOKENIZER} nor {own} here", where=origin, fix=fix)
     roles = STYLES[by_bytes] | roles
     made = _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
