@@ -107,10 +107,11 @@ class Settings:
     head: str = "transformers"
     """transformers: the head of the class the model is saved as. compare and bag add a linear answer on what
     can be counted, which helps most where labels are few: for pairs of texts how far they agree (compare),
-    for single texts which words are there (bag). linear: the original code's; joint: its reader of answers
-    (SQuAD). transformers has no class for the last four: the saved model is then the encoder, with the head's
-    weights in a file of ours beside it. joint, compare and bag cannot be exported to ONNX. Or the path of a
-    .py file.
+    for single texts which words are there (bag). frozen: the encoder is not trained, and a linear model is
+    fitted to its states in seconds, often the best with few labels. linear: the original code's; joint: its
+    reader of answers (SQuAD). transformers has no class for the last five: the saved model is then the
+    encoder, with the head's weights in a file of ours beside it. joint, compare and bag cannot be exported to
+    ONNX. Or the path of a .py file.
     """
     apart: bool = False
     """With the heads compare and bag: train the network by itself and add what was counted afterwards,
@@ -123,7 +124,7 @@ class Settings:
     """
     epochs: float | None = None
     """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare). 0 measures
-    a head before any training: one fitted by counting, or the model's own.
+    a head before any training: one fitted by counting, or the model's own. 0 with the head frozen.
     """
     batch_size: int = 32
     """Examples in an update."""

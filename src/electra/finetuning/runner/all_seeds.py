@@ -158,7 +158,7 @@ def resolve(
         "epochs": next(one for one in (settings.epochs, head.epochs, task.epochs) if one is not None),
         "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
         "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
-        "pooling": choose_pooling(settings.pooling, task.head, config.architecture, pooling),
+        "pooling": choose_pooling(settings.pooling, task.head, config.architecture, pooling or head.pooling),
         "max_length": settings.max_length or min(task.max_length, positions),
     }
     return ResolvedSettings(**values)

@@ -7,6 +7,7 @@ word counting  a pair: nine numbers of how much the two texts overlap; a single 
                is chosen by cross-validation on the training examples. Tags: the tag the word most often had
 
 Pairs with a number also have the cosine of their vectors, by the encoder that is fine-tuned, before that.
+Labels of texts and of tokens also have the head `frozen`: a linear model on that encoder's states.
 Answers that are spans of a text have no floor here.
 """
 
@@ -24,11 +25,15 @@ import numpy.typing as npt
 
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.load import Loaded
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.heads.parts.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.tuning import Tuning
+from electra.finetuning.runner.one_seed import build_model
+from electra.finetuning.runner.over_seeds import FROZEN
+from electra.finetuning.runner.tuning import Tuning, evaluate
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation import durable
@@ -80,8 +85,25 @@ def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, 
     if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
         predict = _cosine(tuning.start, tuning.task, dataset.splits["train"])
         found[COSINE] = {name: score.value for name, score in _scored(predict, dataset).items()}
+    if tuning.settings.head != "frozen" and tuning.task.head in load_head("frozen").kinds:
+        found[FROZEN] = {name: score.value for name, score in _frozen(tuning).items()}
     durable.commit_json(folder.floors, found)
     return found
+
+
+def _frozen(tuning: Tuning) -> dict[str, Score]:
+    """The scores of the head `frozen` on the encoder that is fine-tuned, as it is given."""
+    head = load_head("frozen")
+    pooling = "mean" if tuning.task.head == "classifier" else "cls"
+    frozen = tuning.with_settings(head=head.name, epochs=0.0, dropout=0.0, pooling=pooling)
+    model = build_model(frozen, 0)
+    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
+    head.start(model.head, model.encoder, data)
+    return {
+        f"{'eval' if split == 'dev' else split}_{name}": score
+        for split, read_split in frozen.splits.items()
+        for name, score in evaluate(frozen, model, read_split).scores.items()
+    }
 
 
 def scores(floor: str, dataset: Dataset) -> dict[str, Score]:

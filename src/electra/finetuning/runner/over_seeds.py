@@ -9,6 +9,7 @@ from typing import Any
 from electra.artifacts.tuning import SeedFolder, scatter
 from electra.finetuning.metrics.scores import summary
 
+FROZEN = "frozen encoder"  # the head `frozen` on the encoder as it is given
 STARTS = "which starts from counting (a model with it cannot be exported to ONNX)"
 
 
@@ -70,6 +71,9 @@ def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
     listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
     yield f"dev {results['primary_metric']} to compare: {listed}"
     own, ahead = results[key], max(known, key=lambda name: known[name])
-    if own is None or own <= known[ahead]:
+    if ahead == FROZEN and (own is None or own <= known[ahead]):
+        told = f"the {ahead} does as well or better: --head frozen makes that model in seconds"
+        yield told + scatter(results)
+    elif own is None or own <= known[ahead]:
         told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
         yield told + scatter(results) + (f"; try --head {head}, {STARTS}" if head else "")

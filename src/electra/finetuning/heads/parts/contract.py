@@ -4,7 +4,7 @@
                               the answers' unit
     kinds, texts              the kinds of tasks it answers, and how many texts an example has
     adapted(task)             the task, where this head's outputs mean something else than usual
-    dropout, epochs           its defaults, where they are not the usual ones
+    dropout, epochs, pooling  its defaults, where they are not the usual ones
     starts_from               the network whose own head it begins with
     has_class(...)            whether transformers has a class with it; otherwise the encoder is saved, with
                               the head's weights in a file beside it
@@ -115,6 +115,7 @@ class HeadFactory(ABC):
     """Settings that it reads and other heads do not."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
+    pooling: ClassVar[Pooling | None] = None
     starts_from: ClassVar[Kind] = "encoder"
     """The network whose encoder is tuned. With another than "encoder", its own head is in the shape, and
     nothing of the new head is initialised.
