@@ -19,6 +19,22 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")  # what is no folder may be a name 
 offline.block_network()
 
 
+# Contract tests that train: one case of a kind is fast, the others are slow.
+ONE_OF_A_KIND = {
+    "test_learns_one_batch_by_heart": ("-electra]",),
+    "test_a_fine_tuning_and_its_predictions": tuple(
+        f"[{task}]" for task in ("classification", "pair", "regression", "tagging", "qa", "similarity")
+    ),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        kept = ONE_OF_A_KIND.get(item.name.partition("[")[0], ())
+        if kept and "[" in item.name and not item.name.endswith(kept):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def no_network() -> Iterator[None]:
     """A test that reaches for another machine fails, even where a library swallows the error."""

@@ -367,6 +367,7 @@ def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.Capt
     assert "--panel: needs --panel-data" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
     command: list[str],
     tmp_path: Path,

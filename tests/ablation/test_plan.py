@@ -152,6 +152,7 @@ def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]
         plan(STUDY + "objective.mask_fraction = 1.5\n")
 
 
+@pytest.mark.slow
 def test_another_study_in_the_same_folder_is_refused_naming_what_differs(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:

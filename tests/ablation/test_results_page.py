@@ -126,6 +126,7 @@ def test_a_study_in_the_middle_says_what_is_done(tmp_path: Path) -> None:
     assert scores["rtd"]["sd"] is None and scores["rtd"]["against_baseline"]["n"] == 1
 
 
+@pytest.mark.slow
 def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Path) -> None:
     plan = fake_study.plan_of(read_study(find_study("objectives")))
     jobs = all_jobs(plan, (1, 2))
@@ -138,6 +139,7 @@ def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Pat
     assert "Not finished" in html and "tested against BERT" in html  # though BERT is among what is missing
 
 
+@pytest.mark.slow
 def test_an_arm_keeps_its_colour_where_another_lacks_the_metric(tmp_path: Path) -> None:
     fake_study.make(tmp_path, "objectives")
     write_report(tmp_path)

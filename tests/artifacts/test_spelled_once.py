@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src" / "electra"
 FILES = re.compile(
     r"(^|/)(run\.toml|metrics(\.cut)?\.jsonl|log\.txt|(audit|examples|score)\.json|(report|analysis)\.html|state\.json"
@@ -39,6 +41,7 @@ def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0]
 
 
+@pytest.mark.slow
 def test_no_other_module_spells_a_file_name() -> None:
     elsewhere = [path for path in sorted(SOURCE.rglob("*.py")) if room_of(path) not in OTHERS]
     others = re.compile(r"data/rows\.py:\d+: state\.json")  # a file of the library `datasets`

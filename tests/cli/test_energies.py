@@ -52,6 +52,7 @@ def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, t
     assert load(tmp_path / "again", "discriminator").output == "energy", "an export of an export"
 
 
+@pytest.mark.slow
 def test_worked_examples_are_held_out_text_and_no_card_quotes_it(run_folder: Path, toy_store: Path) -> None:
     """Cards are published; `show` stays here, so its default sentence is the run's own."""
     store = TokenStore.open(toy_store)

@@ -125,6 +125,7 @@ NAMES = {RUN: ("run.toml", ("objective", "name")), TUNED: ("finetune.json", ("ta
 
 
 @pytest.mark.parametrize("folder", COMMANDS)
+@pytest.mark.slow
 def test_a_folder_that_is_whole_but_for_its_name_of_code(place: Path, folder: str) -> None:
     """All else is in order, so nothing stops a command before the name is used."""
     evil = place / folder / "evil.py"

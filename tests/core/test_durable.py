@@ -102,6 +102,7 @@ durable.commit_directory(Path(sys.argv[1]), FILES, kind(int(sys.argv[2]), killed
 """
 
 
+@pytest.mark.slow
 def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
@@ -118,6 +119,7 @@ def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["exchange", "plain"])
+@pytest.mark.slow
 def test_a_directory_that_is_replaced_keeps_its_name_through_every_kill(tmp_path: Path, kind: str) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED.format(tests=str(Path(__file__).parent)))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -43,6 +44,7 @@ ROOMS["__init__"] = {"commands", "foundation", "artifacts", "testing"}
 ROOMS["__main__"] = {"commands"}
 
 
+@cache
 def sources() -> dict[str, ast.Module]:
     """Every file by its path inside the package, parsed."""
     files = sorted(SOURCE.rglob("*.py"))

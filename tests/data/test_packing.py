@@ -191,6 +191,7 @@ def test_without_a_document_chosen_by_its_hash_the_smallest_hash_is_held_out(
     ]
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: None) -> None:
     corpus = write(tmp_path, texts(400))
     stores = [
@@ -251,6 +252,7 @@ def finish(process: subprocess.Popen[bytes]) -> bytes:
     return output
 
 
+@pytest.mark.slow
 def test_hash_seeds_processes_and_locales_change_no_byte(tmp_path: Path) -> None:
     corpus = write(tmp_path, [*texts(200), "Straße, naïve, 東京"])
     others = {
@@ -349,6 +351,7 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
     assert crashes > 15 and contents(out) == wanted
 
 
+@pytest.mark.slow
 def test_two_builders_at_once(tmp_path: Path) -> None:
     corpus = write(tmp_path / "c", texts(2000))
     running = [builder(corpus, tmp_path / "store") for _ in range(3)]

@@ -36,6 +36,7 @@ def electra(*arguments: object, **options: object) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     text, out = corpus(tmp_path / "a.txt"), tmp_path / "store"
     command = (text, "--unit", "line", "--out", out, "--vocab-size", 50, "--no-lowercase", "--heldout", 0.02)

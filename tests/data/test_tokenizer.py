@@ -164,6 +164,7 @@ HOSTILE = st.text(
 
 @settings(max_examples=400, deadline=None)
 @given(texts=st.lists(HOSTILE, min_size=1, max_size=6))
+@pytest.mark.slow
 def test_fast_encoding_gives_the_ids_of_the_library(
     texts: list[str], cased: Tokenizer, uncased: Tokenizer
 ) -> None:

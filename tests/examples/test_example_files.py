@@ -141,6 +141,7 @@ def test_a_suite_names_a_probe_beside_it(tmp_path: Path, capsys: pytest.CaptureF
     assert len(list((tmp_path / "out").rglob("my_typos.probe.json"))) == 1
 
 
+@pytest.mark.slow
 def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(toy_task.save_encoder(tmp_path / "model"))
     (tmp_path / "my_stars.py").write_text((EXAMPLES / "star_ratings.py").read_text())
@@ -230,6 +231,7 @@ def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: 
     assert np.stack(outputs).ravel() == pytest.approx(np.array(expected), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_prompting_without_training_and_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = plugin(tmp_path)
     monkeypatch.delenv(TRUSTED)  # from here on only what a call names is run

@@ -109,6 +109,7 @@ def lines_of(out: Path) -> list[str]:
     return [line[20:] for line in (out / "log.txt").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_pair_regression_answers_in_its_own_unit(
     electra_folder: Path, regression_folder: Path, tmp_path: Path
 ) -> None:
@@ -297,6 +298,7 @@ def test_both_orders_are_shown_in_training_only(
     assert len(off.train) == 300
 
 
+@pytest.mark.slow
 def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     chosen = toy_task.settings(tmp_path / "a", sst2_folder, seeds=2, epochs=0.5)
     finetune(str(electra_folder), chosen, silent)

@@ -544,6 +544,7 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
 
 
 @pytest.mark.parametrize(("architecture", "name"), [("electra", "squad"), ("modern", "squad2")])
+@pytest.mark.slow
 def test_it_learns_and_transformers_gives_the_same_answers(
     architecture: str, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -587,6 +588,7 @@ def test_it_learns_and_transformers_gives_the_same_answers(
     assert predict(str(out), data / "dev-v1.json", threshold=0.0 if name == "squad2" else None).rows() == rows
 
 
+@pytest.mark.slow
 def test_the_joint_reader_learns_and_is_found_again(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path
 ) -> None:
@@ -793,6 +795,7 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
 
 
+@pytest.mark.slow
 def test_predictions_as_the_official_scorer_reads_them(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,7 @@ def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
     torch.testing.assert_close(old.eval()(hidden, everything, TABLE), made.eval()(hidden, everything, TABLE))
 
 
+@pytest.mark.slow
 def test_a_text_is_classified_and_the_saved_model_answers_the_same(
     modern_folder: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
@@ -211,6 +212,7 @@ def changed(tuned: Path, tmp_path: Path, change: Change) -> Path:
     return model
 
 
+@pytest.mark.slow
 def test_a_head_of_an_older_version_is_read(tuned: Path, sst2_folder: Path, tmp_path: Path) -> None:
     def older(head: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         del head["wide.weight"]
@@ -291,6 +293,7 @@ def test_apart_the_network_learns_as_without_the_fitted_answer_and_both_answer(m
     assert torch.equal(head.eval()(hidden, rows, TABLE), both) and not torch.allclose(both, alone)
 
 
+@pytest.mark.slow
 def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
     modern_folder: Path, sst2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

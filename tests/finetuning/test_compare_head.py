@@ -193,6 +193,7 @@ def pairs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
     modern_folder: Path, electra_folder: Path, pairs: Path, tmp_path: Path
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
 
 
 @pytest.mark.parametrize("style", ["compare", "bag"])
+@pytest.mark.slow
 def test_a_stopped_training_is_resumed_and_ends_in_the_same_bits(
     modern_folder: Path, pairs: Path, sst2_folder: Path, tmp_path: Path, style: Literal["compare", "bag"]
 ) -> None:

@@ -108,6 +108,7 @@ def test_killed_and_continued_is_never_killed(
     assert not list((broken / "checkpoints").glob("seed-*"))
 
 
+@pytest.mark.slow
 def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_again(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:

@@ -292,6 +292,7 @@ def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_mnli_both_genres_submissions_and_rte_from_it(
     modern_folder: Path, mnli_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -369,6 +370,7 @@ def test_submissions_have_glues_names_and_answers(
     assert set(made.files("dev", [prediction], examples)) == {"dev.tsv"}
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_kept_also_over_a_stop(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_of_a_large_table_a_part_is_scored(data: Path, monkeypatch: pytest.Monke
     )
 
 
+@pytest.mark.slow
 def test_dev_is_not_looked_at(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     first = finetune(str(modern_folder), wanted(tmp_path / "one", data))["search"]
     turned = tmp_path / "turned.tsv"

@@ -156,6 +156,7 @@ def test_thousands_of_odd_answers_score_as_the_oracle_scores_them() -> None:
 @example("the", "")
 @example("a an the", "the")
 @example("The Beatles!", "beatles")
+@pytest.mark.slow
 def test_any_text_scores_as_the_oracle_scores_it(answer: str, gold: str) -> None:
     check_pair(answer, gold)
 

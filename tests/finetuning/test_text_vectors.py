@@ -35,6 +35,7 @@ def said(out: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.slow
 def test_the_folder_gives_the_vectors_that_were_scored(
     modern_folder: Path, regression_folder: Path, tmp_path: Path, pooling: str
 ) -> None:
@@ -49,6 +50,7 @@ def test_the_folder_gives_the_vectors_that_were_scored(
     assert finetune(str(tmp_path / "out"), again)["pooling"] == pooling  # as the model it starts from says
 
 
+@pytest.mark.slow
 def test_sentence_transformers_opens_it(modern_folder: Path, regression_folder: Path, tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
     settings = toy_task.settings(
@@ -61,6 +63,7 @@ def test_sentence_transformers_opens_it(modern_folder: Path, regression_folder: 
     assert (folder / POOLING).is_file() and not (folder / "head.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_alike_texts_come_to_have_alike_vectors(modern_folder: Path, tmp_path: Path) -> None:
     """Pairs are alike where both have a good word, or both a bad one."""
     draw = random.Random(5)

@@ -16,7 +16,13 @@ import record
 from electra.testing import toy
 
 
-@pytest.mark.parametrize(("objective", "encoder"), record.CASES)
+@pytest.mark.parametrize(
+    ("objective", "encoder"),
+    [
+        pytest.param(*case, marks=[] if case[0] in ("rtd", "mlm") else [pytest.mark.slow])
+        for case in record.CASES
+    ],
+)
 def test_the_first_updates(objective: str, encoder: str) -> None:
     """What is otherwise in one update is otherwise in the next: most changes show here, in a quarter of the
     time.

@@ -56,6 +56,7 @@ def test_transformers_reads_it_alike_and_all_networks_come_along(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("objective", "init"), [("rtd", "init"), ("mlm", "init_generator")])
+@pytest.mark.slow
 def test_it_is_trained_further(objective: str, init: str, toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
     shape = {
@@ -110,6 +111,7 @@ def test_what_cannot_be_deeper(
     assert told in error.replace("\n", " ") and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_run_and_what_is_read_are_not_written_over(
     toy_store: Path,  # noqa: F811
     tmp_path: Path,
@@ -149,6 +151,7 @@ def test_nothing_is_written_where_one_place_is_taken(
         assert [path.name for path in out.iterdir()] == ["generator"]
 
 
+@pytest.mark.slow
 def test_the_card_has_none_of_the_old_numbers(tmp_path: Path) -> None:
     has = electra.load("tiny-en").config.num_layers
     deeper = electra.deepen("tiny-en", out=tmp_path / "deeper", layers=2 * has)

@@ -30,6 +30,7 @@ ExportPair = Callable[..., tuple[Pair, Path]]
 
 @pytest.mark.parametrize("size", ["tiny", "mini", "small++", "base"])
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
+@pytest.mark.slow
 def test_export_then_load_changes_no_tensor(size: str, architecture: str, export_pair: ExportPair) -> None:
     pair, folder = export_pair(size=size, architecture=architecture)
     for kind, network in (("discriminator", pair.main), ("generator", pair.auxiliary)):

@@ -46,6 +46,7 @@ def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> 
         assert word.p_replaced == pytest.approx(expected, abs=1e-4), word.text
 
 
+@pytest.mark.slow
 def test_long_texts_are_read_in_windows_and_empty_ones_are_nothing() -> None:
     loaded = electra.load("tiny-en").language_model
     empty, long = detect_by_mlm(loaded, ["", "the king died . " * 40])
@@ -89,6 +90,7 @@ def words_of(tokenizer: Tokenizer, text: str) -> tuple[Span, ...]:
     return build_detection(text, pieces, np.zeros(len(pieces.ids)), 1.0).words
 
 
+@pytest.mark.slow
 def test_two_networks_can_share_the_weights_of_their_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
             load_language_model(pair.path)
 
 
+@pytest.mark.slow
 def test_a_head_is_refused_beside_another_encoder_or_tokenizer(tmp_path: Path) -> None:
     pair = PairFolder(tmp_path / "pair")
     for path, loaded in networks_of(locate("tiny-en"), pair.path).items():

@@ -68,6 +68,7 @@ def push(hub: Hub, *words: str, token: str = "good", home: Path) -> tuple[int, s
     return ended.returncode, ended.stdout, ended.stderr
 
 
+@pytest.mark.slow
 def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_path: Path) -> None:
     code, said, error = push(hub, str(run), "me/toy", "--private", home=tmp_path)
     assert code == 0, error
@@ -98,12 +99,14 @@ def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_p
         ("a b/c d", "good", "a b/c d: not a name for a repository"),
     ],
 )
+@pytest.mark.slow
 def test_a_refusal_is_one_line(hub: Hub, run: Path, repo: str, token: str, said: str) -> None:
     code, _, error = push(hub, str(run), repo, token=token, home=run.parent)
     assert code == 2 and said in error and error.count("\n") == 1
     assert hub.branches == {"main": {}}
 
 
+@pytest.mark.slow
 def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> None:
     nowhere = Hub()
     nowhere.address = "http://127.0.0.1:9"

@@ -76,6 +76,7 @@ STEPS: dict[str, Callable[[Any, int], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
+@pytest.mark.slow
 def test_every_step_of_a_folder_is_applied(tmp_path: Path, name: str) -> None:
     folder, theirs = sentence_model(tmp_path, STEPS[name], max_seq_length=8)
     theirs.prompts, theirs.default_prompt_name = {"document": "that old "}, "document"

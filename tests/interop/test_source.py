@@ -139,6 +139,7 @@ def fetch(names: list[str], home: Path, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     folder, missing = fetch(["owner/model", "owner/other"], tmp_path / "home", HF_ENDPOINT=hub)
     files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*") if file.is_file()]
@@ -184,6 +185,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
     assert done.returncode == 0 and "a good film\tyes" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
     pair, text = tmp_path / "pair", "The chef cooked the castle."
     electra.import_pair(MODELS / "tiny-en", out=pair)

@@ -44,6 +44,7 @@ def rows(content: bytes | None) -> list[int]:
     return [row["step"] for row in map(json.loads, (content or b"").splitlines()) if row["kind"] == "train"]
 
 
+@pytest.mark.slow
 def test_pretraining(
     toy_store: Path,  # noqa: F811
     volume: Callable[[], Volume],
@@ -103,6 +104,7 @@ def test_preparing(volume: Callable[[], Volume], tmp_path: Path) -> None:
         assert not list((root / "deep").glob(".*")), "nothing of the killed build is left"
 
 
+@pytest.mark.slow
 def test_fine_tuning(volume: Callable[[], Volume], tmp_path: Path) -> None:
     model = toy_task.save_encoder(tmp_path / "model")
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)

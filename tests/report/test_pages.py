@@ -81,6 +81,7 @@ def test_a_fine_tuning_s_page_holds_its_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["run.toml", "metrics.jsonl", "audit.json"])
+@pytest.mark.slow
 def test_an_emptied_record_of_a_finished_run_is_told(
     file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -128,6 +128,7 @@ def test_ids_count_within_a_request() -> None:
     assert [[row["id"] for row in one["words"]] for one in tagged.finish(words)] == [["0", "0"], ["1"]]
 
 
+@pytest.mark.slow
 def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path: Path) -> None:
     """As a process, because the limit of open files is one of a process."""
     folder = small.write_pair(tmp_path / "toy", "modern")

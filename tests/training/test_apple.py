@@ -60,7 +60,10 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
     return [dict(row) for row in Ledger.read(folder / "metrics.jsonl").rows]
 
 
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "rtd" else pytest.param(name, marks=pytest.mark.slow) for name in objectives.names()],
+)
 def test_a_device_without_float64_learns_what_the_cpu_learns(name: str, tmp_path: Path, apple: Apple) -> None:
     """Samples included: where one token were another, the losses would differ."""
     expected, weights = run_on("cpu", tmp_path / "cpu", name)

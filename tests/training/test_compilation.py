@@ -110,6 +110,7 @@ def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(
     assert "training without compiled layers: no compiler here\n" in log and "long story" not in log
 
 
+@pytest.mark.slow
 def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` follows the record; another wish is followed too. Nothing was trained, so nothing differs."""
     monkeypatch.setattr(compilation, "worth_it", lambda run: run.recipe.training.compile == "on")

@@ -97,6 +97,7 @@ def test_resumed_with_other_intervals(whole: Path, tmp_path: Path) -> None:
     assert mine["optimizer.safetensors"] == theirs["optimizer.safetensors"]
 
 
+@pytest.mark.slow
 def test_resuming_is_the_same_work_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn, read or counted again: batches made and keys derived, at step 10 and at 100,000."""
 

@@ -130,6 +130,7 @@ def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path)
     assert not problems(train(tmp_path / "second", warm))
 
 
+@pytest.mark.slow
 def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spikes, "FEWEST", 8)
     settings = {"training": {"steps": 16, "on_spike": "skip"}, "objective": {"name": SPIKY}}
@@ -201,6 +202,7 @@ def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
     "changed",
     [{"threads": 2}, {"micro_batch": 2}, {"compile": "on"}],
 )
+@pytest.mark.slow
 def test_a_run_that_was_resumed_under_other_conditions_is_not_accused(
     changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

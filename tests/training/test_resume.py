@@ -94,6 +94,7 @@ def test_sigkill_of_other_recipes(changes: dict[str, str], toy_store: Path, tmp_
     assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = command(toy_store, out, **{"training.checkpoint-every": "1000"})

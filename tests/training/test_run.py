@@ -124,6 +124,7 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
         assert b == pytest.approx(a, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything(tmp_path: Path) -> None:
     one, same, other = (
         losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2))
@@ -131,6 +132,7 @@ def test_the_seed_decides_everything(tmp_path: Path) -> None:
     assert one == same and one != other
 
 
+@pytest.mark.slow
 def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     train(tmp_path / "run")
     with pytest.raises(RunFolderError) as caught:
@@ -195,6 +197,7 @@ TIMED = {
 
 
 @pytest.mark.parametrize(("measured", "really", "steps"), [(100.0, 10.0, 20), (1.0, 10.0, 20)])
+@pytest.mark.slow
 def test_a_time_budget_follows_the_clock_in_its_first_tenth(
     measured: float, really: float, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +215,7 @@ def test_a_time_budget_follows_the_clock_in_its_first_tenth(
 
 
 @pytest.mark.parametrize("stop_at", [1, 13])
+@pytest.mark.slow
 def test_a_resumed_time_budget_has_the_bits_of_one_never_stopped(
     stop_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +347,7 @@ def test_collapse_alarm_rings_once_and_can_stop_the_run(
         train(tmp_path / "stop", **merge(long, {"training": {"on_collapse": "stop"}}))
 
 
+@pytest.mark.slow
 def test_detection_metrics_equal_scikit_learn() -> None:
     random = np.random.default_rng(0)
     replaced = random.random(500) < 0.2
@@ -424,6 +429,7 @@ def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:
         ({"objective": {"name": "rtd", "mask_fraction": 0.3}}, r"objective\.mask_fraction was 0\.3"),
     ],
 )
+@pytest.mark.slow
 def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any], named: str) -> None:
     half = {"checkpoint_every": 3}
     train(tmp_path / "mine", training=half)
@@ -468,6 +474,7 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_rows_are_shared_out_once_each_or_refused(tmp_path: Path) -> None:
     """Random triples of batch, processes and micro-batch."""
     draw, step = np.random.default_rng(1), 3

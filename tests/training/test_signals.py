@@ -50,6 +50,7 @@ def test_handlers_are_put_back() -> None:
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
 
 
+@pytest.mark.slow
 def test_another_number_of_processes_is_said(tmp_path: Path) -> None:
     with start(toy.recipe(), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
         assert loop.train(run, stop)

@@ -77,6 +77,7 @@ def test_it_teaches_and_is_neither_trained_nor_saved_nor_exported(tmp_path: Path
     assert "teacher" not in folder.record and len(folder.record["identity"]["teacher_sha256"]) == 64
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_bits_and_replays(tmp_path: Path) -> None:
     teacher, store = make_teacher(tmp_path, seed=5)
     asked = recipe(teacher, checkpoint_every=3, log_every=1)

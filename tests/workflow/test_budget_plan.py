@@ -78,6 +78,7 @@ def test_a_dry_run_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_dry_run_starts_from_the_model_given(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -126,6 +127,7 @@ def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
         electra.plan(tmp_path / "empty.txt", budget="2h", sizes=("tiny",))
 
 
+@pytest.mark.slow
 def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = {
         purpose: electra.plan(corpus, budget="9steps", purpose=purpose, sizes=("tiny",), overrides=SMALL)
