@@ -44,7 +44,7 @@ def test_floors_and_a_twin_beside_the_model(
     assert any(advice in line for line in said) == behind
 
     html = page.write_page(tmp_path / "out").read_text()
-    assert re.search(r"word counting</th>\s*<th[^>]*>fresh weights</th>", html)
+    assert re.search(r"word counting</th>\s*<th[^>]*>frozen encoder</th>\s*<th[^>]*>fresh weights</th>", html)
     assert page.verdict(results) in html
     assert not [found.problem for found in TuningFolder(tmp_path / "out").verify() if found.problem]
 

@@ -19,7 +19,7 @@ from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import NO_TARGET, batch_of
 from electra.model.encoder import Encoder
-from electra.model.passes import Pass, read
+from electra.model.passes import PaddedBatch, map_rows
 from electra.model.sizes import Architecture
 
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of the penalty on squared weights
@@ -52,7 +52,7 @@ class Frozen(HeadFactory):
         assert windows.targets is not None, "training data have answers"
         encoder.eval()
 
-        def states(rows: Pass) -> list[Tensor]:
+        def states(rows: PaddedBatch) -> list[Tensor]:
             batch = batch_of(windows, rows)
             hidden_BTD = encoder(
                 batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
@@ -63,7 +63,7 @@ class Frozen(HeadFactory):
             pairs = zip(hidden_BTD, batch.targets, strict=True)
             return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
-        found = list(read(windows.input_ids, states, data.device))
+        found = list(map_rows(windows.input_ids, states, data.device))
         x_ND = torch.cat(found).double().numpy()
         answers: list[Any] = [np.asarray(target) for target in windows.targets]
         loss = data.task.loss
