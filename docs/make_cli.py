@@ -45,7 +45,7 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same; a recipe's keys with the values of the recipe that is named. A switch takes no value: `--ensemble` turns it on, `--no-floors` off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same; a recipe's keys with the values of the recipe that is named. A switch takes no value: `--ensemble` turns it on, `--no-baselines` off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
 For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.

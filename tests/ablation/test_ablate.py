@@ -64,7 +64,7 @@ ONCE = (
     "--store",
     "--recipe",
     "--jobs",
-    "--panel-data",
+    "--eval-data",
     "--out",
 )
 
@@ -100,9 +100,9 @@ def command(study_file: Callable[[], Path], recipe_file: str, toy_store: Path, t
         *fixed,
         "--budget",
         "30steps",
-        "--panel-data",
+        "--eval-data",
         str(data),
-        "--panel",
+        "--eval-task",
         "pos",
     ]
 
@@ -355,16 +355,16 @@ def test_a_study_keeps_its_panel_when_a_later_command_names_none(
     command: list[str], tmp_path: Path, scorer: Scorer
 ) -> None:
     assert main(command) == 0
-    bare = command[: command.index("--panel-data")]
+    bare = command[: command.index("--eval-data")]
     assert main(bare) == 0
     assert len(scorer.started) == 4
     assert list(results_of(tmp_path / "out")["panel"]) == ["pos"]
 
 
 def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    at = command.index("--panel-data")
+    at = command.index("--eval-data")
     assert main([*command[:at], *command[at + 2 :]]) == 2
-    assert "--panel: needs --panel-data" in capsys.readouterr().err
+    assert "--eval-task: needs --eval-data" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -402,8 +402,8 @@ REFUSED = {
     ("--budget", "3steps"): "too few for the 10 held-out evaluations",
     ("--budget", "much"): "invalid budget",
     ("--budget", "1e400flops"): "invalid budget",
-    ("--panel", "pox"): "no task named 'pox'",
-    ("--panel-data", "nowhere"): "no train file for the panel",
+    ("--eval-task", "pox"): "no task named 'pox'",
+    ("--eval-data", "nowhere"): "no train file for the panel",
     ("--store", "nowhere"): "no such token store",
     ("--recipe", "tinny"): "no recipe named 'tinny'",
     ("--only", "rdt"): "no arm named 'rdt'. Did you mean 'rtd'?",

@@ -11,8 +11,8 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
-from electra.data.wordpiece import TokenizerConfig
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import ElectraError
 from electra.laboratory.ablation import panel

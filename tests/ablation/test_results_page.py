@@ -78,9 +78,7 @@ def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -
         "training-algorithm",
     ):  # each arm's own samples, of a generator of its own
         assert fake_study.make(tmp_path / name, name, with_panel=False)["primary"] is None
-    assert (
-        "give --panel-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
-    )
+    assert "give --eval-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
 
 
 def test_losses_of_the_full_size_network_are_on_one_scale() -> None:

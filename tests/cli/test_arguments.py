@@ -16,8 +16,9 @@ from electra.commands.framework.main import main
 from electra.commands.framework.parser import parse
 from electra.commands.prepare import Prepare
 from electra.commands.pretrain import Pretrain
+from electra.data.settings import TokenizerConfig
 from electra.foundation.errors import ConfigError
-from electra.training.recipe import TrainingSection, VocabularySection
+from electra.training.recipe import TrainingSection
 
 RUN = ["texts/", "--out", "run", "--budget", "5steps"]
 
@@ -58,7 +59,7 @@ def test_options_of_sections_are_flat_where_a_command_has_no_recipe() -> None:
     words = ["texts/", "--out", "store", "--tokenizer.vocab-size", "60", "--data.unit", "line"]
     made, _ = parse(Prepare, words)
     assert (made.vocab_size, made.unit) == (60, "line")
-    assert inspect.signature(electra.prepare).parameters["vocab_size"].default == VocabularySection.vocab_size
+    assert inspect.signature(electra.prepare).parameters["vocab_size"].default == TokenizerConfig.vocab_size
 
 
 def test_several_values_end_at_the_next_option() -> None:

@@ -56,9 +56,7 @@ def by_name() -> dict[str, list[tuple[str, str, str]]]:
 def test_one_name_is_one_thing() -> None:
     found = by_name()
     kinds = {name for name, uses in found.items() if len({kind for _, kind, _ in uses}) > 1}
-    assert kinds == {"init", "keep"}, (
-        "pretrain: a model, how many checkpoints; finetune: how, and which seed's model"
-    )
+    assert kinds == {"init"}, "pretrain: a model; finetune: how"
     told = {name for name, uses in found.items() if len({text for _, _, text in uses}) > 1}
     explained = set(" ".join(DIFFER.values()).split())
     assert told - explained == set(), "say the same of them in every command, or say in DIFFER why not"

@@ -36,7 +36,7 @@ def test_what_an_encoding_lacks_is_escaped(
     command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
 ) -> None:
     out = tmp_path / "out"
-    assert command(out, "detect", "tiny-en", SAID, "--by", "discriminator", encoding=encoding) == 0
+    assert command(out, "detect", "tiny-en", SAID, "--scorer", "discriminator", encoding=encoding) == 0
     line = out.read_bytes().decode(encoding).splitlines()[0]
     assert json.loads(f'"{line}"') == SAID, "an escape is that of JSON"
     assert line.startswith("h" + SAID[1].encode(encoding, "replace").decode(encoding).replace("?", "\\u00e9"))

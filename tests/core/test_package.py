@@ -49,7 +49,7 @@ def test_installed_alone_it_detects_helps_and_trains(pattern: str, tmp_path: Pat
     assert run(python, "-c", "import electra; print(electra.__version__)").strip() == version
     assert version in newest("*.whl").name
     assert "seven" in run(
-        electra, "detect", "tiny-en", "--by", "language-model", "The capital of France is seven."
+        electra, "detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven."
     )
     for verb in commands():
         run(electra, verb, "--help")

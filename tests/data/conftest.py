@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from corpora import texts
 
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.settings import TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="session")

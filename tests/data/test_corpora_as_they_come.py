@@ -18,8 +18,9 @@ import pytest
 from electra.commands.prepare import prepare
 from electra.commands.results.store import Store
 from electra.data import sources
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
 from electra.data.packing import build_store
+from electra.data.settings import CorpusConfig
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError, CorpusError
 

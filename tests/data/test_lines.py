@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
 from electra.data.lines import XZ_MEMORY, encoding_of, guess_encoding, open_bytes, open_text
 from electra.data.readers import Text
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError, CorpusError, DataError, ElectraError
 
 

@@ -14,9 +14,9 @@ import pytest
 from corpora import all_ids, contents, write
 
 from electra.data import kept, near
-from electra.data.corpus import CorpusConfig
 from electra.data.near import MINIMA, MISSED, Earlier, NearDuplicates, bands, signatures
 from electra.data.packing import build_store
+from electra.data.settings import CorpusConfig
 from electra.data.sharding import build_shard
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError

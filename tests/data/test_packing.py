@@ -27,10 +27,10 @@ from hypothesis import strategies as st
 
 from electra.data import kept, packing
 from electra.data.batches import Batches
-from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFolderError, StoreError
 
@@ -223,8 +223,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from electra.data import kept, packing
-from electra.data.corpus import CorpusConfig
-from electra.data.tokenizer import TokenizerConfig
+from electra.data.settings import CorpusConfig
+from electra.data.settings import TokenizerConfig
 kept._CHUNK = 2000
 corpus, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)

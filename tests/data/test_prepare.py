@@ -18,10 +18,11 @@ import pytest
 from electra.commands.framework.display import Display
 from electra.commands.parts.stores import build
 from electra.commands.prepare import prepare
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
-from electra.training.recipe import DataSection, TokenizerSection
+from electra.training.recipe import TokenizerSection
 
 
 def corpus(path: Path, count: int = 200) -> Path:
@@ -139,7 +140,7 @@ def test_as_the_step_of_a_run(tmp_path: Path) -> None:
         [str(text)],
         tmp_path / "one",
         TokenizerSection(vocab_size=50),
-        DataSection(unit="line"),
+        CorpusConfig(unit="line"),
         workers=1,
         display=Display(),
     )
@@ -148,7 +149,7 @@ def test_as_the_step_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "run" / "run.toml").write_text("")
     store.tokenizer.save(tmp_path / "run" / "tokenizer")
     section = TokenizerSection(source=str(tmp_path / "run"))
-    other = build([str(text)], tmp_path / "two", section, DataSection(), workers=1, display=Display())
+    other = build([str(text)], tmp_path / "two", section, CorpusConfig(), workers=1, display=Display())
     assert other.tokens.tokenizer_digest == store.tokens.tokenizer_digest, "the tokenizer of a run folder"
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from electra.data.sentences import LONGEST, sentences_of
+from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenDocuments
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 
 GERMAN = [
     "\u00dcberschrift ohne Punkt",

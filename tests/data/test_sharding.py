@@ -10,8 +10,8 @@ from corpora import contents, texts, write
 
 from electra.commands.framework.main import main
 from electra.data import sharding
-from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
+from electra.data.settings import CorpusConfig
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, StoreError

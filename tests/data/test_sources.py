@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from electra.data import lines, python_docs, readers, rows
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
 from electra.data.sources import find_sources, same_text
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError
@@ -134,7 +135,8 @@ def test_stdin_and_pipes_are_copied_so_that_they_can_be_read_twice(tmp_path: Pat
     program = """
 import sys
 from pathlib import Path
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
 documents = Documents(sys.argv[2:], CorpusConfig(unit="line"), Path(sys.argv[1]))
 print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in documents.describe()])
 """
@@ -345,7 +347,8 @@ def test_memory_stays_bounded_for_one_huge_line(tmp_path: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 size = sum(len(d.text) for d in Documents([sys.argv[1]], CorpusConfig(unit="line"), Path(".")))
 print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus, reversed_twice
 
 from electra.commands.framework.main import main
+from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import TokenizerError
 from electra.inference.detection import build_detection, tokenize
 

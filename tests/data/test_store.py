@@ -12,8 +12,9 @@ from corpora import all_ids, texts, write
 
 from electra.data import store
 from electra.data.packing import build_store
+from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenDocuments, TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import StoreError
 
 

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 from electra.data import wordpiece
-from electra.data.corpus import CorpusConfig, Documents
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError, TokenizerError
 
 WORDS = [

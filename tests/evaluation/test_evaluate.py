@@ -58,7 +58,7 @@ title = "all of them"
 tasks = ["sst2", "rte", "mnli"]
 """
 OPTIONS = ("epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
-QUICK = ("--device", "cpu", "--no-floors", *(f"--finetune.{option}" for option in OPTIONS))
+QUICK = ("--device", "cpu", "--no-baselines", *(f"--finetune.{option}" for option in OPTIONS))
 
 
 def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
@@ -97,7 +97,11 @@ def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("whole")
     (folder / "toys.toml").write_text(SUITE)
     assert (
-        main(arguments(model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--random-twin"))
+        main(
+            arguments(
+                model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--untrained-baseline"
+            )
+        )
         == 0
     )
     return folder / "out"
@@ -192,7 +196,9 @@ def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
     }
     assert (
         main(
-            arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
+            arguments(
+                model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--untrained-baseline"
+            )
         )
         == 0
     )
@@ -210,7 +216,9 @@ def test_finished_tasks_are_not_done_again_and_seeds_can_be_added(
 
 def test_killed_and_continued_is_never_killed(whole: Path, model: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin")
+    words = arguments(
+        model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--untrained-baseline"
+    )
     process = start(words)
     seen = until(process, "sst2, toy (fresh weights)")
     process.kill()
@@ -238,7 +246,15 @@ def test_side_by_side_the_numbers_are_those_of_one_after_the_other(
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
     words = arguments(
-        model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--random-twin", "--jobs", "2"
+        model,
+        data,
+        tmp_path / "toys.toml",
+        tmp_path / "out",
+        "--seeds",
+        "2",
+        "--untrained-baseline",
+        "--jobs",
+        "2",
     )
     assert main(words) == 0
     assert without_times(read(tmp_path / "out")) == without_times(read(whole))
@@ -269,7 +285,7 @@ def test_whoever_is_stopped_the_processes_side_by_side_end_and_the_command_conti
         tmp_path / "out",
         "--seeds",
         "2000",
-        "--random-twin",
+        "--untrained-baseline",
         "--jobs",
         "2",
     )
@@ -365,7 +381,9 @@ def test_a_seed_that_fails_is_told_though_others_are_done(  # noqa: PLR0917
     monkeypatch.setattr("electra.laboratory.evaluation.steps.finetune", fail)
     assert (
         main(
-            arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--random-twin")
+            arguments(
+                model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "3", "--untrained-baseline"
+            )
         )
         == 2
     )

@@ -151,7 +151,7 @@ def test_a_suite_names_a_task_beside_it(tmp_path: Path, capsys: pytest.CaptureFi
         (tmp_path / "data" / "stars" / f"{split}.csv").write_text("text,stars\n" + 4 * rows)
     suite, out = tmp_path / "mine.toml", tmp_path / "out"
     suite.write_text('title = "Mine"\n[[task]]\nname = "stars"\ntask = "my_stars.py"\n')
-    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-floors"]
+    words = ["evaluate", model, "--suite", str(suite), "--data", str(tmp_path / "data"), "--no-baselines"]
     words += ["--finetune.epochs", "1", "--finetune.max_length", "8", "--out", str(out)]
     words += ["--task", str(tmp_path / "my_stars.py")]
     assert main([*words, "--device", "cpu"]) == 0, capsys.readouterr().err

@@ -143,13 +143,17 @@ CASES = [
         "qa",
     ),
     case(
-        "no file to score also", {"train.tsv": TABLE}, r"nowhere.tsv: no such file", "--also", "nowhere.tsv"
+        "no file to score also",
+        {"train.tsv": TABLE},
+        r"nowhere.tsv: no such file",
+        "--extra-eval",
+        "nowhere.tsv",
     ),
     case(
         "train twice",
         {"train.tsv": TABLE},
         r"the name 'train' cannot be that of a further file",
-        "--also",
+        "--extra-eval",
         "other/train.tsv",
     ),
     case(

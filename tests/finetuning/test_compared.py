@@ -28,7 +28,7 @@ def test_floors_and_a_twin_beside_the_model(
         settings = toy_task.settings(tmp_path / out, data, "classification", **{"epochs": 1, **changes})
         return finetune(str(modern_folder), settings, said.append)
 
-    results = tuned("out", floors=True, random_twin=True, seeds=2)
+    results = tuned("out", baselines=True, untrained_baseline=True, seeds=2)
     assert results["floors"]["word counting"]["eval_accuracy"] > 0.7
     assert results["floors"]["majority"]["eval_accuracy"] == 0.5
     fresh = tuned("fresh", init="random", seeds=2)
@@ -49,7 +49,7 @@ def test_floors_and_a_twin_beside_the_model(
     assert not [found.problem for found in TuningFolder(tmp_path / "out").verify() if found.problem]
 
     monkeypatch.setattr(floors, "scores", lambda *given: 1 / 0)
-    again = tuned("out", floors=True, seeds=2)
+    again = tuned("out", baselines=True, seeds=2)
     assert again["floors"] == results["floors"] and again["untrained"] == results["untrained"]
     assert "floors" not in fresh and "untrained" not in fresh
 
@@ -76,7 +76,7 @@ def test_texts_without_answers_have_no_floors_and_nothing_to_search_by(
 ) -> None:
     texts = tmp_path / "texts.csv"
     texts.write_text("text\n" + "".join(f"a {word} film of my town\n" for word in toy_task.OTHER * 2))
-    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=1, floors=True)
+    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=1, baselines=True)
     assert "floors" not in finetune(str(modern_folder), settings)
     with pytest.raises(DataError, match="no score to search by"):
         settings = toy_task.settings(tmp_path / "x", texts, "contrastive", learning_rate=None, search="2")
@@ -84,7 +84,7 @@ def test_texts_without_answers_have_no_floors_and_nothing_to_search_by(
 
 
 def test_alike_pairs_have_floors(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
-    settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, floors=True)
+    settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, baselines=True)
     found = finetune(str(modern_folder), settings)["floors"]
     assert (
         found["majority"]["eval_spearmanr"] is None and found["word counting"]["eval_spearmanr"] is not None
@@ -100,7 +100,7 @@ def test_floors_are_the_default_and_can_be_left_out(
     words = ["finetune", str(modern_folder), "--task", task, "--data", str(data), "--epochs", "1"]
     assert main([*words, "--device", "cpu", "--out", str(tmp_path / "with")]) == 0
     assert "to compare: majority 0." in capsys.readouterr().out
-    assert main([*words, "--device", "cpu", "--out", str(tmp_path / "without"), "--no-floors"]) == 0
+    assert main([*words, "--device", "cpu", "--out", str(tmp_path / "without"), "--no-baselines"]) == 0
     assert "to compare" not in capsys.readouterr().out
     assert "word counting" not in (tmp_path / "without" / "report.html").read_text()
 
@@ -125,4 +125,4 @@ def test_a_large_table_is_tuned_on_a_part(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_twin_of_fresh_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the model itself starts from fresh weights"):
-        toy_task.settings(tmp_path / "out", tmp_path, init="random", random_twin=True)
+        toy_task.settings(tmp_path / "out", tmp_path, init="random", untrained_baseline=True)

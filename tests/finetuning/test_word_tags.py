@@ -16,7 +16,8 @@ import torch
 from plain_loop import groups_with_decay, losses_of, write_start
 from test_all_seeds import read_tsv, silent, tuning_for
 
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.settings import TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.entities import broken, entities, entity_scores
@@ -268,7 +269,7 @@ def wordpiece() -> Tokenizer:
         "the unbelievable international organisation of playing players",
         "1980s don't it's e-mail naive cafe",
     ] * 20
-    return Tokenizer.train(texts, TokenizerConfig(vocab_size=70, min_frequency=1))
+    return Tokenizer.train([*texts, *texts], TokenizerConfig(vocab_size=70))
 
 
 def byte_level() -> Tokenizer:

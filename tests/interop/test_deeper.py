@@ -165,7 +165,14 @@ def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:
     model = toy_task.save_encoder(tmp_path / "model", "modern")
     data = toy_task.write_classification(tmp_path / "data", train=8, dev=4)
     electra.finetune(
-        model, task="sst2", data=data, out=tmp_path / "tuned", head="bag", epochs=1, threads=1, floors=False
+        model,
+        task="sst2",
+        data=data,
+        out=tmp_path / "tuned",
+        head="bag",
+        epochs=1,
+        threads=1,
+        baselines=False,
     )
     with pytest.raises(electra.ElectraError, match="this is a fine-tuned model"):
         electra.deepen(tmp_path / "tuned" / "model", out=tmp_path / "out", layers=4)

@@ -121,7 +121,7 @@ def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path)
         max_length=600,
         epochs=1,
         threads=1,
-        floors=False,
+        baselines=False,
     )
     assert tuned.path.is_dir()
 

@@ -59,17 +59,17 @@ def test_detection_refuses_a_discriminator_and_a_bad_threshold() -> None:
     with pytest.raises(ModelError):
         list(detect_by_mlm(model.network("discriminator"), [TEXT]))
     with pytest.raises(ConfigError):
-        model.detect(TEXT, 2.0, by="language-model")
+        model.detect(TEXT, 2.0, scorer="language-model")
 
 
 def test_detect_prefers_a_full_size_language_model(tmp_path: Path) -> None:
     model = electra.load("tiny-en")
-    by_name = model.detect(TEXT, by="language-model")
-    assert model.detect(TEXT) == by_name != model.detect(TEXT, by="discriminator")
+    by_name = model.detect(TEXT, scorer="language-model")
+    assert model.detect(TEXT) == by_name != model.detect(TEXT, scorer="discriminator")
     alone = electra.load(model.export(tmp_path / "alone"))
-    assert alone.detect(TEXT) == alone.detect(TEXT, by="discriminator")
+    assert alone.detect(TEXT) == alone.detect(TEXT, scorer="discriminator")
     with pytest.raises(AbsentNetwork):
-        alone.detect(TEXT, by="language-model")
+        alone.detect(TEXT, scorer="language-model")
 
 
 def test_insert_wrong_words_reports_where_words_changed() -> None:
@@ -109,7 +109,7 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert electra.load(pair.path).detect(TEXT, by="language-model") == list(detect_by_mlm(whole, [TEXT]))[:1]
+    assert electra.load(pair.path).detect(TEXT, scorer="language-model") == list(detect_by_mlm(whole, [TEXT]))[:1]
     for pushed in (pair.path, folder):
         with pytest.raises(ModelError):
             plan(pushed)
@@ -171,7 +171,7 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["detect", "tiny-en", "--by", "language-model", "The capital of France is seven."]) == 0
+    assert main(["detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven."]) == 0
     text, _, summary = capsys.readouterr().out.splitlines()
     assert (
         "[seven 0." in text

@@ -109,13 +109,13 @@ def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> N
     assert "##s" in capsys.readouterr().out
     assert main(["show", str(folder / "discriminator"), "the meals"]) == 0
     assert "no generator here" in capsys.readouterr().out
-    assert main(["show", str(folder / "generator"), "the meals", "--masked", "1"]) == 0
+    assert main(["show", str(folder / "generator"), "the meals", "--mask-fraction", "1"]) == 0
     assert capsys.readouterr().out.count("[MASK]") == 3
 
 
 def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
-    assert "at most 1" in fails(capsys, "show", folder, "--masked", "0")
+    assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")
     assert "a generator (a masked language model) is needed" in fails(
         capsys, "show", folder, "--generator", folder / "discriminator"
     )

@@ -167,7 +167,7 @@ def test_few_file_handles_are_one_line_and_a_stop_under_load_is_in_time(tmp_path
             text = "the cat sat on the mat " * 60
             asked = [
                 threading.Thread(
-                    target=lambda: ask(port, "/detect", {"texts": [text], "by": "language-model"}),
+                    target=lambda: ask(port, "/detect", {"texts": [text], "scorer": "language-model"}),
                     daemon=True,
                 )
                 for _ in range(10)

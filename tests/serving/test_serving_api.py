@@ -88,7 +88,7 @@ def test_answers_have_the_described_shape(client: Any, operation: type[Request])
         ("/detect", {"texts": ["a" * 101]}, 413, "limit is 100"),
         (
             "/detect",
-            {"texts": ["a " * 20, "a"], "by": "language-model"},
+            {"texts": ["a " * 20, "a"], "scorer": "language-model"},
             413,
             "400 tokens",
         ),

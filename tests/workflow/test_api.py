@@ -192,19 +192,21 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
 
 TEXT = "the chef ate the meal"
 CHOICES: dict[str, Callable[[electra.Model], object]] = {
-    "by: 'language_model' is not one of .*Did you mean 'language-model'": (
-        lambda model: model.detect(TEXT, by="language_model")  # type: ignore[arg-type]
+    "scorer: 'language_model' is not one of .*Did you mean 'language-model'": (
+        lambda model: model.detect(TEXT, scorer="language_model")  # type: ignore[arg-type]
     ),
-    "by: None is not one of": lambda model: model.detect(TEXT, by=None),  # type: ignore[arg-type]
+    "scorer: None is not one of": lambda model: model.detect(TEXT, scorer=None),  # type: ignore[arg-type]
     "threshold: 'a' is not a number": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
     "pooling: 'median' is not one of 'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),  # type: ignore[arg-type]
     "device: 'gpu' is not one of": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
     "device: None is not one of": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
     "backend: 'tf' is not one of": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
-    "masked: must be above 0 and at most 1, not 2": lambda model: model.table(TEXT, masked=2),
-    "masked: must be above 0 and at most 1, not -1": lambda model: model.table(TEXT, masked=-1),
-    "masked: must be above 0 and at most 1, not nan": lambda model: model.table(TEXT, masked=float("nan")),
-    "masked: 'a' is not a number": lambda model: model.table(TEXT, masked="a"),  # type: ignore[arg-type]
+    "mask_fraction: must be above 0 and at most 1, not 2": lambda model: model.table(TEXT, mask_fraction=2),
+    "mask_fraction: must be above 0 and at most 1, not -1": lambda model: model.table(TEXT, mask_fraction=-1),
+    "mask_fraction: must be above 0 and at most 1, not nan": lambda model: model.table(
+        TEXT, mask_fraction=float("nan")
+    ),
+    "mask_fraction: 'a' is not a number": lambda model: model.table(TEXT, mask_fraction="a"),  # type: ignore[arg-type]
     "seed: None is not a whole number": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
     "seed: 1.5 is not a whole number": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
     r"text: \['a'\] is not a text": lambda model: model.table(["a"]),  # type: ignore[arg-type]
@@ -245,8 +247,9 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.commands.results.artifact import given_name, given_path
+    from electra.commands.results.artifact import given_path
     from electra.foundation.config import convert
+    from electra.foundation.options import given_name
 
     monkeypatch.setenv("HOME", str(made["folder"]))
     assert given_name("~/store") == str(given_path("~/store")) == str(made["folder"] / "store")
@@ -308,7 +311,7 @@ def test_what_is_no_text_is_told_by_its_number(texts: Any, said: str) -> None:
 def test_a_column_of_texts_is_read() -> None:
     model, texts = electra.load("tiny-en", device="cpu"), [TEXT, "a dog ran"]
     for given in (pd.Series(texts), np.array(texts), (text for text in texts)):
-        assert [found.text for found in model.detect(given, 0.5, by="discriminator")] == texts
+        assert [found.text for found in model.detect(given, 0.5, scorer="discriminator")] == texts
 
 
 @pytest.mark.parametrize("given", [None, 3, b"a", ["a"], "a" * 5000, "a\0b", "~nobody-of-this-name/a"])

@@ -186,7 +186,17 @@ def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path:
     (tmp_path / "dev.csv").write_text(header + dev)
     out = tmp_path / "out"
     words = ["finetune", tuned, "--task", "classification", "--data", str(tmp_path), "--text-column", "body"]
-    words += ["--label-column", "topic", "--epochs", "8", "--no-floors", "--device", "cpu", "--out", str(out)]
+    words += [
+        "--label-column",
+        "topic",
+        "--epochs",
+        "8",
+        "--no-baselines",
+        "--device",
+        "cpu",
+        "--out",
+        str(out),
+    ]
     assert main(words) == 0
     model = electra.FineTuned(out)
     first = model.folder.read_dev()[0]

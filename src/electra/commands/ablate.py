@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, Terminal, display_for
+from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
-from electra.commands.results.artifact import given_names, given_path, name_of, several
+from electra.commands.results.artifact import given_path
 from electra.commands.results.study import Study
 from electra.foundation import machine
 from electra.foundation.config import check_least, check_most
 from electra.foundation.errors import ConfigError, nearest
+from electra.foundation.options import given_names, name_of, several
 from electra.foundation.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ablate(
+    Workers,
     Command[Study],
     group="Measure",
     examples=(
@@ -70,11 +73,11 @@ class Ablate(
     """What the arms change: a recipe's name or a TOML file (default: the study's, budget-tiny in all of
     ours).
     """
-    panel_data: Source | None = None
-    """A folder with the panel's data (docs/ablations.md names the files). Without it a study has only
+    eval_data: Source | None = None
+    """A folder with the data of these tasks (docs/ablations.md names the files). Without it a study has only
     pre-training metrics.
     """
-    panel: RepeatedNames = ()
+    eval_task: RepeatedNames = ()
     """A task that scores each encoder (may be repeated; default: pos and chunking, frozen). stsb, sst2, cola
     and mnli are fine-tuned, and slower.
     """
@@ -82,8 +85,6 @@ class Ablate(
     """Arms to train at the same time."""
     threads: int | None = None
     """CPU threads per arm (default: the cores divided by --jobs)."""
-    workers: int | None = None
-    """Processes that encode the corpus (default: all cores)."""
 
     @property
     def folder(self) -> Path:
@@ -107,11 +108,11 @@ class Ablate(
 
     @property
     def panel_folder(self) -> Path | None:
-        return None if self.panel_data is None else given_path(self.panel_data, "panel_data")
+        return None if self.eval_data is None else given_path(self.eval_data, "eval_data")
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        return several(self.panel, "panel")
+        return several(self.eval_task, "eval_task")
 
     @property
     def threads_each(self) -> int:
@@ -252,7 +253,7 @@ def _panel(order: Ablate) -> dict[str, Any]:
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
     if data is None and order.tasks:
-        raise ConfigError("needs `panel_data`", key="panel", fix="Pass the folder with the panel's data")
+        raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
     return panel.describe(data, tasks)
 
 

@@ -17,10 +17,11 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.analysis import Analysis
-from electra.commands.results.artifact import given_names, given_path, several
+from electra.commands.results.artifact import given_path
 from electra.foundation.errors import ConfigError, ElectraError
 from electra.foundation.extensions import trust
-from electra.foundation.machine import Device
+from electra.foundation.machine import OnDevice
+from electra.foundation.options import given_names, several
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analyze(
+    OnDevice,
     Command[Analysis],
     group="Measure",
     examples=(
@@ -59,8 +61,6 @@ class Analyze(
     """
     over_training: bool = False
     """Run the probes at each checkpoint of a run instead of on the finished model."""
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
     def run(self) -> Analysis:
         from electra.exchange.source import locate

@@ -13,7 +13,7 @@ from electra.commands.framework.command import Command, function
 from electra.foundation import jobs, machine
 from electra.foundation.config import find_recipe
 from electra.foundation.errors import ConfigError, Interrupted, RunFailed
-from electra.foundation.machine import Device
+from electra.foundation.machine import OnDevice
 from electra.foundation.signals import EXIT_CODES
 from electra.training.recipe import Recipe, make_recipe, read_recipe
 
@@ -34,6 +34,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Bench(
+    OnDevice,
     Command[list[Row]],
     group="Measure",
     examples=(
@@ -69,8 +70,6 @@ class Bench(
     """Dropout (default: the recipe's)."""
     vocab_size: int = 8192
     """Size of the vocabulary that the random text is drawn from."""
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     seconds: float = 10.0
     """Seconds of training per measurement."""
     rounds: int = 1

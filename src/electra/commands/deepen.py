@@ -4,8 +4,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_name, given_path
+from electra.commands.results.artifact import given_path
 from electra.commands.results.model import Model, load
+from electra.foundation.options import given_name
 
 
 @dataclass(frozen=True)

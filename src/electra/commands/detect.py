@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from electra.artifacts.model import Judge
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.output import json_text
+from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import Texts, each_text_of
-from electra.commands.results.model import Backend, Model, load
-from electra.foundation.machine import Device
+from electra.commands.results.model import Model, load
 from electra.foundation.visible import one_line
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detect(
+    OnBackend,
     Command["list[Detection]"],
     group="Use",
     examples=(
@@ -45,15 +46,11 @@ class Detect(
     """Mark words with at least this P(replaced) (default: the threshold with the best F1 on the model's
     held-out text, or 0.5).
     """
-    by: Judge = "auto"
+    scorer: Judge = "auto"
     """Which network judges. The language model hides each word in turn: slower, but better at words that a
     generator would not have written. auto: the language model where the model comes with a full-size one
     (tiny-en does), else the discriminator.
     """
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
-    backend: Backend = "torch"
-    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
     def run(self) -> list[Detection]:
         return list(self._detections(self._model()))
@@ -62,11 +59,13 @@ class Detect(
         return load(self.model, device=self.device, backend=self.backend)
 
     def _detections(self, model: Model) -> Iterator[Detection]:
-        return model.detections(each_text_of(self.texts, self.text_column), self.threshold, by=self.by)
+        return model.detections(
+            each_text_of(self.texts, self.text_column), self.threshold, scorer=self.scorer
+        )
 
     def main(self) -> int:
         model = self._model()
-        judge, detections = model.judge(self.by), self._detections(model)
+        judge, detections = model.judge(self.scorer), self._detections(model)
         sys.stderr.writelines(f"note: {one_line(note)}\n" for note in judge.notes)
         if self.json:
             for detection in detections:

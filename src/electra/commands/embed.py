@@ -8,10 +8,10 @@ from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.framework.output import json_text
+from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import Rows, Texts, check_format, json_lines, texts_of, write_vectors
 from electra.commands.results.artifact import given_path
-from electra.commands.results.model import Backend, load
-from electra.foundation.machine import Device
+from electra.commands.results.model import load
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Embed(
+    OnBackend,
     Command["Vectors"],
     group="Use",
     examples=(
@@ -45,10 +46,6 @@ class Embed(
     """What represents the whole text: the mean or the largest values of its tokens, the last one, or [CLS]
     (default: as the model's folder says, the mean where it says nothing).
     """
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
-    backend: Backend = "torch"
-    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
     def run(self) -> Vectors:
         return self._embed()[1]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,16 +16,18 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_names, given_path, several
+from electra.commands.results.artifact import given_path
 from electra.commands.results.evaluation import Evaluation
-from electra.finetuning.settings import Settings
+from electra.finetuning.settings import Baselines, Settings
 from electra.foundation.config import check_least
 from electra.foundation.errors import ConfigError, Interrupted
-from electra.foundation.machine import Device
+from electra.foundation.machine import OnDevice
+from electra.foundation.options import given_names, several
 from electra.foundation.signals import StopRequest
 
 FINETUNE = "finetune"
-OWN = {"task", "data", "out", "dev", "test", "also", "seeds", "seed", "device"}
+OWN = {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
+OWN |= {each.name for each in fields(Baselines)}
 """Settings of a fine-tuning that the suite, or an option of this command, decides."""
 
 
@@ -35,6 +37,8 @@ def _sections(words: Sequence[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Evaluate(
+    Baselines,
+    OnDevice,
     Command[Evaluation],
     group="Measure",
     examples=(
@@ -62,18 +66,10 @@ class Evaluate(
     """Tasks to run at the same time, each in a process with its share of the cores. On a CPU one per core is
     fastest.
     """
-    random_twin: bool = False
-    """Also fine-tune fresh weights in the shape of the (first) model: what can be learned from the labelled
-    data alone.
-    """
-    floors: bool = True
-    """Also score baselines that need no network: the majority answer, and counting words."""
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, frozenset(OWN))] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}; they win over the suite's."""
     probe_option: RepeatedNames = ()
     """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
     def run(self) -> Evaluation:
         from electra.laboratory.evaluation.running import Options, entrants
@@ -97,7 +93,7 @@ class Evaluate(
         with display_for(self.progress) as display, StopRequest() as stop:
             record = run_suite(
                 suite,
-                entrants(models, self.random_twin, self.floors),
+                entrants(models, self.untrained_baseline, self.baselines),
                 roots,
                 folder,
                 options=options,

@@ -5,12 +5,15 @@ from dataclasses import KW_ONLY, dataclass
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts.milestones import lengthen_run
-from electra.commands.results.artifact import given_path, name_of
+from electra.commands.parts.shared import Processes
+from electra.commands.results.artifact import given_path
 from electra.commands.results.run import Run
+from electra.foundation.options import name_of
 
 
 @dataclass(frozen=True)
 class Extend(
+    Processes,
     Command[Run],
     group="Train",
     examples=(
@@ -31,10 +34,6 @@ class Extend(
     """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
     store: Source | None = None
     """The store it was trained on (default: RUN/store, or the recorded path)."""
-    processes: int = 1
-    """Processes on this machine that share each batch: one for each GPU. On a CPU threads do as well. Across
-    machines, use torchrun.
-    """
 
     def run(self) -> Run:
         folder = str(given_path(self.run_folder, "run"))

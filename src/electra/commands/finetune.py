@@ -14,15 +14,12 @@ from electra.artifacts.session import refuse_strangers, with_article
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import (
     Command,
-    Names,
     OnCommandLine,
-    RepeatedNames,
-    RepeatedSources,
     Source,
     function,
 )
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_name, given_names, given_path, several
+from electra.commands.results.artifact import given_path
 from electra.commands.results.rows import records
 from electra.commands.results.tuned import FineTuned
 from electra.finetuning.labelled.splits import SPLIT_NAMES
@@ -30,6 +27,7 @@ from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
+from electra.foundation.options import given_name
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
@@ -62,21 +60,6 @@ class Finetune(
     also rows (dicts, or a DataFrame), of which a tenth becomes the dev set, or a dict of them by split:
     "train", "dev", "test".
     """
-    out: Source  # type: ignore[assignment]
-    dev: Source | None = None  # type: ignore[assignment]
-    test: Source | None = None  # type: ignore[assignment]
-    also: RepeatedSources = ()  # type: ignore[assignment]
-    """A further file to predict, and to score where it has answers; may be repeated (MNLI's mismatched files
-    are found in the folder).
-    """
-    text_column: RepeatedNames = ()  # type: ignore[assignment]
-    """The column of the text; for a pair pass the option twice (default: the usual names)."""
-    label_column: RepeatedNames = ()  # type: ignore[assignment]
-    """The column of the answer (default: the usual names). With --multi-label the option may be repeated: a
-    column of 0 and 1 for each label.
-    """
-    columns: Names = ()  # type: ignore[assignment]
-    search: Annotated[str | int | None, OnCommandLine(str)] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
@@ -88,36 +71,21 @@ class Finetune(
 
         start, folder = given_name(self.model, "model"), given_path(self.out, "out")
         if isinstance(self.data, str | os.PathLike):
-            rows: dict[str, bytes] = {}
-            files = {"train": given_path(self.data, "data")}
+            rows, files = {}, {"train": given_path(self.data, "data")}
         else:
             rows = tables(self.data)
             files = {split: place(folder, split) for split in rows}
-        settings = self._settings(folder, files)
+        given = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
+            "data": files["train"],
+            "out": folder,
+            "dev": self.dev or files.get("dev"),
+            "test": self.test or files.get("test"),
+        }
         with display_for(self.progress) as display, laid_out(rows, folder):
-            train(start, settings, display.say)
+            train(start, Settings(**given), display.say)
             display.say(f"report: {write_page(folder)}")
             display.say(f"results: {TuningFolder(folder).results}")
         return FineTuned(folder)
-
-    def _settings(self, out: Path, files: Mapping[str, Path]) -> Settings:
-        """What of this is recorded, with paths where Python may have given rows or texts."""
-        given = {each.name: getattr(self, each.name) for each in fields(Settings)}
-        for name in ("dev", "test"):
-            chosen = given[name] or files.get(name)
-            given[name] = None if chosen is None else given_path(chosen, name)
-        return Settings(
-            **given
-            | {
-                "out": out,
-                "data": files["train"],
-                "also": tuple(given_path(name, "also") for name in given_names(self.also, "also")),
-                "text_column": several(self.text_column, "text_column"),
-                "label_column": several(self.label_column, "label_column"),
-                "columns": several(self.columns, "columns"),
-                "search": None if self.search is None else str(self.search),
-            }
-        )
 
 
 finetune = function(Finetune)

@@ -9,8 +9,9 @@ from electra.commands.parts import estimates
 from electra.commands.parts.estimates import SIZES, Plan
 from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
 from electra.commands.parts.texts import Corpus, named_sources
-from electra.commands.results.artifact import given_names, given_path, several
+from electra.commands.results.artifact import given_path
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import given_names, several
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 from electra.commands.framework.command import Command, Names, RepeatedNames, Source, function
 from electra.commands.framework.output import json_text
+from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import names_no_file
-from electra.commands.results.artifact import given_name, given_path, several
-from electra.commands.results.model import Backend
+from electra.commands.results.artifact import given_path
 from electra.foundation.errors import DataError
-from electra.foundation.machine import Device
+from electra.foundation.options import given_name, several
 from electra.foundation.visible import from_argument
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class Predict(
+    OnBackend,
     Command["Predictions"],
     group="Use",
     examples=(
@@ -67,10 +68,6 @@ class Predict(
     """
     scores: bool = False
     """For a tagger: write the probability of every label for each word, not of the predicted one alone."""
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
-    backend: Backend = "torch"
-    """What computes: onnx runs a folder of `electra export --format onnx`, on the CPU."""
 
     @property
     def _target(self) -> Path | None:

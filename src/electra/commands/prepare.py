@@ -1,25 +1,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import ClassVar
 
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Command, Source, Words, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
+from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, is_data_set, named_sources
-from electra.commands.results.artifact import given_path, name_of
+from electra.commands.results.artifact import given_path
 from electra.commands.results.store import Store
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import name_of
 from electra.foundation.signals import unwinding
-from electra.training.recipe import DataSection, TokenizerSection, VocabularySection
+from electra.training.recipe import TokenizerSection
 
 
 @dataclass(frozen=True)
 class Prepare(
-    DataSection,
-    VocabularySection,
+    CorpusConfig,
+    TokenizerConfig,
+    Workers,
     Command[Store],
     group="Train",
     examples=(
@@ -33,7 +37,7 @@ class Prepare(
     opened.
     """
 
-    SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": VocabularySection, "data": DataSection}
+    SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's
     own documentation). For a mixture with --mix-temperature, NAME=SOURCE. In Python also texts, a DataFrame,
@@ -46,8 +50,6 @@ class Prepare(
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """
-    workers: int | None = None
-    """Processes that encode the corpus (default: all cores)."""
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest is kept on disk. The store is the same for any
     value.
@@ -58,6 +60,9 @@ class Prepare(
     """
     merge: bool = False
     """Join the shards named as CORPUS into the store that a single command would have made."""
+
+    def __post_init__(self) -> None:
+        Command.__post_init__(self)
 
     def run(self) -> Store:
         corpus, out = self.corpus, given_path(self.out, "out")
@@ -87,20 +92,17 @@ class Prepare(
         return store
 
     def _build(self, names: list[str], display: Display) -> Store:
-        vocabulary = {each.name: getattr(self, each.name) for each in fields(VocabularySection)}
-        tokenizer = TokenizerSection(source=name_of(self.tokenizer, "tokenizer"), **vocabulary)
+        source = name_of(self.tokenizer, "tokenizer")
+        tokenizer = TokenizerSection(source=source, **asdict(self.part(TokenizerConfig)))
         return stores.build(
             names,
             given_path(self.out, "out"),
             tokenizer,
-            self._reading(),
+            self.part(CorpusConfig),
             workers=self.workers,
             memory=self.memory,
             display=display,
         )
-
-    def _reading(self) -> DataSection:
-        return DataSection(**{each.name: getattr(self, each.name) for each in fields(DataSection)})
 
     def _prepare_shard(self, names: list[str], display: Display) -> None:
         from electra.data.sharding import build_shard, parse_shard
@@ -116,7 +118,7 @@ class Prepare(
                 tokenizer,
                 given_path(self.out, "out"),
                 number,
-                config=stores.corpus_config(self._reading()),
+                config=self.part(CorpusConfig),
                 workers=self.workers,
                 memory=self.memory * 1_000_000,
                 progress=stores.counting(display),

@@ -9,13 +9,15 @@ from electra.commands.framework.command import Command, Names, Source, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.processes import run_training
 from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
+from electra.commands.parts.shared import Processes, Workers
 from electra.commands.parts.texts import Corpus, named_sources
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import rate_is_chosen, starts
-from electra.commands.results.artifact import given_name, given_path, name_of, several
+from electra.commands.results.artifact import given_path
 from electra.commands.results.run import Run
 from electra.foundation.config import write_toml
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import given_name, name_of, several
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pretrain(
+    Processes,
+    Workers,
     Command[Run],
     group="Train",
     examples=(
@@ -71,12 +75,6 @@ class Pretrain(
     """
     init_generator: Source | None = None
     """Start from this model's generator (default: fresh weights)."""
-    processes: int = 1
-    """Processes on this machine that share each batch: one for each GPU. On a CPU threads do as well. Across
-    machines, use torchrun.
-    """
-    workers: int | None = None
-    """Processes that encode the corpus (default: all cores)."""
 
     def run(self) -> Run:
         from electra.commands.parts.milestones import in_milestones

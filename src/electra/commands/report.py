@@ -6,7 +6,8 @@ from pathlib import Path
 
 from electra.commands.framework.command import Command, Source, Sources, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_names, given_path
+from electra.commands.results.artifact import given_path
+from electra.foundation.options import given_names
 from electra.foundation.signals import StopRequest
 
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 
 from electra.commands.framework.command import Command, Sources, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_names
 from electra.foundation.errors import ConfigError
-from electra.foundation.machine import MOST_THREADS, Device, not_installed
+from electra.foundation.machine import MOST_THREADS, OnDevice, not_installed
+from electra.foundation.options import given_names
 from electra.serving.limits import Limits
 
 
 @dataclass(frozen=True)
 class Serve(
     Limits,
+    OnDevice,
     Command[int],
     group="Share",
     examples=(
@@ -36,15 +37,10 @@ class Serve(
     """The port to listen on (0: any free one)."""
     threads: int | None = None
     """CPU threads (default: torch's choice)."""
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
-        self._limits()
-
-    def _limits(self) -> Limits:
-        return Limits(**{each.name: getattr(self, each.name) for each in fields(Limits)})
+        self.part(Limits)
 
     def run(self) -> int:
         models = given_names(self.models, "models")
@@ -66,7 +62,7 @@ class Serve(
             torch.set_num_threads(self.threads)
         with listen(self.host, self.port) as taken, display_for(self.progress) as display:
             opened = open_models(models, self.device)
-            return run_server(opened, taken, self._limits(), say=display.say, stop=StopRequest())
+            return run_server(opened, taken, self.part(Limits), say=display.say, stop=StopRequest())
 
     def main(self) -> int:
         return self.run()

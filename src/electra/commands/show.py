@@ -30,12 +30,12 @@ class Show(
     """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name)."""
     seed: int = 1
     """Seed of the masks and samples."""
-    masked: float = 0.4
+    mask_fraction: float = 0.4
     """Share of the tokens to mask (at least one token)."""
 
     def run(self) -> Rows:
         model, text = load(self.model, device="cpu"), from_argument(self.text) if self.text else None
-        return model.table(text, seed=self.seed, masked=self.masked, generator=self.generator)
+        return model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
 
     def main(self) -> int:
         from rich.console import Console

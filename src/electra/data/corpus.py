@@ -2,89 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from electra.data import readers
-from electra.data.lines import encoding_of
-from electra.data.mixture import Mixture, named
-from electra.data.near import bands
-from electra.data.readers import Text, Unit
-from electra.data.sources import Finding, Source, find_sources
+from electra.data.mixture import named
+from electra.data.readers import Text
+from electra.data.settings import CorpusConfig
+from electra.data.sources import Source, find_sources
 from electra.foundation.errors import ConfigError
-
-Format = Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"]
-
-
-@dataclass(frozen=True)
-class CorpusConfig:
-    """How text is read, and how much of it is set aside."""
-
-    unit: Unit = "file"
-    """What is one document of a .txt file: the whole file, a part between blank lines, or a line."""
-    text_field: str = "text"
-    """The field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; a.b for a field
-    within another.
-    """
-    format: Format = "auto"
-    """The format of every source, for files whose suffix does not tell; stdin is txt unless told."""
-    encoding: str | None = None
-    """The encoding of text, csv and JSON, such as cp1252 (None: UTF-8, or UTF-16 where a file begins so)."""
-    broken_rows: float = 0.01
-    """The share of rows of tables that may be left out because they cannot be read or have no text."""
-    heldout: float = 0.005
-    """The share of documents held out for evaluation, chosen by a hash of their text; at least one."""
-    near_duplicates: float | None = None
-    """Documents at least so similar to an earlier one are dropped, from 0.5 to 1 (None: only equal ones)."""
-    mix_temperature: float | None = None
-    """Mix named corpora by this power of their sizes, from 0 to 1 (None: sources have no names)."""
-    mix_seed: int = 0
-    """Of the draw of the documents that a mixture repeats or leaves out."""
-
-    def __post_init__(self) -> None:
-        if self.encoding is not None:
-            encoding_of(b"", self.encoding, "data.encoding")
-        if self.near_duplicates is not None:
-            bands(self.near_duplicates)
-        if not 0 <= self.broken_rows <= 1:
-            what = f"must lie between 0 and 1, not {self.broken_rows}"
-            raise ConfigError(what, key="data.broken_rows")
-        if not 0 < self.heldout < 1:
-            raise ConfigError(f"a held-out share of {self.heldout}", fix="It must lie between 0 and 1")
-        if self.mix_temperature is not None and not 0 <= self.mix_temperature <= 1:
-            raise ConfigError(
-                f"must lie between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
-            )
-
-    def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
-        """The settings as a store records them."""
-        settings = asdict(self)
-        del settings["broken_rows"]  # it decides whether there is a store, not what is in it
-        if self.encoding is None:  # as in stores that were made when there was no other
-            del settings["encoding"]
-        if self.mix_temperature is None:
-            del settings["mix_temperature"], settings["mix_seed"]
-        else:
-            settings["corpora"] = {name: len(sources) for name, sources in named(arguments).items()}
-        return settings
-
-    def finding(self, say: Callable[[str], None] = lambda note: None) -> Finding:
-        """How sources are found."""
-        return Finding(self.format, self.text_field, self.encoding, say)
-
-    def plain(self, arguments: Sequence[str | Path]) -> list[str]:
-        """The sources without the names of corpora."""
-        if self.mix_temperature is None:
-            return list(map(str, arguments))
-        return [source for sources in named(arguments).values() for source in sources]
-
-    def mixture(self, arguments: Sequence[str | Path]) -> Mixture | None:
-        if self.mix_temperature is None:
-            return None
-        return Mixture(list(named(arguments)), self.mix_temperature, self.mix_seed)
 
 
 class Documents:

@@ -29,15 +29,16 @@ from electra.artifacts.store import SPLITS, TOKENIZER, ShardFolder, StoreFolder
 from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
 from electra.data.encoding import id_dtype
 from electra.data.kept import Kept, chunks, kept
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
-from electra.data.wordpiece import Characters, settle_accents
+from electra.data.tokenizer import Tokenizer
+from electra.data.wordpiece import MIN_FREQUENCY, Characters, settle_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import CorpusError, RunFolderError, StoreError
@@ -260,6 +261,7 @@ def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     settings = asdict(tokenizer)
+    settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}
     if settings["kind"] == "wordpiece":  # as in stores that were made when there was no other
         del settings["kind"]
     return settings

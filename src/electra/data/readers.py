@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import IO, Any, Literal, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from electra.data import columnar, python_docs, rows
 from electra.data.lines import (
@@ -26,11 +26,11 @@ from electra.data.lines import (
     open_bytes,
     open_text,
 )
+from electra.data.settings import Unit
 from electra.data.sources import HUB, RATIO, WIKI, Source, explain, is_binary
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.machine import library
 
-Unit = Literal["file", "blank-line", "line"]
 LONGEST = 1 << 20  # characters of one document
 LARGE = 500_000  # characters of a file that may well be more than one document
 NAMED = 3  # files and rows that a note names

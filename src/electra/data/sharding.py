@@ -26,12 +26,13 @@ import numpy.typing as npt
 from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
 from electra.data import packing, store
 from electra.data.audit import Audit
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
 from electra.data.encoding import id_dtype
 from electra.data.kept import kept
 from electra.data.packing import RECORD, Counted, Writer
 from electra.data.runs import MEMORY
 from electra.data.seen import Seen
+from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable, machine

@@ -19,7 +19,8 @@ from collections.abc import Iterable
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from electra.data.wordpiece import SPECIAL_TOKENS, TokenizerConfig, alphabet_of, frame, words_in
+from electra.data.settings import TokenizerConfig
+from electra.data.wordpiece import MIN_FREQUENCY, SPECIAL_TOKENS, alphabet_of, frame, words_in
 from electra.foundation.errors import TokenizerError
 
 SPACE = "\u2581"  # how Unigram writes the space before a word, as SentencePiece does
@@ -49,7 +50,7 @@ def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Token
     )
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab_size,
-        min_frequency=config.min_frequency,
+        min_frequency=MIN_FREQUENCY,
         special_tokens=list(SPECIAL_TOKENS.values()),
         initial_alphabet=letters,
         show_progress=False,
@@ -102,7 +103,7 @@ def _candidates(words: Counter[str], alphabet: list[str], config: TokenizerConfi
     raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.BpeTrainer(
         vocab_size=_CANDIDATES * config.vocab_size,
-        min_frequency=config.min_frequency,
+        min_frequency=MIN_FREQUENCY,
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         show_progress=False,

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from electra.data.audit import Audit
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
 from electra.data.kept import Kept, kept
 from electra.data.packing import Counted, no_text, sample_of
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import settle_accents
 
 SAMPLE = 4_000_000  # characters, to train a vocabulary on and to count the tokens of

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from electra.artifacts.model import SENTENCE_PIECES, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
+from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES, Specials
-from electra.data.wordpiece import Accents, Characters, TokenizerConfig, loses_marks
+from electra.data.wordpiece import Accents, Characters, loses_marks
 from electra.foundation import durable
 from electra.foundation.arrays import Bools
 from electra.foundation.errors import TokenizerError

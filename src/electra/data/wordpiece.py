@@ -14,12 +14,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from electra.foundation.errors import ConfigError, TokenizerError
+from electra.data.settings import TokenizerConfig
+from electra.foundation.errors import TokenizerError
 
 SPECIAL_TOKENS = {
     "pad": "[PAD]",
@@ -29,38 +30,12 @@ SPECIAL_TOKENS = {
     "mask": "[MASK]",
 }  # ids 0 to 4, in this order
 PREFIX = "##"
+MIN_FREQUENCY = 2  # characters and pairs seen less often make no entry
 _COVERAGE = 0.9999  # share of the text's characters that the alphabet holds, rarest left out
 _RARE_ACCENTS = 0.0025  # share of the characters; 0.0005 in English encyclopaedias, 0.012 in German ones
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
-
-
-@dataclass(frozen=True)
-class TokenizerConfig:
-    """A vocabulary to train."""
-
-    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
-    """WordPiece, as in the paper; byte-level BPE; or Unigram."""
-    vocab_size: int = 30_522
-    """Entries of the vocabulary, special tokens included (30,522 in the paper)."""
-    lowercase: bool = True
-    """Lower-case the text. Say no for languages where capitals carry meaning, as in German."""
-    strip_accents: bool | None = None
-    """Remove accents from letters, as BERT does when it lower-cases (default: when lower-casing text that has
-    hardly any). In most scripts these marks are letters, vowels or tones.
-    """
-    min_frequency: int = 2
-    """Characters and pairs seen less often make no entry."""
-    sample_mb: int = 100
-    """Megabytes of text to train on; a larger corpus is thinned out evenly, by a hash of each document."""
-
-    def __post_init__(self) -> None:
-        if self.vocab_size < 10 or self.sample_mb < 1 or self.min_frequency < 1:
-            raise ConfigError(
-                "a vocabulary needs at least 10 entries, 1 MB of sample and a frequency of 1",
-                where="tokenizer",
-            )
 
 
 class Accents(NamedTuple):
@@ -205,7 +180,7 @@ def alphabet_of(words: Counter[str], config: TokenizerConfig, entries: int) -> l
     most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if wanted <= 0 or count < config.min_frequency or len(kept) >= most:
+        if wanted <= 0 or count < MIN_FREQUENCY or len(kept) >= most:
             break
         kept.append(character)
         wanted -= count
@@ -222,7 +197,7 @@ def _vocabulary(
     raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
-        min_frequency=config.min_frequency,
+        min_frequency=MIN_FREQUENCY,
         special_tokens=fixed,
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),

@@ -137,9 +137,10 @@ def convert(kind: Any, value: Any, where: str) -> Any:
             return value
         what, fix = one_of(value, choices)
         raise ConfigError(what, where=where, fix=fix)
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         if isinstance(value, list | tuple):
-            kinds = [choices[0]] * len(value) if len(choices) == 2 and choices[1] is Ellipsis else choices
+            alike = origin is Sequence or (len(choices) == 2 and choices[1] is Ellipsis)
+            kinds = [choices[0]] * len(value) if alike else choices
             if len(kinds) == len(value):
                 return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind in (int, float) and not isinstance(value, bool):
@@ -149,6 +150,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(os.path.expanduser(value))
+    elif origin is os.PathLike and isinstance(value, os.PathLike):
+        return value
     elif kind is Any or (origin is dict and isinstance(value, Mapping)):
         return dict(value) if origin is dict else value
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
@@ -159,6 +162,7 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         float: "a number",
         bool: "true or false",
         str: "a text",
+        Sequence: "a list",
         tuple: f"a list of {len(choices)}" if sized else "a list",
         dict: "a section",
     }

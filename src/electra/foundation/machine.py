@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
@@ -19,6 +19,16 @@ MOST_THREADS = 1024  # with a million, threads cannot be started, and the proces
 LAUNCHED = "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
 DISTRIBUTION = "electra-encoder"  # what the package index calls this package
 Device = Literal["auto", "cpu", "cuda", "mps"]  # each but the first has its row in `DEVICES`
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice:
+    """Where it runs."""
+
+    HEADING: ClassVar[str] = "Where it runs"
+
+    device: Device = "auto"
+    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 
 def _of_torch(path: str) -> Callable[[], Any]:

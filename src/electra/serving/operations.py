@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Judge, Pooling
@@ -89,25 +89,26 @@ class Detect(TextRequest):
         None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
     )
 
-    by: Judge = Field(
+    scorer: Judge = Field(
         "auto",
+        validation_alias=AliasChoices("scorer", "by"),  # `by` until the next release
         description="The network that detects; auto: a full-size masked language model if the model has one,"
         " else the discriminator",
     )
 
     @override
     def check(self, served: ServedModel, limits: Limits) -> float:
-        share, detector = super().check(served, limits), served.detector(self.by)
+        share, detector = super().check(served, limits), served.detector(self.scorer)
         if detector is None or detector.kind != "generator":
             return share
         if (tokens := count_read_tokens(detector, self.texts, most=limits.max_read)) > limits.max_read:
             what = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
-            raise RequestError(413, what, 'Send fewer texts, or set "by" to "discriminator"')
+            raise RequestError(413, what, 'Send fewer texts, or set "scorer" to "discriminator"')
         return max(share, tokens / BATCH_READ)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return served.detect(items, self.threshold, self.by)
+        return served.detect(items, self.threshold, self.scorer)
 
 
 class Embed(TextRequest):
@@ -199,11 +200,17 @@ class Draw(TextRequest):
     EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
 
     seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
-    masked: float = Field(0.4, gt=0, le=1, description="Fraction of the tokens to mask, at least one")
+    mask_fraction: float = Field(
+        0.4,
+        gt=0,
+        le=1,
+        validation_alias=AliasChoices("mask_fraction", "masked"),  # `masked` until the next release
+        description="Fraction of the tokens to mask, at least one",
+    )
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
-        return [served.draw(text, self.seed, self.masked) for text in items]
+        return [served.draw(text, self.seed, self.mask_fraction) for text in items]
 
 
 OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)

@@ -55,9 +55,8 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
 
 @pytest.fixture(scope="session")
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from electra.data.corpus import CorpusConfig
     from electra.data.packing import build_store
-    from electra.data.wordpiece import TokenizerConfig
+    from electra.data.settings import CorpusConfig, TokenizerConfig
 
     folder = tmp_path_factory.mktemp("store")
     corpus = write_corpus(folder / "corpus.txt")

@@ -108,7 +108,7 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
         "precision": "fp32",
         "device": "cpu",
         "batch_size": 16,
-        "floors": False,
+        "baselines": False,
     }
     return Settings(task=task, data=data, out=out, **(chosen | changes))  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +19,8 @@ Groups = list[dict[str, Any]]  # each with its "params", "peak" rate and "weight
 @dataclass(frozen=True)
 class OptimizerSection:
     """How gradients become updates."""
+
+    HEADING: ClassVar[str] = "How gradients become updates"
 
     learning_rate: float = 5e-4
     """Peak learning rate."""

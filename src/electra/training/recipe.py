@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.config import (
     build,
     check_least,
@@ -22,7 +23,7 @@ from electra.foundation.config import (
 )
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import beside
-from electra.foundation.machine import MOST_THREADS, Device
+from electra.foundation.machine import MOST_THREADS, OnDevice
 from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
@@ -71,6 +72,8 @@ class ModelSection:
 class RowsSection:
     """What an update reads."""
 
+    HEADING: ClassVar[str] = "What an update reads"
+
     seed: int = 1
     """Seed of every random draw."""
     length: int = 128
@@ -84,6 +87,8 @@ class RowsSection:
 @dataclass(frozen=True)
 class ScheduleSection:
     """How long the training is, and how its learning rate moves."""
+
+    HEADING: ClassVar[str] = "How long the training is, and how its learning rate moves"
 
     steps: int | None = None
     """Number of updates, instead of a budget."""
@@ -102,8 +107,10 @@ class ScheduleSection:
 
 
 @dataclass(frozen=True)
-class MachineSection:
-    """Where it runs, and how it computes there."""
+class MachineSection(OnDevice):
+    """Where it runs."""
+
+    HEADING: ClassVar[str] = "Where it runs"
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling
@@ -113,15 +120,15 @@ class MachineSection:
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more where a compiler
     is installed (on a CPU, only without dropout).
     """
-    device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
     threads: int | None = None
     """CPU threads of each process (default: OMP_NUM_THREADS, or else one or all cores, as measured)."""
 
 
 @dataclass(frozen=True)
 class UpkeepSection:
-    """What is saved, measured and told meanwhile."""
+    """What is saved, measured and reported meanwhile."""
+
+    HEADING: ClassVar[str] = "What is saved, measured and reported meanwhile"
 
     checkpoint_every: int | None = None
     """Steps between checkpoints (default: a twentieth of the run)."""
@@ -153,55 +160,11 @@ class EvaluationSection:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularySection:
-    """A tokenizer to train."""
-
-    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
-    """What to train: WordPiece, as in the paper; byte-level BPE, which knows every character; or Unigram."""
-    vocab_size: int = 8192
-    """Entries of the vocabulary to train."""
-    lowercase: bool = True
-    """Lower-case the text; use --no-lowercase where capitals carry meaning, as in German."""
-    strip_accents: bool | None = None
-    """Remove the accents from letters (default: when lower-casing text with hardly any, such as English)."""
-    sample_mb: int = 100
-    """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerSection(VocabularySection):
+class TokenizerSection(TokenizerConfig):
     source: str | None = None
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
     corpus).
     """
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSection:
-    unit: Literal["file", "blank-line", "line"] = "file"
-    """What one document is in a .txt file: the file, a part between blank lines, or a line."""
-    text_field: str = "text"
-    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; doc.body for a field
-    within another.
-    """
-    format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
-    """Format of the sources (auto: what their file extension says; stdin is txt)."""
-    encoding: str | None = None
-    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
-    broken_rows: float = 0.01
-    """Share of the rows of tables that may be left out because they cannot be read or have no text."""
-    heldout: float = 0.005
-    """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
-    near_duplicates: float | None = None
-    """Drop documents that share at least this much of their 8-byte runs with an earlier one, such as 0.8
-    (default: only equal documents).
-    """
-    mix_temperature: float | None = None
-    """Mix corpora named as de=PATH fi=PATH: each is read in proportion to this power of its tokens, from 0
-    (all alike) to 1 (as they are). Documents of small ones are repeated, of large ones left out.
-    """
-    mix_seed: int = 0
-    """Of the draw of the documents that a mixture repeats or leaves out."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +174,7 @@ class Recipe:
     training: TrainingSection = field(default_factory=TrainingSection)
     evaluation: EvaluationSection = field(default_factory=EvaluationSection)
     tokenizer: TokenizerSection = field(default_factory=TokenizerSection)
-    data: DataSection = field(default_factory=DataSection)
+    data: CorpusConfig = field(default_factory=CorpusConfig)
 
     def to_sections(self) -> dict[str, dict[str, Any]]:
         return {key: dict(value) if isinstance(value, dict) else value for key, value in asdict(self).items()}
@@ -258,12 +221,8 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     if not 0 < training.decay < 1:
         raise ConfigError(f"must lie between 0 and 1, not {training.decay}", key="training.decay")
     check_shares(training, ("warmup",), "training.")
-    for name, share in (
-        ("evaluation.mask_fraction", recipe.evaluation.mask_fraction),
-        ("data.heldout", recipe.data.heldout),
-    ):
-        if not 0 < share < 1:
-            raise ConfigError(f"must lie between 0 and 1, not {share}", where=name)
+    if not 0 < (share := recipe.evaluation.mask_fraction) < 1:
+        raise ConfigError(f"must lie between 0 and 1, not {share}", key="evaluation.mask_fraction")
     return recipe
 
 

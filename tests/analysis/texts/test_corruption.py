@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from electra.data.corpus import CorpusConfig
 from electra.data.packing import build_store
-from electra.data.wordpiece import TokenizerConfig
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.exchange.load import Loaded
 from electra.foundation.errors import DataError, ModelError
 from electra.laboratory.analysis.contract import ProbeDataError

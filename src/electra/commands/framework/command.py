@@ -37,21 +37,31 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeV
 from electra.commands.framework import renames
 from electra.commands.framework.display import Told
 from electra.foundation.config import convert
+from electra.foundation.options import (
+    Names,
+    OnCommandLine,
+    RepeatedNames,
+    RepeatedSources,
+    Source,
+    Sources,
+)
+
+__all__ = [
+    "Command",
+    "Names",
+    "OnCommandLine",
+    "RepeatedNames",
+    "RepeatedSources",
+    "Sections",
+    "Source",
+    "Sources",
+    "function",
+]
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 P = ParamSpec("P")
 Group = Literal["Train", "Use", "Measure", "Share"]
-Source = str | os.PathLike[str]
-"""A folder or a file, an artifact, or the name of a model on the hub."""
-
-
-class OnCommandLine(NamedTuple):
-    """Marks a field whose type in Python is wider than what can be typed: `kind` is the type there."""
-
-    kind: Any
-    repeated: bool = False
-    """One value each time (--data a --data b) instead of several after one option (--sizes a b)."""
 
 
 class Words(tuple[Any, ...]):
@@ -69,12 +79,6 @@ class Sections(NamedTuple):
     """Further names of single settings."""
     omit: frozenset[str] = frozenset()
     """Fields of the dataclasses that are no options here."""
-
-
-Sources = typing.Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...])]
-Names = typing.Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...])]
-RepeatedSources = typing.Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...], repeated=True)]
-RepeatedNames = typing.Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], repeated=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +114,11 @@ class Command(Generic[R_co]):
     def preview(self) -> None:
         """Say what would be done, and do nothing: --dry-run, of commands that define this."""
         raise NotImplementedError
+
+    def part(self, kind: type[R]) -> R:
+        """The options that a base declares, as an object of their own."""
+        fields = dataclasses.fields(typing.cast(Any, kind))
+        return kind(**{each.name: getattr(self, each.name) for each in fields})
 
     @property
     def as_given(self) -> str:
@@ -239,6 +248,8 @@ class Option:
     text: str
     aliases: tuple[str, ...] = ()
     """Further flags."""
+    heading: str = ""
+    """What it has in common with others: HEADING of the base that declares it."""
 
     @property
     def flag(self) -> str:
@@ -273,7 +284,8 @@ class Option:
         """A word for its value."""
         if self.positional:
             return self.name.upper()
-        return "" if self.is_switch else metavar(self.kind)
+        word = "" if self.is_switch else metavar(self.kind)
+        return word.removesuffix(" ...") if self.repeated else word
 
 
 def metavar(kind: Any) -> str:
@@ -300,8 +312,8 @@ def _one(kind: Any) -> Any:
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Every option of a command; `words` is the command line, which decides what some sections hold."""
     found: list[Option] = []
-    told = written(command)
-    for each in dataclasses.fields(command):
+    told, homes = written(command), headings(command)
+    for each in sorted(dataclasses.fields(command), key=lambda each: bool(homes[each.name])):
         hint = hints_of(command)[each.name]
         if each.name == "progress":
             continue
@@ -309,13 +321,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
             found += section_options(each.name, sections, words)
             continue
         mark = mark_of(hint, OnCommandLine)
-        kind = (
-            mark.kind
-            if mark
-            else typing.get_args(hint)[0]
-            if typing.get_origin(hint) is typing.Annotated
-            else hint
-        )
+        kind = _typed(hint)
         default = each.default
         if each.default_factory is not dataclasses.MISSING:
             default = each.default_factory()
@@ -334,6 +340,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
                 bool(mark and mark.repeated),
                 told[each.name][1],
                 aliases,
+                homes[each.name],
             )
         )
     return found
@@ -343,12 +350,36 @@ def section_options(field_name: str, sections: Sections, words: Sequence[str]) -
     short = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
     for section, holder in sections.of(words).items():
         kind = holder if isinstance(holder, type) else type(holder)
-        told = written(kind)
-        for each in dataclasses.fields(kind):
+        told, homes = written(kind), headings(kind)
+        for each in sorted(dataclasses.fields(kind), key=lambda each: bool(homes[each.name])):
             if each.name in sections.omit:
                 continue
             name = f"{section}.{each.name}"
             default = each.default if isinstance(holder, type) else getattr(holder, each.name)
             aliases = (short[name],) if name in short else ()
             text = told[each.name][1] if each.name in told else ""
-            yield Option(name, field_name, hints_of(kind)[each.name], default, False, False, text, aliases)
+            hint, heading = hints_of(kind)[each.name], homes[each.name]
+            mark = mark_of(hint, OnCommandLine)
+            repeated = bool(mark and mark.repeated)
+            yield Option(name, field_name, _typed(hint), default, False, repeated, text, aliases, heading)
+
+
+def headings(kind: type) -> dict[str, str]:
+    """The heading of each field of a dataclass; empty: it has none."""
+    found: dict[str, str] = {}
+    for base in kind.__mro__:
+        for name in inspect.get_annotations(base):
+            found.setdefault(name, "" if base is kind else vars(base).get("HEADING", ""))
+    return found
+
+
+def _typed(hint: Any) -> Any:
+    """The type of what is typed for a field."""
+    mark = mark_of(hint, OnCommandLine)
+    return (
+        mark.kind
+        if mark
+        else typing.get_args(hint)[0]
+        if typing.get_origin(hint) is typing.Annotated
+        else hint
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,16 +68,23 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     )
     lines += ["", "options:"]
     for option in own:
-        lines += _entry(*_described(option), width)
+        if not option.heading:
+            lines += _entry(*_described(option), width)
     if has_dry_run(command):
         lines += _entry("--dry-run", " ".join((inspect.getdoc(command.preview) or "").split()), width)
     lines += _entry("-h, --help", "Show this.", width)
+    lines += _under_headings([option for option in own if option.heading], "", width)
     for section in dict.fromkeys(option.name.partition(".")[0] for option in options if "." in option.name):
-        lines += ["", f"{section}:"]
-        for option in options:
-            if option.name.startswith(f"{section}."):
-                lines += _entry(*_described(option), width)
+        lines += _under_headings([o for o in options if o.name.startswith(f"{section}.")], section, width)
     return "\n".join(lines)
+
+
+def _under_headings(options: Sequence[Option], section: str, width: int) -> Iterable[str]:
+    for heading, several in itertools.groupby(options, key=lambda option: option.heading):
+        within = heading[:1].lower() + heading[1:] if section else heading
+        yield from ("", f"{', '.join(filter(None, (section, within)))}:")
+        for option in several:
+            yield from _entry(*_described(option), width)
 
 
 def _usage(option: Option) -> str:

@@ -7,23 +7,41 @@ Keys are names as in Python; on the command line they are flags. The table is al
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from electra.foundation.errors import ConfigError, Note, nearest
 
+P = ParamSpec("P")
+R = TypeVar("R")
 OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> today's
-    "ablate": {"arm": "only", "arms": "only"},
+    "ablate": {"arm": "only", "arms": "only", "panel": "eval_task", "panel_data": "eval_data"},
     "analyze": {"probes": "probe", "options": "probe_option"},
     "bench": {"batch": "batch_size"},
-    "evaluate": {"probe_options": "probe_option"},
+    "detect": {"by": "scorer"},
+    "evaluate": {
+        "floors": "baselines",
+        "probe_options": "probe_option",
+        "random_twin": "untrained_baseline",
+        "finetune.apart": "finetune.train_separately",
+        "finetune.keep": "finetune.keep_seed",
+    },
     "export": {"run": "model"},
     "extend": {"run": "run_folder"},
+    "finetune": {
+        "also": "extra_eval",
+        "apart": "train_separately",
+        "floors": "baselines",
+        "keep": "keep_seed",
+        "random_twin": "untrained_baseline",
+    },
     "log": {"run": "run_folder"},
     "prepare": {"source": "corpus"},
     "serve": {"batch": "batch_size"},
+    "show": {"masked": "mask_fraction"},
 }
 POSITIONAL = {  # command -> what followed the positional arguments in Python
     **dict.fromkeys(("deepen", "lengthen", "prepare", "pretrain"), "out"),
@@ -34,6 +52,22 @@ POSITIONAL = {  # command -> what followed the positional arguments in Python
 
 def _note(old: str, new: str) -> None:
     warnings.warn(f"{old} is {new} now; the old name goes with the next release", Note, stacklevel=4)
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Of a function of Python alone: its parameters by their names of the last release."""
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **named: P.kwargs) -> R:
+            for old in names.keys() & named.keys():
+                _note(f"{old}=", f"{names[old]}=")
+                named[names[old]] = named.pop(old)
+            return function(*args, **named)
+
+        return call
+
+    return wrap
 
 
 def on_the_command_line(command: str, words: Sequence[str]) -> tuple[str, list[str]]:

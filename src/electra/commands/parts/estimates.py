@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.commands.parts.stores import corpus_config, counting, existing_tokenizer, tokenizer_config
+from electra.commands.parts.stores import counting, existing_tokenizer, tokenizer_config
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import SHARE_OF_RATE, warm_start
 from electra.commands.results.artifact import given_path
@@ -172,7 +172,7 @@ def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[in
         return store.train.num_tokens, store.vocab_size
     section = recipe.tokenizer
     tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
-    found = survey(data, tokenizer, corpus_config(recipe.data), counting(display))
+    found = survey(data, tokenizer, recipe.data, counting(display))
     display.say(
         f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens of a"
         f" vocabulary of {found.vocab_size:,}"

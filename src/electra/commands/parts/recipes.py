@@ -10,10 +10,11 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Sections, Source
-from electra.commands.results.artifact import given_name, given_path
+from electra.commands.results.artifact import given_path
 from electra.foundation.config import build, convert, find_recipe, merge
 from electra.foundation.errors import ConfigError, one_of
 from electra.foundation.extensions import trust
+from electra.foundation.options import given_name
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 
 PURPOSES = {  # the recipe that was measured to be best for each, at 4 x 128: docs/scaling.md

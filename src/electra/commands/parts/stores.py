@@ -14,22 +14,23 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.signals import unwinding
-from electra.training.recipe import DataSection, TokenizerSection
+from electra.training.recipe import TokenizerSection
 
 if TYPE_CHECKING:
     from electra.commands.results.store import Store
-    from electra.data.corpus import CorpusConfig
     from electra.data.packing import Counted
-    from electra.data.tokenizer import Tokenizer, TokenizerConfig
+    from electra.data.settings import CorpusConfig, TokenizerConfig
+    from electra.data.tokenizer import Tokenizer
 
 
 def build(
     corpus: Sequence[str],
     out: Path,
     tokenizer: TokenizerSection,
-    data: DataSection,
+    data: CorpusConfig,
     *,
     workers: int | None,
     memory: int = 1000,
@@ -50,7 +51,7 @@ def build(
             corpus,
             chosen,
             out,
-            config=corpus_config(data),
+            config=data,
             workers=workers,
             memory=memory * 1_000_000,
             progress=counting(display),
@@ -70,16 +71,9 @@ def check_memory(megabytes: int) -> None:
 
 def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
     """The vocabulary to train, from the section [tokenizer] of a recipe."""
-    from electra.data.tokenizer import TokenizerConfig
+    from electra.data.settings import TokenizerConfig
 
     return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
-
-
-def corpus_config(data: DataSection) -> CorpusConfig:
-    """How text is read, from the section [data] of a recipe."""
-    from electra.data.corpus import CorpusConfig
-
-    return CorpusConfig(**asdict(data))
 
 
 def tell_audit(store: Store, display: Display) -> None:

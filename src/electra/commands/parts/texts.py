@@ -19,8 +19,8 @@ from reprlib import repr as shortened
 from typing import Annotated, Any
 
 from electra.commands.framework.command import OnCommandLine, Source, Words
-from electra.commands.results.artifact import given_name
 from electra.foundation.errors import ConfigError, CorpusError
+from electra.foundation.options import given_name
 
 Text = Source | Iterable[Any]
 """Names of sources, or texts: what `named_sources` takes."""

@@ -20,10 +20,11 @@ from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer
 from electra.commands.parts.warm_start import warm_start, with_gentler_rate
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
 from electra.foundation.machine import launched, place
 from electra.foundation.signals import StopRequest
-from electra.training.recipe import DataSection, Recipe, TokenizerSection, make_recipe
+from electra.training.recipe import Recipe, TokenizerSection, make_recipe
 
 if TYPE_CHECKING:
     from electra.data.store import TokenStore
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from electra.training.run import Run as Training
 
 THRESHOLD_ROWS = 32  # of held-out text, by which the language model's threshold is chosen
-S = TypeVar("S", TokenizerSection, DataSection)
+S = TypeVar("S", TokenizerSection, CorpusConfig)
 EXAMPLES = 2  # worked examples: sentences of the held-out text
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from electra.artifacts.networks import EXPORTED
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
-from electra.commands.results.artifact import name_of
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import name_of
 from electra.training.recipe import Recipe, read_recipe
 
 if TYPE_CHECKING:

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import Any, ClassVar, Generic, TypeVar
 
 from electra.artifacts import Folder, open_folder
 from electra.artifacts.folder import expanded
-from electra.commands.framework.command import Source
 from electra.commands.results.rows import cell, html_card
-from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-
-
-def name_of(source: Source | None, key: str = "") -> str | None:
-    return None if source is None else given_name(source, key)
-
-
-def given_name(source: Source, key: str = "") -> str:
-    """A path (`~` expanded) or a hub's name as text; ConfigError where what is given for `key` is neither."""
-    if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
-        return os.path.expanduser(name)
-    fix = "Give a text, a Path, or what a function of electra returned"
-    raise ConfigError(f"{shortened(source)} is not a path", key=key, fix=fix)
-
-
-def several(given: str | Sequence[str], key: str) -> tuple[str, ...]:
-    """One text or several; ConfigError where what was given for `key` is neither."""
-    made: tuple[str, ...] = convert(tuple[str, ...], (given,) if isinstance(given, str) else given, key)
-    return made
+from electra.foundation.options import Source, given_name
 
 
 def given_path(source: Source, key: str = "") -> Path:
     return expanded(given_name(source, key), ConfigError)
-
-
-def given_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
-    """One source or several as a list of their names."""
-    given: Any = source
-    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
-    return [given_name(one, key) for one in (given if several else [given])]
 
 
 F = TypeVar("F", bound=Folder)

@@ -12,11 +12,14 @@ from electra.artifacts.model import Dtype, Pooling
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Told, display_for
-from electra.commands.results.artifact import given_name, given_path
+from electra.commands.framework.renames import renamed
+from electra.commands.parts.shared import Backend
+from electra.commands.results.artifact import given_path
 from electra.commands.results.rows import Rows, each_text, html_card
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError, DataError
 from electra.foundation.machine import Device
+from electra.foundation.options import given_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from electra.model.sizes import EncoderConfig
 
 Network = Literal["discriminator", "generator"]
-Backend = Literal["torch", "onnx"]
 
 
 class Model:
@@ -107,16 +109,16 @@ class Model:
         found = load_language_model(locate(self.source))
         return None if found is None else found.to(pick_device(self.device))
 
-    def judge(self, by: Judge = "auto") -> Loaded:
+    def judge(self, scorer: Judge = "auto") -> Loaded:
         """The network that `detect` asks. "auto": the full-size masked language model where the model comes
         with one, else the discriminator.
         """
         from electra.artifacts.model import Judge
 
-        convert(Judge, by, "by")
-        if by == "language-model":
+        convert(Judge, scorer, "scorer")
+        if scorer == "language-model":
             return self.language_model
-        if by == "auto" and self._full_size_language_model is not None:
+        if scorer == "auto" and self._full_size_language_model is not None:
             return self._full_size_language_model
         return self.network("discriminator")
 
@@ -130,8 +132,9 @@ class Model:
         """Of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
+    @renamed(by="scorer")
     def detect(
-        self, texts: str | Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
+        self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
     ) -> list[Detection]:
         """The probability that a word was replaced, for each text in its order.
 
@@ -140,29 +143,36 @@ class Model:
         model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
         AbsentNetwork where the model has no such network.
 
-        by: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks
+        scorer: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks
             how likely it is there: a pass a word, better at words that no generator would have written (see
             `electra.inference.mlm_detection`). "auto" is the latter where the model comes with a full-size
             masked language model, as tiny-en does.
         """
-        return list(self.detections(list(each_text(texts)), threshold, by=by))
+        return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 
+    @renamed(by="scorer")
     def detections(
-        self, texts: Iterable[str], threshold: float | None = None, *, by: Judge = "auto"
+        self, texts: Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
     ) -> Iterator[Detection]:
         """As `detect`, one text after another: `texts` may be longer than memory."""
         from electra.inference.mlm_detection import detect_with
 
         threshold = convert(float | None, threshold, "threshold")
-        return detect_with(self.judge(by), each_text(texts), threshold=threshold)
+        return detect_with(self.judge(scorer), each_text(texts), threshold=threshold)
 
+    @renamed(masked="mask_fraction")
     def table(
-        self, text: str | None = None, *, seed: int = 1, masked: float = 0.4, generator: Source | None = None
+        self,
+        text: str | None = None,
+        *,
+        seed: int = 1,
+        mask_fraction: float = 0.4,
+        generator: Source | None = None,
     ) -> Rows:
         """One row a token: Original, Masked, Generated, Label, P(replaced).
 
-        A share of `masked` of the tokens is masked and filled in by the generator, drawn from `seed`; the
-        discriminator judges the result. Without a generator the text is judged as it stands.
+        A share of `mask_fraction` of the tokens is masked and filled in by the generator, drawn from `seed`;
+        the discriminator judges the result. Without a generator the text is judged as it stands.
 
         text: of a run, by default a sentence of its own held-out text; of another model, "the chef cooked the
             meal".
@@ -174,10 +184,10 @@ class Model:
             text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
         if not isinstance(text, str):
             raise DataError(f"{shortened(text)} is not a text", where="text", fix="Give one sentence")
-        seed, masked = convert(int, seed, "seed"), convert(float, masked, "masked")
-        if not 0 < masked <= 1:
-            raise ConfigError(f"must be above 0 and at most 1, not {masked}", key="masked")
-        rows = example_rows(*self.pair(generator), text, seed=seed, masked=masked)
+        seed, share = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
+        if not 0 < share <= 1:
+            raise ConfigError(f"must be above 0 and at most 1, not {share}", key="mask_fraction")
+        rows = example_rows(*self.pair(generator), text, seed=seed, masked=share)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:

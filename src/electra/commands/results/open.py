@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts import open_folder
 from electra.commands.framework.command import Source
-from electra.commands.results.artifact import Part, given_name
+from electra.commands.results.artifact import Part
+from electra.foundation.options import given_name
 
 if TYPE_CHECKING:
     from electra.commands.results.artifact import Artifact

@@ -49,6 +49,7 @@ from electra.foundation import durable, seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.machine import versions
+from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
@@ -69,7 +70,7 @@ def finetune(
     model: whose encoder to tune: a run folder, a model folder, a fine-tuning, or a name on the hub.
     stop:  asked after each step; then the state is saved and Interrupted raised: the same call resumes.
     """
-    begun = TuningFolder(settings.out)
+    begun = TuningFolder(as_path(settings.out))
     before = begun.record.get("environment", {}).get("threads") if begun.exists() else None
     threads = ""
     if settings.device in ("auto", "cpu"):
@@ -80,7 +81,7 @@ def finetune(
         parted(dataset)  # raises where there is too little
     pooling = made_with(loaded, dataset.task)
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, pooling), dataset, loaded)
-    folder = TuningFolder(settings.out)
+    folder = TuningFolder(as_path(settings.out))
     with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
         digests.forget(folder.path)  # until all is written
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
@@ -258,13 +259,13 @@ def seeds_of(settings: Settings, folder: TuningFolder) -> list[int]:
 def run_twin(tuning: Tuning, folder: TuningFolder, numbers: Sequence[int]) -> dict[str, Any]:
     """The scores of the same seeds from fresh weights; {} where they were never asked for."""
     twin = folder.untrained
-    if not tuning.settings.random_twin and not twin.seeds():
+    if not tuning.settings.untrained_baseline and not twin.seeds():
         return {}
 
     def say(line: str) -> None:
         tuning.say(f"untrained, {line}")
 
-    fresh = replace(tuning.with_settings(init="random", random_twin=False), say=say)
+    fresh = replace(tuning.with_settings(init="random", untrained_baseline=False), say=say)
     return scores_over_seeds([run_seed(fresh, twin, seed) for seed in numbers], tuning.task.metrics)
 
 
@@ -319,7 +320,7 @@ def summarise(
         "seconds": round(sum(one.results["seconds"] for one in finished), 3),
         "seeds": [one.seed for one in finished],
         "primary_metric": task.metrics[0],
-        "kept_seed": choose(finished, task.metrics[0], settings.keep).seed,
+        "kept_seed": choose(finished, task.metrics[0], settings.keep_seed).seed,
         "notes": list(notes),
         **({"labels": counts} if (counts := labels_of(dataset)) else {}),
         **{f"{name}_version": each for name, each in versions("electra", "torch").items()},

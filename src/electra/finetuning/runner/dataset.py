@@ -26,6 +26,7 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError, DataError, nearest
+from electra.foundation.options import as_path, as_tuple
 from electra.foundation.visible import one_line
 
 FEW = 30  # examples to score on
@@ -43,9 +44,9 @@ class Dataset:
 def choose_task(settings: Settings) -> Task:
     """The task of that name, as the settings want it and the head answers it."""
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
-    if settings.apart and "apart" not in head.options:
+    if settings.train_separately and "train_separately" not in head.options:
         fix = "Use it with `head` compare or bag"
-        raise ConfigError(f"the head {settings.head} has no such option", key="apart", fix=fix)
+        raise ConfigError(f"the head {settings.head} has no such option", key="train_separately", fix=fix)
     counts = {len(columns) for columns in task.texts}
     head.refuse(task.head, counts.pop() if len(counts) == 1 else None)  # None: the file's columns tell
     return head.adapted(task)
@@ -195,7 +196,7 @@ def same_answer(first: Any) -> Callable[[Any], bool]:
 
 def locate(settings: Settings, task: Task) -> dict[str, Path]:
     """The file of each split there is: as given, else found in the folder by name."""
-    data = settings.data
+    data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():
         fix = "Pass `data` a folder with train and dev files, or a training file"
         raise DataError("no such file or folder", where=data, fix=fix)
@@ -204,12 +205,16 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
     for split in SPLIT_NAMES:
-        path = given[split]
+        chosen = given[split]
+        path = None if chosen is None else as_path(chosen)
         if path is None and folder:
             path = find_split(data, split, preferred[split], task.formats)
         if path is not None:
             paths[split] = path
-    for path in (*settings.also, *(find_named(data, task.also, task.formats) if folder else ())):
+    for path in (
+        *map(as_path, as_tuple(settings.extra_eval)),
+        *(find_named(data, task.also, task.formats) if folder else ()),
+    ):
         name = split_name(path)[0]
         taken = name in (*SPLIT_NAMES, "eval") and name not in paths  # its scores would pass for that split's
         if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:

@@ -72,7 +72,7 @@ def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, 
     """The floors of a fine-tuning, measured once: floor -> eval_accuracy and so on. {} for spans, for texts
     without answers, and for a task of the user's own, whose predictions may be of any kind.
     """
-    if folder.floors.is_file() or not tuning.settings.floors:
+    if folder.floors.is_file() or not tuning.settings.baselines:
         return folder.read_floors()
     bare = any(example.gold is None for example in dataset.splits["train"])
     if bare or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):

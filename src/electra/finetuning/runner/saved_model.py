@@ -48,7 +48,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         },
         metrics={name: score for name in task.metrics if (score := chosen.score(name)) is not None},
         measured_on=(
-            f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep} of"
+            f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep_seed} of"
             f" {counted(len(results['seeds']), 'seed')})"
         ),
     )

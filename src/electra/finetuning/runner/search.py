@@ -69,8 +69,8 @@ def search(
     }
     held = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
     tuning.say(f"search, {settings.search}: {told(open_)}, scored on {held}")
-    while (values := next_values(trials, start, settings.search, trial)) is not None:
-        limited = trial if trials else with_guard(trial, tuning, settings.search)
+    while (values := next_values(trials, start, str(settings.search), trial)) is not None:
+        limited = trial if trials else with_guard(trial, tuning, str(settings.search))
         checkpoints = folder.trial("-".join(f"{value:g}" for value in values.values()))
         trials.append(one_training(limited.with_settings(**values), values, checkpoints))
         durable.commit_json(folder.search, found)

@@ -235,7 +235,7 @@ def describe(results: Mapping[str, Any]) -> list[str]:
     """The results in a few lines, for the terminal: each arm's main score at the whole budget."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:
-        return ["no score that all arms have: give --panel-data, and see the page for each arm's own metrics"]
+        return ["no score that all arms have: give --eval-data, and see the page for each arm's own metrics"]
     lines = []
     for name, arm in arms.items():
         one = arm["scores"].get(metric)

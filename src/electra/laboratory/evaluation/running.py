@@ -51,14 +51,14 @@ OWN = {
     "data",
     "dev",
     "test",
-    "also",
+    "extra_eval",
     "out",
     "seeds",
     "seed",
     "init",
     "device",
-    "floors",
-    "random_twin",
+    "baselines",
+    "untrained_baseline",
 }  # settings of a fine-tuning that are made here
 
 

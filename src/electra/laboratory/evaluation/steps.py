@@ -16,6 +16,7 @@ from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import RunFolderError
+from electra.foundation.options import as_path
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.laboratory import analysis
@@ -90,17 +91,17 @@ class Step:
             "data": join_train(job.found, self.out.data / f"{job.entry.name}-train.json"),
             "dev": job.found.dev,
             "test": job.found.test,
-            "also": job.found.also,
+            "extra_eval": job.found.also,
             "out": self.out.task(self.entrant.folder, job.entry.name).path,
             "seeds": self.seeds,
             "device": self.device,
-            "floors": False,  # they are columns of their own
+            "baselines": False,  # they are columns of their own
             "init": "pretrained" if self.entrant.init == "floor" else self.entrant.init,
         }
         settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
         if self.entrant.init == "floor":
             durable.commit_json(
-                TuningFolder(settings.out).results, floors.measure(self.entrant.name, settings)
+                TuningFolder(as_path(settings.out)).results, floors.measure(self.entrant.name, settings)
             )
         else:
             finetune(self.entrant.source, settings, say, stop)

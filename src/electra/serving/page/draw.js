@@ -7,7 +7,7 @@ export function draw() {
 
   const another = newest(async (signal) => {
     seed += 1;
-    const asked = { texts: [by("draw-text").value], seed, masked: by("draw-masked").valueAsNumber / 100 };
+    const asked = { texts: [by("draw-text").value], seed, mask_fraction: by("draw-masked").valueAsNumber / 100 };
     const { results } = await ask("/draw", asked, signal);
     by("draw-rows").replaceChildren(...results[0].map(row));
     const changed = results[0].filter((one) => one.label === "replaced");

@@ -14,7 +14,7 @@ export function game() {
     turn += 1;
     for (let attempt = 0; attempt < TRIES; attempt += 1) {
       const seed = Math.floor(Math.random() * 2 ** 31);
-      const asked = { texts: [SENTENCES[turn % SENTENCES.length]], seed, masked: MASKED };
+      const asked = { texts: [SENTENCES[turn % SENTENCES.length]], seed, mask_fraction: MASKED };
       const { results } = await ask("/draw", asked, signal);
       words = together(results[0]);
       if (words.some((word) => word.replaced)) break;

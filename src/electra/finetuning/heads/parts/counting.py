@@ -98,14 +98,14 @@ class CountingHead(HeadModule):
 
 class CountingFactory(HeadFactory):
     kinds = ("classifier",)
-    options = frozenset({"apart"})
+    options = frozenset({"train_separately"})
     # With dropout, states differ from those that the answer was fitted to: all answers shift, tuning shifts
     # them back, and prediction, without dropout, is off by as much.
     dropout = 0.0
 
     def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:
         assert isinstance(module, CountingHead)
-        module.apart = settings.apart
+        module.apart = settings.train_separately
 
     @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:

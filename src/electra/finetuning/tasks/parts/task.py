@@ -93,7 +93,7 @@ class Task(ABC):
             self.refuse_unless_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
             self.refuse_unless_table("skip_unlabelled")
-        columns, label = options.text_column, options.label_column
+        columns, label = tuple(options.text_column), options.label_column
         labels = (label,) if isinstance(label, str) else tuple(label or ())
         if len(labels) > 1 and not options.multi_label:
             fix = "Name one, or pass `multi_label` for a column of 0 and 1 for each label"
@@ -106,7 +106,7 @@ class Task(ABC):
             encoding=options.encoding,
             skip_unlabelled=options.skip_unlabelled,
             label=labels or self.label,
-            header=options.columns or self.header,
+            header=tuple(options.columns) or self.header,
             stride=options.stride or self.stride,
         )
 

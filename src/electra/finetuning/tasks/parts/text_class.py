@@ -41,7 +41,7 @@ class TextClassification(LabelledText):
     def configured(self, options: TaskOptions) -> TextTask:
         if options.multi_label and not self.labels:
             named = options.label_column
-            columns = () if isinstance(named, str | None) else named
+            columns = () if isinstance(named, str | None) else tuple(named)
             single = replace(options, multi_label=False, label_column=None if columns else named)
             task = MultiLabelClassification.like(self.with_options(single), metrics=MULTI_LABEL_METRICS)
             return replace(task, label=columns, each_label=True) if columns else task

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from electra.artifacts.store import StoreFolder
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.foundation.arrays import Ints
 from electra.laboratory.analysis.contract import Input, ProbeDataError

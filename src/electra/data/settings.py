@@ -1,0 +1,127 @@
+"""How a store is made: what is read as a document, and the vocabulary to train.
+
+Sections of a recipe, and options of `electra prepare`. Imports nothing heavy, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from electra.foundation.errors import ConfigError
+
+if TYPE_CHECKING:
+    from electra.data.mixture import Mixture
+    from electra.data.sources import Finding
+
+Unit = Literal["file", "blank-line", "line"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """How text is read."""
+
+    HEADING: ClassVar[str] = "How text is read"
+
+    unit: Unit = "file"
+    """What one document is in a .txt file: the file, a part between blank lines, or a line."""
+    text_field: str = "text"
+    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; doc.body for a field
+    within another.
+    """
+    format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
+    """Format of the sources (auto: what their file extension says; stdin is txt)."""
+    encoding: str | None = None
+    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
+    broken_rows: float = 0.01
+    """Share of the rows of tables that may be left out because they cannot be read or have no text."""
+    heldout: float = 0.005
+    """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
+    near_duplicates: float | None = None
+    """Drop documents that share at least this much of their 8-byte runs with an earlier one, such as 0.8
+    (default: only equal documents).
+    """
+    mix_temperature: float | None = None
+    """Mix corpora named as de=PATH fi=PATH: each is read in proportion to this power of its tokens, from 0
+    (all alike) to 1 (as they are). Documents of small ones are repeated, of large ones left out.
+    """
+    mix_seed: int = 0
+    """Of the draw of the documents that a mixture repeats or leaves out."""
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            from electra.data.lines import encoding_of
+
+            encoding_of(b"", self.encoding, "data.encoding")
+        if self.near_duplicates is not None:
+            from electra.data.near import bands
+
+            bands(self.near_duplicates)
+        if not 0 <= self.broken_rows <= 1:
+            what = f"must lie between 0 and 1, not {self.broken_rows}"
+            raise ConfigError(what, key="data.broken_rows")
+        if not 0 < self.heldout < 1:
+            raise ConfigError(f"must lie between 0 and 1, not {self.heldout}", key="data.heldout")
+        if self.mix_temperature is not None and not 0 <= self.mix_temperature <= 1:
+            raise ConfigError(
+                f"must lie between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
+            )
+
+    def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
+        """The settings as a store records them."""
+        from electra.data.mixture import named
+
+        settings = asdict(self)
+        del settings["broken_rows"]  # it decides whether there is a store, not what is in it
+        if self.encoding is None:  # as in stores that were made when there was no other
+            del settings["encoding"]
+        if self.mix_temperature is None:
+            del settings["mix_temperature"], settings["mix_seed"]
+        else:
+            settings["corpora"] = {name: len(sources) for name, sources in named(arguments).items()}
+        return settings
+
+    def finding(self, say: Callable[[str], None] = lambda note: None) -> Finding:
+        """How sources are found."""
+        from electra.data.sources import Finding
+
+        return Finding(self.format, self.text_field, self.encoding, say)
+
+    def plain(self, arguments: Sequence[str | Path]) -> list[str]:
+        """The sources without the names of corpora."""
+        from electra.data.mixture import named
+
+        if self.mix_temperature is None:
+            return list(map(str, arguments))
+        return [source for sources in named(arguments).values() for source in sources]
+
+    def mixture(self, arguments: Sequence[str | Path]) -> Mixture | None:
+        from electra.data.mixture import Mixture, named
+
+        if self.mix_temperature is None:
+            return None
+        return Mixture(list(named(arguments)), self.mix_temperature, self.mix_seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """A tokenizer to train."""
+
+    HEADING: ClassVar[str] = "A tokenizer to train"
+
+    kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
+    """What to train: WordPiece, as in the paper; byte-level BPE, which knows every character; or Unigram."""
+    vocab_size: int = 8192
+    """Entries of the vocabulary to train."""
+    lowercase: bool = True
+    """Lower-case the text; use --no-lowercase where capitals carry meaning, as in German."""
+    strip_accents: bool | None = None
+    """Remove the accents from letters (default: when lower-casing text with hardly any, such as English)."""
+    sample_mb: int = 100
+    """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
+
+    def __post_init__(self) -> None:
+        if self.vocab_size < 10 or self.sample_mb < 1:
+            raise ConfigError("a vocabulary needs at least 10 entries and 1 MB of sample", where="tokenizer")
