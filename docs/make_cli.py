@@ -47,6 +47,9 @@ Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same; a recipe's keys with the values of the recipe that is named. A switch takes no value: `--ensemble` turns it on, `--no-baselines` off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
+How much runs at once: `--processes` train one model together (one for each GPU), `--jobs` are trainings or tasks side by side,
+`--threads` are the CPU threads of each process, and `--workers` encode text before training.
+
 For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
 """

@@ -19,7 +19,9 @@ from electra.exchange.transfer import card_of, networks_of, share_encoder, write
 def make(run: Path, name: str, summary: str) -> None:
     pair = PairFolder(MODELS / name)
     for folder, loaded in networks_of(run, pair.path).items():
-        card = replace(card_of(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary, base_model="")
+        card = replace(
+            card_of(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary, base_model=""
+        )
         write(loaded, folder, card, "float16")
     share_encoder(pair.language_model.path, "discriminator")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +14,13 @@ import pytest
 
 import electra
 from electra.commands.detect import Detect
+from electra.commands.finetune import Finetune
 from electra.commands.framework.main import main
 from electra.commands.framework.parser import parse
 from electra.commands.prepare import Prepare
 from electra.commands.pretrain import Pretrain
 from electra.data.settings import TokenizerConfig
+from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import TrainingSection
 
@@ -85,6 +89,8 @@ def test_no_other_word_is_taken_for_an_answer() -> None:
         (["--pooling", "x"], "--pooling: 'x' is not one of cls, mean, max, last"),
         (["--search"], "--search: "),
         (["--lr", "1"], "Did you mean --learning-rate?"),
+        (["--max-grad-norm", "1"], "Did you mean --clip?"),
+        (["--max-seq-length", "1"], "Did you mean --max-length?"),
         (["--epoch", "1"], "Did you mean --epochs?"),
         (["--epochs", "1", "--epochs", "2"], "--epochs: given twice"),
         (["more"], "unexpected argument 'more'"),
@@ -147,3 +153,58 @@ def test_help_shows_the_values_of_the_recipe_that_is_named(capsys: pytest.Captur
     usual = capsys.readouterr().out
     assert tiny != usual and f"(default: {TrainingSection.seed})" in usual
     assert "no-clip-separately" not in usual and "--training.no-bias-correction" in usual
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"),
+    [
+        (["--floors"], "baselines", True),
+        (["--no-floors"], "baselines", False),
+        (["--random-twin"], "untrained_baseline", True),
+        (["--also", "a.csv", "--also", "b.csv"], "extra_eval", (Path("a.csv"), Path("b.csv"))),
+        (["--keep", "median"], "keep_seed", "median"),
+        (["--apart"], "train_separately", True),
+    ],
+)
+def test_names_of_the_last_release_work_with_a_note(
+    old: list[str],
+    new: str,
+    value: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made: list[Finetune] = []
+    monkeypatch.setattr(Finetune, "main", lambda self: made.append(self) or 0)
+    assert main(["finetune", "m", "--task", "cola", "--data", "d", "--out", "o", *old]) == 0
+    assert getattr(made[0].part(Settings), new) == value
+    assert capsys.readouterr().err.startswith(f"note: {old[0]} is --")
+
+
+def test_help_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing stands under two headings, and what reproduces the paper stands apart."""
+    assert main(["finetune", "--help"]) == 0
+    page = capsys.readouterr().out
+    groups = re.split(r"\n\n(?=[A-Z][^\n]*:\n)", page)
+    listed = [re.findall(r"^  (--[\w-]+)", group, re.M) for group in groups]
+    flags = [flag for group in listed for flag in group]
+    assert len(groups) > 6 and len(flags) == len(set(flags)) > 40
+    assert ["--reference-decay"] in listed and max(map(len, listed)) < 15
+
+
+def test_help_imports_nothing_heavy_and_is_quick() -> None:
+    """It costs a few starts of Python: seconds would say more of the machine than of us."""
+    heavy = "{'torch', 'numpy', 'tokenizers', 'transformers', 'pyarrow', 'rich', 'multiprocessing'}"
+    for words in (["--help"], ["pretrain", "--help"], ["finetune", "--help"]):
+        code = f"import sys; from electra.commands.framework.main import main; main({words}); "
+        code += f"sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    ours = min(cpu_seconds("-m", "electra", "pretrain", "--help") for _ in range(3))
+    assert ours < 25 * min(cpu_seconds("-c", "pass") for _ in range(3))
+
+
+def cpu_seconds(*words: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, Literal
 
 from electra.commands.framework.command import Command, function
+from electra.data.settings import TokenizerConfig
 from electra.foundation import jobs, machine
 from electra.foundation.config import find_recipe
 from electra.foundation.errors import ConfigError, Interrupted, RunFailed
@@ -68,7 +69,7 @@ class Bench(
     """
     dropout: float | None = None
     """Dropout (default: the recipe's)."""
-    vocab_size: int = 8192
+    vocab_size: int = TokenizerConfig.vocab_size
     """Size of the vocabulary that the random text is drawn from."""
     seconds: float = 10.0
     """Seconds of training per measurement."""

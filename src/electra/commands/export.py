@@ -33,8 +33,10 @@ class Export(
     _: KW_ONLY
     out: Source
     """The folder to write. It must be new, or hold an exported model and nothing else."""
-    network: Literal["discriminator", "generator"] | None = None
-    """Which network to write (default: the discriminator, or the only one there is)."""
+    network: Literal["discriminator", "generator", "language_model"] | None = None
+    """Which network to write (default: the discriminator, or the only one there is). language_model: the
+    full-size masked language model that detect prefers, where the model comes with one, else the generator.
+    """
     dtype: Dtype = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
@@ -56,15 +58,14 @@ class Export(
         model = load(self.model, step=self.step, average=self.average, device="cpu")
         out = given_path(self.out, "out")
         if self.format == "onnx":
-            if self.network == "generator" or self.dtype != "float32":
+            if self.network in ("generator", "language_model") or self.dtype != "float32":
                 what = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(what, key="format")
             compared = str(model.export_onnx(out, int8=self.int8))
             return out, compared, model.encoder if self.average else None
         if self.int8:
             raise ConfigError("only ONNX graphs have 8-bit weights", key="int8", fix="Add `format=onnx`")
-        model.export(out, network=self.network, dtype=self.dtype)
-        return out, "", model.network(self.network or "encoder")
+        return out, "", model.write(out, self.network, self.dtype)
 
     def main(self) -> int:
         out, compared, network = self._export()

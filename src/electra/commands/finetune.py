@@ -22,7 +22,6 @@ from electra.commands.framework.display import display_for
 from electra.commands.results.artifact import given_path
 from electra.commands.results.rows import records
 from electra.commands.results.tuned import FineTuned
-from electra.finetuning.labelled.splits import SPLIT_NAMES
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
@@ -93,6 +92,8 @@ finetune = function(Finetune)
 
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     """Rows as JSON lines, by split. Raises DataError for what is not a row, or holds what is not text."""
+    from electra.finetuning.labelled.splits import SPLIT_NAMES
+
     splits = data if isinstance(data, Mapping) else {"train": data}
     usual = {name: split for split, names in SPLIT_NAMES.items() for name in names}
     if len({usual.get(name, name) for name in splits}) == len(splits):

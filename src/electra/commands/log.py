@@ -6,8 +6,6 @@ from typing import Literal
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.artifact import given_path
-from electra.exchange.trackers.following import carry
-from electra.exchange.trackers.interface import NAMES
 from electra.foundation.signals import StopRequest
 
 
@@ -40,6 +38,9 @@ class Log(
     """Keep sending until the run ends. Interrupting it loses nothing."""
 
     def run(self) -> int:
+        from electra.exchange.trackers.following import carry
+        from electra.exchange.trackers.interface import NAMES
+
         run = given_path(self.run_folder, "run")
         out = given_path(self.to if self.out is None else self.out, "out")
         with display_for(self.progress) as display, StopRequest() as stop:

@@ -18,7 +18,6 @@ import ast
 import dataclasses
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -31,9 +30,12 @@ from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class Kind:
         [(known, package)] = found
         if package is None:
             return importlib.import_module(f"{self.package}.{known}")
-        [point] = importlib.metadata.entry_points(group=self.group, name=known)
+        from importlib.metadata import entry_points
+
+        [point] = entry_points(group=self.group, name=known)
         return self._checked(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
@@ -110,7 +114,9 @@ class Kind:
 
     def _known(self) -> list[tuple[str, str | None]]:
         """(name, None for ours or the package that brings it)."""
-        points = importlib.metadata.entry_points(group=self.group)
+        from importlib.metadata import entry_points
+
+        points = entry_points(group=self.group)
         return [(name, None) for name in _ours(self.package, self.defines)] + sorted(
             {(point.name, point.dist.name if point.dist else "a package") for point in points}
         )
@@ -264,7 +270,7 @@ def _module_of_file(path: Path, kind: str) -> ModuleType:
     return module
 
 
-def _module_of_entry(point: importlib.metadata.EntryPoint) -> ModuleType:
+def _module_of_entry(point: EntryPoint) -> ModuleType:
     try:
         module = point.load()
     except BaseException as error:

@@ -29,14 +29,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest, how_it_ended
+
+if TYPE_CHECKING:  # what every --help imports is kept quick
+    from multiprocessing.connection import Connection
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 POLL_SECONDS = 0.2
@@ -103,6 +105,8 @@ def side_by_side(
     stay waiting.
     """
     waiting = deque(jobs)
+    from multiprocessing.connection import wait
+
     running: list[_Worker] = []
     asked = False
     try:
@@ -226,6 +230,8 @@ def _start(job: Job, threads: int | None, how: Literal["one", "each"] = "one") -
         finally:
             if file is not None:
                 file.close()
+        from multiprocessing.connection import Connection
+
         connection = Connection(ours.detach())
     with suppress(OSError):  # it has died already, as its exit code will tell
         connection.send((job.work, job.arguments))
@@ -298,6 +304,8 @@ def _as_ours(error: Exception) -> ElectraError:
 
 
 if __name__ == "__main__":
+    from multiprocessing.connection import Connection
+
     descriptor = int(sys.argv[2])
     os.set_inheritable(descriptor, False)
     {"one": _one, "each": _each}[sys.argv[1]](Connection(descriptor))

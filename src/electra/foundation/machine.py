@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
@@ -181,6 +180,8 @@ def place(name: str, default: int | None = None) -> int:
 
 def versions(*libraries: str) -> dict[str, str]:
     """Those installed, of electra and of libraries, by name."""
+    from importlib.metadata import version
+
     return {name: version(DISTRIBUTION if name == "electra" else name) for name in libraries}
 
 

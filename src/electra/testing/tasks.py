@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from electra.commands.framework.main import main
 from electra.finetuning.predict import predict
-from electra.finetuning.settings import TaskOptions
+from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.settings import Settings, TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.finetuning.windows.features import Tokens
 from electra.testing import toy_task
@@ -115,16 +115,15 @@ class TaskContract(Contract):
         assert batch.targets is not None
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
-    def test_a_fine_tuning_and_its_predictions(
-        self, name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """From the command line to the saved model, whose predictions are those that were scored."""
+    def test_a_fine_tuning_and_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
+        """From the data to the saved model, whose predictions are those that were scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
-        words = ["finetune", str(model), "--task", name, "--data", str(data), "--out", str(out)]
-        words += ["--epochs", "1", "--precision", "fp32", "--device", "cpu", "--max-length", str(LENGTH)]
-        assert main(words) == 0, capsys.readouterr().err
+        short = Settings(
+            task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH
+        )
+        finetune(str(model), short)
         dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
-        assert main(["predict", str(out), str(dev), "--out", str(out / "again.tsv")]) == 0
+        (out / "again.tsv").write_bytes(predict(str(out), dev).content("tsv"))
         assert len(read_table(out / "again.tsv")) == len(read_table(out / "seeds/seed-0/dev.tsv"))
         again, scored = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
         assert len(again) == len(scored) > 1 and list(again[0]) == list(scored[0])

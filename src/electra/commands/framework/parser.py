@@ -22,8 +22,13 @@ ELSEWHERE = {  # what other programs call it
     "gradient-accumulation-steps": "micro-batch",
     "grad-accumulation": "micro-batch",
     "num-train-epochs": "epochs",
-    "max-seq-length": "max-length",
-    "max-len": "max-length",
+    "max-seq-length": "max-length length",
+    "max-len": "max-length length",
+    "max-length": "length",
+    "max-grad-norm": "clip",
+    "grad-clip": "clip",
+    "num-seeds": "seeds",
+    "per-device-train-batch-size": "batch-size",
     "output": "out",
     "output-dir": "out",
     "model-name-or-path": "init",
@@ -188,9 +193,9 @@ def _unknown(
     word = word.partition("=")[0]
     if len(same := ambiguous(word, options)) > 1:
         return ConfigError(f"{word} is ambiguous", fix=f"Use {' or '.join(same)}")
-    meant = ELSEWHERE.get(word.removeprefix("--"), "")
+    ours = [f"--{name}" for name in ELSEWHERE.get(word.removeprefix("--"), "").split()]
     known = [*flags, *(_negative(flag) for flag, option in flags.items() if option.is_switch)]
-    found = [f"--{meant}"] if f"--{meant}" in flags else get_close_matches(word, known, n=1)
+    found = [flag for flag in ours if flag in flags] or get_close_matches(word, known, n=1)
     near = f"Did you mean {found[0]}? " if found else ""
     return ConfigError(f"unknown option {word}", fix=f"{near}{fix}")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from electra.inference.detection import Detection
     from electra.model.sizes import EncoderConfig
 
-Network = Literal["discriminator", "generator"]
+Network = Literal["discriminator", "generator", "language_model"]
 
 
 class Model:
@@ -240,13 +240,19 @@ class Model:
 
         network: None is the discriminator, or the only one there is.
         """
+        self.write(out, network, dtype)
+        return Model(out, device=self.device)
+
+    def write(self, out: Source, network: Network | None, dtype: Dtype) -> Loaded:
+        """As `export`; the network that was written."""
         from electra.exchange.transfer import export
         from electra.finetuning.predict import refuse_tuned
 
-        path, network = given_path(out, "out"), convert(Network | None, network, "network")
+        path, kind = given_path(out, "out"), convert(Network | None, network, "network")
         refuse_tuned(self.source)
-        export(self.network(network or "encoder"), path, self.source, dtype=dtype)
-        return Model(path, device=self.device)
+        loaded = self.language_model if kind == "language_model" else self.network(kind or "encoder")
+        export(loaded, path, self.source, dtype=dtype)
+        return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
         """Write the discriminator, a bare encoder or a fine-tuned model as a folder with an ONNX graph; how

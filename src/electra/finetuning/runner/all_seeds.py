@@ -56,7 +56,7 @@ from electra.model.sizes import EncoderConfig
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
-FILES = ("data", "dev", "test", "also")  # settings that say where the data lie
+FILES = ("data", "dev", "test", "extra_eval")  # settings that say where the data lie
 DROPOUT = 0.1  # the paper's
 COUNTING = {1: "bag", 2: "compare"}  # the head that starts from counting, by the texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
