@@ -109,7 +109,10 @@ def test_two_networks_can_share_the_weights_of_their_encoder(
     assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
-    assert electra.load(pair.path).detect(TEXT, scorer="language-model") == list(detect_by_mlm(whole, [TEXT]))[:1]
+    assert (
+        electra.load(pair.path).detect(TEXT, scorer="language-model")
+        == list(detect_by_mlm(whole, [TEXT]))[:1]
+    )
     for pushed in (pair.path, folder):
         with pytest.raises(ModelError):
             plan(pushed)
