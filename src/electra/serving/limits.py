@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from electra.foundation.config import check_positive
 
@@ -14,6 +15,8 @@ BATCH_READ = 20_000  # maximum tokens in a batch of several requests for detecti
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """The limits of a server, all positive; each is an option of `electra serve`."""
+
+    HEADING: ClassVar[str] = "Limits"
 
     max_texts: int = 256
     """Maximum texts in one request."""
