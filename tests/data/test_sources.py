@@ -284,7 +284,7 @@ def test_each_bad_input_is_one_line_that_names_the_file(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value), name
     with pytest.raises(CorpusError, match="no text named"):
         texts(tmp_path)
-    with pytest.raises(ConfigError, match="data.heldout"):
+    with pytest.raises(ConfigError, match=r"data\.heldout"):
         CorpusConfig(heldout=0.0)
 
 
