@@ -32,7 +32,8 @@ def sentences(count: int) -> list[str]:
 
 
 def fresh_model(folder: Path) -> Path:
-    from electra.data.tokenizer import Tokenizer, TokenizerConfig
+    from electra.data.settings import TokenizerConfig
+    from electra.data.tokenizer import Tokenizer
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair

@@ -26,11 +26,12 @@ import numpy as np
 import tokenizers
 
 from electra.data.batches import Batches
-from electra.data.corpus import CorpusConfig, Documents
+from electra.data.corpus import Documents
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.encoding import id_dtype
 from electra.data.packing import build_store
 from electra.data.store import TokenStore
-from electra.data.tokenizer import Tokenizer, TokenizerConfig
+from electra.data.tokenizer import Tokenizer
 
 
 def cpu_seconds() -> float:

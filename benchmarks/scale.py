@@ -26,9 +26,8 @@ CORPUS = 570_000_000  # sentences that the slope is extrapolated to
 PREPARE = """
 import json, sys, threading, time
 from pathlib import Path
-from electra.data.corpus import CorpusConfig
+from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.packing import build_store
-from electra.data.tokenizer import TokenizerConfig
 peak, over = {"RssAnon": 0, "RssFile": 0}, threading.Event()
 def watch():
     while not over.wait(0.02):

@@ -195,7 +195,7 @@ def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
         [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
     back, here = electra.load(folder), electra.load(pair)
     assert back.detect(text) == here.detect(text) == here.detect(text, scorer="language-model")
-    assert back.detect(text, by="discriminator") == here.detect(text, scorer="discriminator")
+    assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
     assert back.table(text) == here.table(text)
     assert starts(folder, None, None) == (folder, folder)
     assert not [finding for finding in electra.verify(folder) if finding.problem]
