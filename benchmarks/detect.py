@@ -37,7 +37,7 @@ def fresh_model(folder: Path) -> Path:
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
     from electra.model.pair import build_pair
-    from electra.model.sizes import resolve_size, discriminator_config
+    from electra.model.sizes import discriminator_config, resolve_size
 
     tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
     shape = discriminator_config(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from electra.model.flops import sequence_flops
 from electra.model.pair import build_pair
-from electra.model.sizes import resolve_size, discriminator_config, generator_config
+from electra.model.sizes import discriminator_config, generator_config, resolve_size
 
 RATE = 0.4 * 990e12
 WITHIN, FAST, SLOW = 300e9, 50e9, 12.5e9
