@@ -299,7 +299,7 @@ def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
 ) -> None:
     def weights(out: str, **changes: Any) -> dict[str, Any]:
         settings = toy_task.settings(
-            tmp_path / out, sst2_folder, "sst2", head="bag", apart=True, epochs=1, **changes
+            tmp_path / out, sst2_folder, "sst2", head="bag", train_separately=True, epochs=1, **changes
         )
         finetune(str(modern_folder), settings, silent)
         return load_file(tmp_path / out / "seeds" / "seed-0" / "model.safetensors")
@@ -323,4 +323,4 @@ def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
 
 def test_apart_is_for_heads_that_count(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="apart: the head transformers"):
-        choose_task(toy_task.settings(tmp_path / "out", tmp_path, "sst2", apart=True))
+        choose_task(toy_task.settings(tmp_path / "out", tmp_path, "sst2", train_separately=True))
