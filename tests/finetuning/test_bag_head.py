@@ -322,5 +322,5 @@ def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
 
 
 def test_apart_is_for_heads_that_count(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="apart: the head transformers"):
+    with pytest.raises(ConfigError, match="train_separately: the head transformers"):
         choose_task(toy_task.settings(tmp_path / "out", tmp_path, "sst2", train_separately=True))

@@ -181,7 +181,7 @@ def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path:
     for name in ("eval", "test"):
         (tmp_path / f"{name}.tsv").write_bytes((data / "dev.tsv").read_bytes())
         with pytest.raises(DataError, match=f"the name '{name}' cannot be that of a further file"):
-            chosen = toy_task.settings(tmp_path / "out", data, "sst2", also=(tmp_path / f"{name}.tsv",))
+            chosen = toy_task.settings(tmp_path / "out", data, "sst2", extra_eval=(tmp_path / f"{name}.tsv",))
             read_dataset(chosen, choose_task(chosen))
 
 
