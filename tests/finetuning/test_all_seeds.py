@@ -396,7 +396,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
 def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     results = finetune(
         str(electra_folder),
-        toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep="median"),
+        toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep_seed="median"),
         silent,
     )
     kept = results["eval_accuracy_by_seed"][results["kept_seed"]]
