@@ -4,6 +4,7 @@ from electra.commands.analyze import analyze as analyze
 from electra.commands.bench import bench as bench
 from electra.commands.deepen import deepen as deepen
 from electra.commands.detect import detect as detect
+from electra.commands.distil import distil as distil
 from electra.commands.embed import embed as embed
 from electra.commands.evaluate import evaluate as evaluate
 from electra.commands.export import export as export

@@ -21,7 +21,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 
-from electra import objectives
 from electra.model.sizes import SIZES, Size
 from electra.testing import toy
 from electra.training.distributed import World
@@ -30,7 +29,7 @@ from electra.training.run import build_run
 
 FOLDER = Path(__file__).parent
 STEPS = 100
-CASES = [(name, encoder) for name in objectives.names() for encoder in ("electra", "modern")]
+CASES = [(name, encoder) for name in toy.names() for encoder in ("electra", "modern")]
 SMALL = Size(num_layers=2, hidden_size=64, embedding_size=32, generator_width=1 / 2, max_positions=32)
 
 

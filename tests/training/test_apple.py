@@ -11,7 +11,6 @@ import torch
 from apple import Apple, to_apple
 from torch import nn
 
-from electra import objectives
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import DEVICES, Device
 from electra.foundation.signals import StopRequest
@@ -62,7 +61,7 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "name",
-    [name if name == "rtd" else pytest.param(name, marks=pytest.mark.slow) for name in objectives.names()],
+    [name if name == "rtd" else pytest.param(name, marks=pytest.mark.slow) for name in toy.names()],
 )
 def test_a_device_without_float64_learns_what_the_cpu_learns(name: str, tmp_path: Path, apple: Apple) -> None:
     """Samples included: where one token were another, the losses would differ."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from electra import objectives
 from electra.artifacts.ledger import Ledger
 from electra.foundation import seeds
 from electra.foundation.config import merge
@@ -23,7 +22,7 @@ from electra.training.recipe import Recipe
 from electra.training.run import build_run
 from electra.training.start import start
 
-NAMES = objectives.names()
+NAMES = toy.names()
 
 
 @pytest.fixture(autouse=True)

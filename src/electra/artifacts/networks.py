@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-Head = Literal[
-    "discriminator", "generator"
-]  # what a network ends in: one judges tokens, the other names them
+# what a network ends in: one judges tokens, the other names them; an encoder alone ends in its states
+Head = Literal["discriminator", "generator", "encoder"]
 
 # The main network and the auxiliary one, by what the main one is.
 NAMES: dict[Head, tuple[str, str]] = {

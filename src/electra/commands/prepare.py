@@ -50,6 +50,8 @@ class Prepare(
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """
+    cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
+    """Entries to keep of an existing WordPiece tokenizer: those that the corpus needs most (default: all)."""
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest is kept on disk. The store is the same for any
     value.
@@ -93,7 +95,7 @@ class Prepare(
 
     def _build(self, names: list[str], display: Display) -> Store:
         source = name_of(self.tokenizer, "tokenizer")
-        tokenizer = TokenizerSection(source=source, **asdict(self.part(TokenizerConfig)))
+        tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         return stores.build(
             names,
             given_path(self.out, "out"),
@@ -110,6 +112,9 @@ class Prepare(
         if self.tokenizer is None:
             fix = "Make it from a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
             raise ConfigError("all shards need the same tokenizer", key="shard", fix=fix)
+        if self.cut_to is not None:
+            fix = "Cut it on a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
+            raise ConfigError("all shards need the same tokenizer", key="cut_to", fix=fix)
         stores.check_memory(self.memory)
         tokenizer, number = stores.existing_tokenizer(self.tokenizer), parse_shard(str(self.shard))
         with unwinding(self.out):

@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electra.artifacts.store import ENDING, StoreFolder
 from electra.commands.framework.command import Command, Names, Source, function
 from electra.commands.framework.display import Display, display_for
+from electra.commands.parts.pretraining import inputs_of, preview
 from electra.commands.parts.processes import run_training
 from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
 from electra.commands.parts.shared import Processes, Workers
 from electra.commands.parts.texts import Corpus, named_sources
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import rate_is_chosen, starts
-from electra.commands.results.artifact import given_path
 from electra.commands.results.run import Run
-from electra.foundation.config import write_toml
-from electra.foundation.errors import ConfigError
 from electra.foundation.options import given_name, name_of, several
 from electra.training.recipe import Recipe
 
@@ -88,15 +84,9 @@ class Pretrain(
 
     def preview(self) -> None:
         """Print the whole recipe and what it would cost on this machine, without training."""
-        from electra.commands.parts import estimates
-
         recipe = self._recipe()
         with display_for(self.progress) as display, self._sources(recipe, display) as sources:
-            option = estimates.dry_run(recipe, self._inputs(sources), display)
-            display.say(write_toml(estimates.recipe_sections(option.recipe)))
-            for name, value in option.facts():
-                display.say(f"{name:<22}{value}")
-            display.say(f"measured: {option.cost.measured(option.recipe.training.batch_size)}")
+            preview(recipe, self._inputs(sources), display)
 
     def _recipe(self) -> Recipe:
         return compose(recipe_for(self.recipe, self.purpose, self.out), self.overrides, self.budget)
@@ -105,20 +95,13 @@ class Pretrain(
         return named_sources(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
 
     def _inputs(self, sources: list[str]) -> Inputs:
-        store = name_of(self.store, "store")
-        if store is not None and sources:
-            raise ConfigError("both `store` and other data are given", fix="Give one of them")
-        if store is None and len(sources) == 1 and _is_store(sources[0]):
-            store, sources = sources[0], []
-        if store is None and not sources:
-            fix = "For example: electra pretrain texts/ --out runs/mine"
-            raise ConfigError("no text and no store given", where="electra pretrain", fix=fix)
         name = given_name(recipe_for(self.recipe, self.purpose, self.out), "recipe")
         discriminator, generator = starts(self.init, self.init_discriminator, self.init_generator)
-        return Inputs(
-            out=str(given_path(self.out, "out")),
-            corpus=tuple(sources),
-            store=store,
+        return inputs_of(
+            self.out,
+            sources,
+            name_of(self.store, "store"),
+            "pretrain",
             init_discriminator=discriminator,
             init_generator=generator,
             workers=self.workers,
@@ -127,10 +110,6 @@ class Pretrain(
             rate_is_chosen=rate_is_chosen(name, self.overrides or ()),
             command=self.as_given,
         )
-
-
-def _is_store(name: str) -> bool:
-    return StoreFolder.is_at(Path(name)) or name.endswith(ENDING)
 
 
 pretrain = function(Pretrain)

@@ -30,6 +30,7 @@ from electra.data import sources, store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import Documents
+from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
 from electra.data.kept import Kept, chunks, kept
 from electra.data.mixture import Mixture
@@ -54,7 +55,7 @@ RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")
 
 def build_store(
     arguments: Sequence[str | Path],
-    tokenizer: Tokenizer | TokenizerConfig,
+    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: str | Path,
     *,
     config: CorpusConfig | None = None,
@@ -90,7 +91,7 @@ def build_store(
 
 def _build(
     documents: Documents,
-    tokenizer: Tokenizer | TokenizerConfig,
+    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: Path,
     *,
     settings: dict[str, Any],
@@ -102,7 +103,7 @@ def _build(
 ) -> None:
     audit = Audit(sources=documents.describe())
     accents = None
-    if isinstance(tokenizer, TokenizerConfig):
+    if not isinstance(tokenizer, Tokenizer):
         sample = _sample(
             kept(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
@@ -110,9 +111,14 @@ def _build(
         )
         if not sample:
             raise no_text(audit)
-        progress("training the vocabulary", sum(map(len, sample)))
-        tokenizer, accents = settle_accents(sample, tokenizer)
-        tokenizer = Tokenizer.train(sample, tokenizer)
+        if isinstance(tokenizer, VocabularyCut):
+            progress("counting the vocabulary", sum(map(len, sample)))
+            whole = tokenizer.tokenizer
+            tokenizer = cut(whole, counts_in(sample, whole), tokenizer.size)
+        else:
+            progress("training the vocabulary", sum(map(len, sample)))
+            tokenizer, accents = settle_accents(sample, tokenizer)
+            tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     characters = Characters()
@@ -228,7 +234,10 @@ def sweep(out: Path) -> None:
 
 
 def _finished(
-    arguments: Sequence[str | Path], tokenizer: Tokenizer | TokenizerConfig, out: Path, config: CorpusConfig
+    arguments: Sequence[str | Path],
+    tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
+    out: Path,
+    config: CorpusConfig,
 ) -> TokenStore | None:
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
@@ -257,9 +266,12 @@ def _finished(
     return found
 
 
-def describe(tokenizer: Tokenizer | TokenizerConfig) -> dict[str, Any]:
+def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
+    if isinstance(tokenizer, VocabularyCut):
+        given = describe(tokenizer.tokenizer)
+        return {**given, "cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}
     if settings["kind"] == "wordpiece":  # as in stores that were made when there was no other

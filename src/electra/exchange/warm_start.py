@@ -88,6 +88,15 @@ def load_weights_into(
     return tuple(notes)
 
 
+def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -> tuple[str, ...]:
+    """Fill the discriminator of `pair`, or its encoder alone where the model has no such head."""
+    _check_tokenizer(loaded, tokenizer)
+    if isinstance(loaded.head, DiscriminatorHead):
+        _copy(pair.main, loaded, set(), "discriminator")
+        return loaded.notes
+    return (_start_from_language_model(pair, loaded), *loaded.notes)
+
+
 def load_main(source: str | Path) -> Loaded:
     """The network that a discriminator can start from: a discriminator, or else a masked language model, or
     else an encoder.

@@ -372,15 +372,20 @@ class DebertaEncoder(ElectraEncoder):
         x_BTD = dropout(x_BTD, self.config.dropout, self.training)
         read = (mask_B1TT, *self.distances(input_ids.shape[1]))
         *layers, last = self.layers.children()
+        variation.see(x_BTD)
         for layer in layers:
             x_BTD = layer(x_BTD, *read)
+            variation.see(x_BTD)
         if not self.config.mask_decoder:
-            return torch.as_tensor(last(x_BTD, *read))
+            x_BTD = last(x_BTD, *read)
+            variation.see(x_BTD)
+            return torch.as_tensor(x_BTD)
         # The enhanced mask decoder: the last layer twice, asked by the states with absolute positions.
         places = self.embeddings.projection(self.embeddings.places(input_ids, position_ids))
         queries_BTD = x_BTD + places
         for _ in range(2):
             queries_BTD = last(x_BTD, *read, queries_BTD)
+        variation.see(queries_BTD)
         return torch.as_tensor(queries_BTD)
 
 

@@ -31,6 +31,9 @@ class Variation:
         """Returns where attention is allowed, [B or 1, 1, T, T]; None: everywhere."""
         return mask_B1TT
 
+    def see(self, states_BTD: Tensor) -> None:
+        """The states that enter the first layer, and then those that leave each layer."""
+
 
 PLAIN = Variation()
 
@@ -58,6 +61,11 @@ class Encoder(nn.Module, ABC):
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         return attention_probabilities(q, k, mask_B1TT)
+
+    def queries_keys_values(self, number: int, states_BTD: Tensor) -> Tensor:
+        """[B, T, X] of a layer, from the states that enter it."""
+        qkv: Tensor = self.get_submodule(f"layers.{number}.qkv")(states_BTD)
+        return qkv
 
     def depth_of(self, name: str) -> int:
         """The depth of a parameter: 0 for embeddings, n for the nth layer, the last for a final norm."""
@@ -167,6 +175,8 @@ class ElectraEncoder(Encoder):
         mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
         x = self.embeddings(input_ids, position_ids, token_type_ids, variation)
         x_BTD = self.projection(dropout(x, self.config.dropout, self.training))
+        variation.see(x_BTD)
         for layer in self.layers:
             x_BTD = layer(x_BTD, mask_B1TT)
+            variation.see(x_BTD)
         return torch.as_tensor(x_BTD)

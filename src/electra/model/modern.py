@@ -133,6 +133,11 @@ class ModernEncoder(Encoder):
         mask_B1TT, cos, sin = self.view(self.is_local(number), mask_B1TT, T)
         return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
+    def queries_keys_values(self, number: int, states_BTD: Tensor) -> Tensor:
+        """As the base class; the layer normalises what enters it."""
+        norm = self.get_submodule(f"layers.{number}.attention_norm")
+        return super().queries_keys_values(number, norm(states_BTD))
+
     def is_local(self, number: int) -> bool:
         """Whether layer `number` attends to a window."""
         return number % self.config.global_every > 0
@@ -166,8 +171,10 @@ class ModernEncoder(Encoder):
         ]
         words = variation.embed(F.embedding(input_ids, self.token_table()))
         x_BTD = dropout(self.embedding_norm(words), self.config.dropout, self.training)
+        variation.see(x_BTD)
         for number, layer in enumerate(self.layers):
             x_BTD = layer(x_BTD, *views[self.is_local(number)])
+            variation.see(x_BTD)
         return torch.as_tensor(self.final_norm(x_BTD))
 
 

@@ -75,6 +75,17 @@ class Discriminator(nn.Module):
         return logits
 
 
+class EncoderAlone(nn.Module):
+    """A network of which only the states are read: a teacher's encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+
+AnyNetwork = Generator | Discriminator | EncoderAlone
+
+
 class Pair(nn.Module):
     """The networks of one run, in `state_dict` under their names (`artifacts/networks.py`).
 
@@ -88,7 +99,7 @@ class Pair(nn.Module):
         auxiliary: Generator | None = None,
         heads: Mapping[str, nn.Module] | None = None,
         others: Mapping[str, Generator | Discriminator] | None = None,
-        frozen: Mapping[str, Generator | Discriminator] | None = None,
+        frozen: Mapping[str, AnyNetwork] | None = None,
     ) -> None:
         super().__init__()
         self.main_kind: Head = "discriminator" if isinstance(main, Discriminator) else "generator"
@@ -138,17 +149,23 @@ def build_encoder(config: EncoderConfig) -> Encoder:
     return ENCODERS[config.architecture](config)
 
 
-def build_network(row: Network) -> Generator | Discriminator:
+NETWORKS: dict[Head, Callable[[Encoder], AnyNetwork]] = {
+    "discriminator": Discriminator,
+    "generator": Generator,
+    "encoder": EncoderAlone,
+}
+
+
+def build_network(row: Network) -> AnyNetwork:
     """Builds an uninitialised network whose shape is known."""
-    kind: type[Discriminator | Generator] = Discriminator if row.head == "discriminator" else Generator
-    return kind(build_encoder(row.config))
+    return NETWORKS[row.head](build_encoder(row.config))
 
 
 def build_networks(
     networks: Networks,
     *,
     heads: Mapping[str, nn.Module] | None = None,
-    frozen: Mapping[str, Generator | Discriminator] | None = None,
+    frozen: Mapping[str, AnyNetwork] | None = None,
     sharing: Sharing = "embeddings",
     seed: int = 0,
     initialisation: Initialisation = "paper",
@@ -163,7 +180,11 @@ def build_networks(
         seed: of the initialisation.
         initialisation: see `initialise`.
     """
-    built = {row.name: build_network(row) for row in networks.trained}
+    built: dict[str, Generator | Discriminator] = {}
+    for row in networks.trained:
+        network = build_network(row)
+        assert not isinstance(network, EncoderAlone)
+        built[row.name] = network
     main = next(row for row in networks.rows if row.role == "main")
     auxiliary = built.pop(NAMES[main.head][1], None)
     assert auxiliary is None or isinstance(auxiliary, Generator)

@@ -16,18 +16,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from electra.data.batches import Batch
-from electra.foundation import seeds
 from electra.foundation.config import share, weight
 from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts import interface, masking, noise, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 HEAD = "naming"
-NOISE_POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
 
 @dataclass(frozen=True)
@@ -47,13 +45,10 @@ class Config(replacing.Options):
 
 
 @dataclass(frozen=True)
-class Shared(Corrupted):
+class Shared(noise.Noisy):
     """A masked batch that says in which rows [B] the main network names the masked tokens."""
 
     named: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    noise: Tensor = field(
-        default_factory=lambda: torch.zeros(0, dtype=torch.long)
-    )  # [M]; -1: the generator's
 
 
 class Objective(interface.Objective):
@@ -73,10 +68,7 @@ class Objective(interface.Objective):
 
     @cached_property
     def frequencies(self) -> replacing.Noise:
-        assert self.statistics is not None
-        weights = self.statistics.counts.astype(np.float64) ** NOISE_POWER
-        weights[list(self.specials.values())] = 0
-        return replacing.Noise(weights)
+        return noise.frequencies(self)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -123,18 +115,8 @@ class Objective(interface.Objective):
         real = int((batch.piece_ids[~turns] >= 0).sum())
         slots = turns[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~slots).sum()), "rtd": real, "naming": int(slots.sum())}
-        noise = self.draw_noise(batch, seed)[masked.masked_positions]
-        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns), noise=noise)
-
-    def draw_noise(self, batch: Batch, seed: int) -> Tensor:
-        """At every position a token of noise, or -1 where the generator writes [B T]."""
-        B, T = batch.input_ids.shape
-        if not self.config.noise_share:
-            return torch.full((B * T,), -1)
-        draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
-        chosen, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
-        drawn = self.frequencies.draw(torch.from_numpy(uniforms))
-        return torch.where(torch.from_numpy(chosen < self.config.noise_share), drawn, -1)
+        drawn = noise.draw(self, batch, seed)[masked.masked_positions]
+        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns), noise=drawn)
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
@@ -147,13 +129,11 @@ class Objective(interface.Objective):
         observed: dict[str, Tensor] = {}
         losses: dict[str, Tensor] = {}
         if judged.counts["rtd"]:
-            replaced = replacing.replace(generator, judged, self.config)
-            noise = corrupted.noise[~at_named]
-            sampled = torch.where(noise < 0, replaced.sampled, noise)
-            read = replacing.put(judged, sampled)
+            replaced = noise.replace(generator, judged, self.config, corrupted.noise[~at_named])
+            read = replaced.ids
             ids = ids.index_copy(0, (~named).nonzero().squeeze(1), read)
             losses["mlm"] = replaced.mlm
-            observed = {"guessed": replaced.guessed, **replaced._replace(sampled=sampled).observed(judged)}
+            observed = {"guessed": replaced.guessed, **replaced.observed(judged)}
 
         hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
         losses["naming"], _ = vocabulary.loss_and_guessed(

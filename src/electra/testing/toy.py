@@ -103,6 +103,11 @@ def objective(name: str, **options: Any) -> Objective:
     )
 
 
+def names() -> list[str]:
+    """The objectives that need no other model: those without a teacher."""
+    return [name for name in objectives.names() if not list(objective(name).others(config()))]
+
+
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
     sharing = made.needs.get("sharing", "embeddings")
     networks = shapes_for(made, **changes)

@@ -102,7 +102,7 @@ def _rehearse(run: Run) -> None:
             with autocast(run.device, run.precision):
                 hidden = network.encoder(ids, positions, pieces)
             hidden.float().sum().backward()
-        for network in run.pair.frozen.values():
+        for frozen in run.pair.frozen.values():
             with autocast(run.device, run.precision), torch.no_grad():
-                network.encoder(ids, positions, pieces)
+                frozen.encoder(ids, positions, pieces)
     run.optimizer.zero_grad()

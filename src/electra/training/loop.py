@@ -56,7 +56,9 @@ def update(run: Run) -> None:
     """One update: corrupt, agree on the denominators, forward and backward, sum, clip, step."""
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    corrupted = [objective.corrupt(batch, run.rows.seed, run.share_done) for batch in run.micro_batches(step)]
+    further = run.device.type != "cpu" and step + 1 < run.total_steps  # a CPU needs every core itself
+    state = run.total_steps, run.rows.batch_size
+    corrupted = run.ahead.take(step, state, run.corrupted, further)
     names = list(objective.weights)
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))

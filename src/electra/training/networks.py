@@ -14,7 +14,7 @@ from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.machine import memory
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.networks import Network, Networks
-from electra.model.pair import Discriminator, Generator, Pair
+from electra.model.pair import AnyNetwork, Discriminator, EncoderAlone, Generator, Pair
 from electra.model.precision import device_kind
 from electra.model.sizes import SIZES, EncoderConfig, discriminator_config, generator_config, resolve_size
 from electra.objectives.parts.interface import Objective
@@ -65,10 +65,11 @@ def network_table(
     return Networks.of([*rows, *objective.others(full)])
 
 
-def open_sources(networks: Networks, tokenizer: str) -> tuple[Networks, dict[str, Generator | Discriminator]]:
+def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
     """The networks that have a `source`, and the table with their shapes.
 
-    tokenizer: the digest of the run's, with which they must have been trained.
+    They must have been trained with the store's tokenizer. A frozen encoder may also have a vocabulary from
+    which that one's was cut: of its table only those entries are read.
     """
     if unsaid := [row.name for row in networks.frozen if not row.source]:
         raise ConfigError(f"no model is named for the {unsaid[0]}", key=f"objective.{unsaid[0]}")
@@ -76,16 +77,22 @@ def open_sources(networks: Networks, tokenizer: str) -> tuple[Networks, dict[str
     if not wanted:
         return networks, {}
     from electra.exchange.load import load
+    from electra.exchange.smaller import in_vocabulary
 
     shapes: dict[str, EncoderConfig] = {}
-    opened: dict[str, Generator | Discriminator] = {}
+    opened: dict[str, AnyNetwork] = {}
     for row in wanted:
         loaded = load(row.source, row.head)
-        if loaded.tokenizer.digest != tokenizer:
+        alone = row.head == "encoder"
+        if alone and loaded.tokenizer.digest != store.tokenizer_digest:
+            loaded = in_vocabulary(loaded, store.tokenizer) or loaded
+        if loaded.tokenizer.digest != store.tokenizer_digest:
             what = f"the {row.name} was trained with another tokenizer than the text was encoded with"
             fix = f"Prepare the text with its own: electra prepare ... --tokenizer {row.source}"
             raise ModelError(what, where=loaded.folder, fix=fix)
-        if isinstance(loaded.head, GeneratorHead):
+        if alone:
+            opened[row.name] = EncoderAlone(loaded.encoder)
+        elif isinstance(loaded.head, GeneratorHead):
             opened[row.name] = Generator(loaded.encoder, loaded.head)
         elif isinstance(loaded.head, DiscriminatorHead):
             opened[row.name] = Discriminator(loaded.encoder, loaded.head)
@@ -94,7 +101,7 @@ def open_sources(networks: Networks, tokenizer: str) -> tuple[Networks, dict[str
     return Networks.of(rows), opened
 
 
-def frozen_identity(frozen: Mapping[str, Generator | Discriminator]) -> dict[str, str]:
+def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
     """SHA-256 of the weights of each: a run goes on with those it began with."""
     states = {name: network.state_dict() for name, network in frozen.items()}
     return {

@@ -165,6 +165,8 @@ class TokenizerSection(TokenizerConfig):
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the
     corpus).
     """
+    cut_to: int | None = None
+    """Entries to keep of an existing WordPiece tokenizer: those that the corpus needs most (default: all)."""
 
 
 @dataclass(frozen=True)

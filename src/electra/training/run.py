@@ -15,10 +15,11 @@ from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
-from electra.model.pair import Discriminator, Generator, Pair, build_networks
+from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.objectives.parts.interface import Objective, OwnOutput
+from electra.objectives.parts.interface import Corrupted, Objective, OwnOutput
+from electra.training.ahead import Ahead
 from electra.training.budget import Clock
 from electra.training.distributed import Reduction, World
 from electra.training.networks import (
@@ -86,6 +87,7 @@ class Run:
     window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
     clock: Clock | None = None  # of a budget of time, whose number of steps is not settled
+    ahead: Ahead = field(default_factory=Ahead, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
 
     @property
@@ -114,6 +116,11 @@ class Run:
         # Compiled layers always get the mask, needed or not: they are compiled once, not twice.
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
+    def corrupted(self, step: int) -> list[Corrupted]:
+        """Those micro-batches made ready for the networks."""
+        share = self.share_at(step)
+        return [self.objective.corrupt(batch, self.rows.seed, share) for batch in self.micro_batches(step)]
+
     @property
     def rate(self) -> float:
         """The learning rate of the next update, as a multiple of its peak."""
@@ -127,7 +134,10 @@ class Run:
     @property
     def share_done(self) -> float:
         """How far the training has come, for what moves with it: 0 to 1."""
-        return progress(self.step, self.total_steps, self.schedule.schedule, self.schedule.decay)
+        return self.share_at(self.step)
+
+    def share_at(self, step: int) -> float:
+        return progress(step, self.total_steps, self.schedule.schedule, self.schedule.decay)
 
     @property
     def plateau_end(self) -> int | None:
@@ -167,7 +177,7 @@ def build_pair(
     model: ModelSection,
     networks: Networks,
     objective: Objective,
-    opened: dict[str, Generator | Discriminator],
+    opened: dict[str, AnyNetwork],
     seed: int,
 ) -> Pair:
     """The networks of the table: those `opened` as they are or, where they are trained, begun from them."""
@@ -225,7 +235,7 @@ def build_run(
     asked = network_table(recipe.model, store, objective, training.generator_learning_rate)
     taken = {} if warm is None else warm.shapes
     networks = network_table(recipe.model, store, objective, training.generator_learning_rate, taken)
-    networks, opened = open_sources(networks, store.tokenizer_digest)
+    networks, opened = open_sources(networks, store)
     refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
     refuse_memory(training, networks, device, world.size)

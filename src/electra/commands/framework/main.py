@@ -31,6 +31,7 @@ ORDER = [
     "plan",
     "prepare",
     "pretrain",
+    "distil",
     "extend",
     "deepen",
     "lengthen",

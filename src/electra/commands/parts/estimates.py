@@ -12,7 +12,7 @@ from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.commands.parts.stores import counting, existing_tokenizer, tokenizer_config
 from electra.commands.parts.train import Inputs
-from electra.commands.parts.warm_start import SHARE_OF_RATE, warm_start
+from electra.commands.parts.warm_start import SHARE_OF_RATE, layers_in, warm_start
 from electra.commands.results.artifact import given_path
 from electra.foundation import durable
 from electra.foundation.config import write_toml
@@ -134,7 +134,7 @@ def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
     shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
     if shape is not None:
         recipe = as_built(recipe, shape)
-    name = inputs.init_discriminator or inputs.init_generator
+    name = layers_in(inputs.init_discriminator or "")[0] or inputs.init_generator
     rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
     return replace(
         recipe,

