@@ -457,7 +457,7 @@ RECIPES = [
     Case(
         "sharing all between sizes",
         ConfigError,
-        r"model\.sharing.*generator_width",
+        r"model\.sharing.*--model\.generator-width",
         lambda p: p.pretrain("--model.sharing", "all"),
     ),
     Case(
