@@ -1,4 +1,7 @@
-"""Spearman correlation of the cosine of two texts' vectors with the numbers of STS-B's dev set: python stsb.py STS-B MODEL ..."""
+"""Spearman correlation of the cosine of two texts' vectors with the numbers of STS-B's dev set.
+
+python stsb.py STS-B MODEL ...
+"""
 
 import sys
 from pathlib import Path
