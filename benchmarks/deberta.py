@@ -18,7 +18,7 @@ import torch
 from transformers import DebertaV2Config, DebertaV2Model
 
 from electra.exchange.configs import read_config
-from electra.exchange.names import from_theirs
+from electra.exchange.names import from_transformers
 from electra.model.deberta import DebertaEncoder
 
 SIZES = {"tiny": (4, 128, 2), "xsmall": (12, 384, 6), "small": (6, 768, 12), "base": (12, 768, 12)}
@@ -41,7 +41,7 @@ def networks(size: str, layers: int | None, dropout: float) -> tuple[DebertaEnco
     ours = DebertaEncoder(shape)
     tensors = {f"deberta.{name}": tensor for name, tensor in theirs.state_dict().items()}
     template = {f"encoder.{name}": tensor for name, tensor in ours.state_dict().items()}
-    state, unused = from_theirs(tensors, template, "deberta", "encoder", "memory")
+    state, unused = from_transformers(tensors, template, "deberta", "encoder", "memory")
     assert not unused
     ours.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
     return ours, theirs

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from electra.artifacts.included import MODELS
 from electra.artifacts.run import PairFolder
-from electra.exchange.transfer import card_of, networks_of, share_encoder, write
+from electra.exchange.transfer import make_card, load_networks, share_encoder, write
 
 
 def make(run: Path, name: str, summary: str) -> None:
     pair = PairFolder(MODELS / name)
-    for folder, loaded in networks_of(run, pair.path).items():
+    for folder, loaded in load_networks(run, pair.path).items():
         card = replace(
-            card_of(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary, base_model=""
+            make_card(loaded, folder, run), name=f"{name}-{folder.name}", summary=summary, base_model=""
         )
         write(loaded, folder, card, "float16")
     share_encoder(pair.language_model.path, "discriminator")

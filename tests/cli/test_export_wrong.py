@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("toy/discriminator", ["--step", "3", "--average", "2"], "Leave --step and --average out"),
         ("tuned", ["--format", "onnx", "--average", "2"], "not a run folder"),
         ("missing", ["--format", "onnx"], "missing"),
-        ("toy", ["--format", "onnx", "--out", "busy"], "holds other files (notes.txt)"),
+        ("toy", ["--format", "onnx", "--out", "busy"], "other files (notes.txt)"),
         ("toy", ["--format", "onnx", "--out", "file"], "this is a file"),
         ("toy", ["--format", "onnx", "--out", "toy/discriminator"], "a model with its weights"),
     ],

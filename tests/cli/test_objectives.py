@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from electra.commands.framework.main import main
-from electra.exchange.run_folder import networks
+from electra.exchange.run_folder import network_kinds
 from electra.foundation.config import read_toml
 from electra.testing import driven
 
@@ -60,7 +60,7 @@ def test_three_steps_and_an_export(
     assert main(["pretrain", "--store", str(toy_store), "--out", str(out), *given, *CASES[case]]) == 0, (
         capsys.readouterr()
     )
-    assert networks(out) == KEPT.get(name, ["discriminator", "generator"])
+    assert network_kinds(out) == KEPT.get(name, ["discriminator", "generator"])
     assert (out / "report.html").is_file() and read_toml(out / "run.toml")["objective"]["name"] == name
     final = driven.rows(out, "eval")[-1]["metrics"]
     assert (

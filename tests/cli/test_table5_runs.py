@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from electra.commands.framework.main import main
-from electra.exchange.run_folder import networks
+from electra.exchange.run_folder import network_kinds
 from electra.foundation.config import read_toml
 from electra.testing import driven
 
@@ -46,7 +46,7 @@ def test_three_steps_and_what_one_does_with_the_run(
     assert main(["pretrain", "--store", str(toy_store), "--out", str(out), *given, *options]) == 0, (
         capsys.readouterr()
     )
-    assert networks(out) == kept and read_toml(out / "run.toml")["objective"]["name"] == name
+    assert network_kinds(out) == kept and read_toml(out / "run.toml")["objective"]["name"] == name
     metrics = driven.rows(out, "eval")[-1]["metrics"]
     assert ("mlm_loss" in metrics) == ("discriminator" not in kept)
     assert ("sampler_loss" in metrics) == (name in ("replace_mlm", "all_tokens_mlm"))

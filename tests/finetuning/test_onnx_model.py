@@ -95,7 +95,7 @@ def test_the_command_line(written: tuple[Path, Path], capsys: pytest.CaptureFixt
     for wrong, said in (
         (["predict", str(graph), str(table)], "use --backend onnx"),
         (["predict", str(folder), str(table), "--backend", "onnx"], "no model.onnx here"),
-        (["detect", str(graph), "a fine film", "--backend", "onnx"], "a discriminator is needed"),
+        (["detect", str(graph), "a fine film", "--backend", "onnx"], "not a discriminator"),
         (["export", str(folder), "--out", str(folder / "model"), "--format", "onnx"], "which a graph would"),
     ):
         assert main(wrong) == 2

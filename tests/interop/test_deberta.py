@@ -22,7 +22,7 @@ from electra.exchange.card import Card
 from electra.exchange.configs import read_config
 from electra.exchange.huggingface import write_model
 from electra.exchange.load import load
-from electra.exchange.names import from_theirs
+from electra.exchange.names import from_transformers
 from electra.exchange.warm_start import load_weights_into
 from electra.foundation.config import RECIPES
 from electra.foundation.errors import ModelError
@@ -133,7 +133,7 @@ def test_gradients_are_those_of_transformers(
     (theirs(ids, attention_mask=real.long()).last_hidden_state * weights).sum().backward()
     tensors = {f"deberta.{n}": p.grad for n, p in theirs.named_parameters()}
     template = {f"encoder.{n}": p for n, p in ours.state_dict().items()}
-    expected, _ = from_theirs(tensors, template, "deberta", "encoder", "memory")
+    expected, _ = from_transformers(tensors, template, "deberta", "encoder", "memory")
     for parameter, tensor in ours.named_parameters():
         assert tensor.grad is not None
         torch.testing.assert_close(tensor.grad, expected[f"encoder.{parameter}"], atol=1e-4, rtol=1e-4)

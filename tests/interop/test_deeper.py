@@ -12,6 +12,7 @@ import transformers
 import electra
 from electra.commands.framework.main import main
 from electra.exchange.load import load
+from electra.foundation.errors import ConfigError, ModelError
 from electra.testing import small, toy_task
 from electra.testing.driven import toy_store  # noqa: F401
 
@@ -127,11 +128,11 @@ def test_a_run_and_what_is_read_are_not_written_over(
     pair = str(small.write_pair(tmp_path / "pair"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
     for asked, told in (
-        (["extend", run, run, "--layers", "2"], "this is what is read"),
+        (["extend", run, run, "--layers", "2"], "this is the source"),
         (["extend", pair, run, "--layers", "4"], "this is a run"),
         (["import", pair, "--out", run], "this is a run"),
-        (["extend", pair, f"{pair}/discriminator", "--layers", "4"], "this is what is read"),
-        (["extend", run, f"{pair}/discriminator", "--layers", "2"], "a model, and several are written"),
+        (["extend", pair, f"{pair}/discriminator", "--layers", "4"], "this is the source"),
+        (["extend", run, f"{pair}/discriminator", "--layers", "2"], "a model, and several"),
         (["extend", pair, str(tmp_path / "out"), "--layers", "4", "--store", "x"], "unknown option --store"),
     ):
         assert main(asked) == 2, asked
@@ -147,7 +148,7 @@ def test_nothing_is_written_where_one_place_is_taken(
     (out / "generator" / "notes.txt").write_text("mine")
     for asked in (["extend", str(pair), str(out), "--layers", "4"], ["import", str(pair), "--out", str(out)]):
         assert main(asked) == 2
-        assert "holds other files" in capsys.readouterr().err
+        assert "other files" in capsys.readouterr().err
         assert [path.name for path in out.iterdir()] == ["generator"]
 
 
@@ -174,9 +175,9 @@ def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:
         threads=1,
         baselines=False,
     )
-    with pytest.raises(electra.ElectraError, match="this is a fine-tuned model"):
+    with pytest.raises(ModelError):
         electra.deepen(tmp_path / "tuned" / "model", out=tmp_path / "out", layers=4)
-    with pytest.raises(electra.ElectraError, match="layers: "):
+    with pytest.raises(ConfigError):
         electra.deepen(model, out=tmp_path / "out", layers=4.5)  # type: ignore[arg-type]
-    with pytest.raises(electra.ElectraError, match="length: "):
+    with pytest.raises(ConfigError):
         electra.lengthen(model, out=tmp_path / "out", length="long")  # type: ignore[arg-type]

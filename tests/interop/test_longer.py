@@ -133,7 +133,7 @@ def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path)
         (["{pair}", "{out}", "--length", "60", "--budget", "5steps"], "--budget"),
         (["{pair}", "--length", "60"], "needs --out"),
         (["{pair}", "{out}", "--budget", "5steps"], "unexpected argument"),
-        (["{pair}", "{out}", "--length", "24"], "--length: must be more than the 24 tokens the model reads"),
+        (["{pair}", "{out}", "--length", "24"], "--length: must be above the model's 24"),
         (["{pair}", "{out}", "--length", "9999999"], "at most 131,072"),
         (["{missing}", "{out}", "--length", "60"], "no such folder"),
     ],

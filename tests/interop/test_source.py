@@ -23,7 +23,7 @@ from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
 from electra.commands.parts.warm_start import starts
 from electra.data.tokenizer import could_be_hub_name
-from electra.exchange.hub import plan
+from electra.exchange.hub import files_to_upload
 from electra.exchange.load import load
 from electra.finetuning.runner.all_seeds import finetune
 from electra.foundation import durable
@@ -145,12 +145,12 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     files = [file.relative_to(folder).as_posix() for file in Path(folder).rglob("*") if file.is_file()]
     assert sorted(files) == FILES  # not the pickle
     assert load(folder).kind == "discriminator"  # without a warning: nothing is missing
-    assert missing.startswith("owner/other: neither a folder here nor a model on the hub.")
+    assert missing.startswith("owner/other: neither a local folder nor a model on the hub.")
     again, unseen = fetch(
         ["owner/model", "owner/unseen"], tmp_path / "home", HF_ENDPOINT=hub, HF_HUB_OFFLINE="1"
     )
     assert again == folder
-    assert unseen.startswith("owner/unseen: not a folder here, and the hub cannot be reached.")
+    assert unseen.startswith("owner/unseen: not a local folder, and the hub cannot be reached.")
 
 
 def test_a_branch_by_its_name(export_pair: ExportPair, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     settings = toy_task.settings(tmp_path / "tuned", tmp_path, "classification", head="bag", epochs=1)
     finetune("tiny-en", settings, lambda _: None)
-    for file in plan(tmp_path / "tuned"):
+    for file in files_to_upload(tmp_path / "tuned"):
         durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
     assert 'electra.predict(name, "new.csv")' in (tmp_path / "pushed" / "README.md").read_text()
     [here] = open_models([str(tmp_path / "pushed")])
@@ -189,7 +189,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
 def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
     pair, text = tmp_path / "pair", "The chef cooked the castle."
     electra.import_pair(MODELS / "tiny-en", out=pair)
-    for file in plan(pair):
+    for file in files_to_upload(pair):
         durable.commit_file(tmp_path / "pushed" / file.name, file.path.read_bytes())
     with served(tmp_path / "pushed") as hub:
         [folder] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
@@ -199,8 +199,8 @@ def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
     assert back.table(text) == here.table(text)
     assert starts(folder, None, None) == (folder, folder)
     assert not [finding for finding in electra.verify(folder) if finding.problem]
-    again, cards = [file.name for file in plan(Path(folder))], {"README.md"}
-    assert again == [file.name for file in plan(pair) if file.path.name not in cards]
+    again, cards = [file.name for file in files_to_upload(Path(folder))], {"README.md"}
+    assert again == [file.name for file in files_to_upload(pair) if file.path.name not in cards]
 
 
 def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> N
 def test_show_refuses(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
     assert "at most 1" in fails(capsys, "show", folder, "--mask-fraction", "0")
-    assert "a generator (a masked language model) is needed" in fails(
+    assert "not a generator (a masked language model)" in fails(
         capsys, "show", folder, "--generator", folder / "discriminator"
     )
 
@@ -141,7 +141,7 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     capsys.readouterr()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    assert "holds other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
+    assert "other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
     assert "not a run folder" in fails(
         capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3"

@@ -38,14 +38,14 @@ class Log(
     """Keep sending until the run ends. Interrupting it loses nothing."""
 
     def run(self) -> int:
-        from electra.exchange.trackers.following import carry
+        from electra.exchange.trackers.following import send_curves
         from electra.exchange.trackers.interface import NAMES
 
         run = given_path(self.run_folder, "run")
         out = given_path(self.to if self.out is None else self.out, "out")
         with display_for(self.progress) as display, StopRequest() as stop:
             name = self.name or run.resolve().name
-            sent = carry(
+            sent = send_curves(
                 run, self.to, out, self.project, name, follow=self.follow, stop=stop, say=display.say
             )
             display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {self.to} in {out}")

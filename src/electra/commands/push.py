@@ -38,7 +38,7 @@ class Push(
     def run(self) -> str:
         from electra.exchange import hub
 
-        files = hub.plan(given_path(self.source, "source"), self.revision)
+        files = hub.files_to_upload(given_path(self.source, "source"), self.revision)
         with display_for(self.progress) as display:
             if self.dry_run:
                 hub.refuse_name(self.repo)

@@ -1,17 +1,22 @@
-"""Models in and out: Hugging Face folders, runs, the hub, other programs' curves.
+"""Loading and saving models: Hugging Face folders, runs, the hub, ONNX, experiment trackers.
 
-names        what our weights are called in transformers, both ways
-configs      config.json, both ways
-onnx_graph   the same as ONNX, and run as such
-pooling      how a folder's vectors are pooled, both ways
-huggingface  writing a model folder, without transformers
-card         the model card of a run
-source       the user's word for a model -> a folder
-run_folder   the networks of a run, finished or stopped
-load         any of these -> a model ready for use
-warm_start   a new run's networks from the weights of others
-transfer     export and import
-hub          publishing: which files go, what is cut from them, sending them
-verify       is everything as it was written?
-trackers     other programs that keep curves
+names         weight names, ours <-> transformers
+configs       config.json, both ways
+pooling       pooling of token states, as sentence-transformers stores it
+weights       weight files and their digests
+huggingface   writes a model folder, without transformers
+card          writes the model card of a run
+source        finds the folder of a model: a path, a bundled model or a name on the hub
+run_folder    opens the networks of a run, finished or not
+load          loads a model from any of these
+warm_start    initialises a new run's networks from other weights
+transfer      export and import
+deeper        adds layers to a trained model
+smaller       cuts layers and vocabulary out of a trained model
+longer        extends the positions of a trained model
+onnx_graph    exports a network as ONNX
+onnx_session  runs an ONNX export
+hub           publishes on the hub
+verify        checks a folder's files against their recorded digests
+trackers      sends curves to experiment trackers
 """

@@ -1,8 +1,7 @@
-"""The model card: the README.md of an exported folder, made of what the run itself recorded.
+"""The model card: the README.md of an exported folder, generated from the run's records.
 
-Nothing is asked of the user and nothing is guessed: recipe from run.toml, text from audit.json, numbers from
-the last evaluation in metrics.jsonl. What is not known (the licence and the language of the text) is left for
-the author to add.
+The recipe comes from run.toml, the description of the text from audit.json, and metrics from the last
+evaluation in metrics.jsonl. Licence and language of the text are unknown and left to the author.
 """
 
 from __future__ import annotations
@@ -62,50 +61,54 @@ HEADLINES = (
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card tells. Empty parts are left out."""
+    """The contents of a model card. Empty parts are omitted."""
 
     name: str
     # discriminator, generator, classifier, tagger or reader
     kind: Kind
     # the transformers class that loads the folder
     architecture: str = ""
-    # of a fine-tuned model whose head transformers has no class for: the task
+    # the task, for a fine-tuned head that transformers has no class for
     task: str = ""
-    # of a masked language model of the full size: the objective that trained it
+    # the objective that trained a full-size masked language model
     objective: str = ""
-    # sentences about the model that come before everything else
+    # sentences after the description
     summary: str = ""
     # label -> value, in order: steps, tokens, FLOPs, hardware
     training: dict[str, Any] = field(default_factory=dict)
-    # metric -> value on text (or examples) the model was not trained on
+    # metric -> value on held-out text or examples
     metrics: dict[str, float] = field(default_factory=dict)
-    # what the metrics were measured on
+    # the data of the metrics
     measured_on: str = "held-out documents"
-    # the audit of the text the model was trained on
+    # the audit of the training text
     audit: dict[str, Any] = field(default_factory=dict)
     # the resolved recipe, as TOML
     recipe: str = ""
-    # the model this one started from
+    # the model that this one started from
     base_model: str = ""
-    # of a discriminator: what its logits are
+    # meaning of a discriminator's logits
     output: str = LOG_ODDS
-    # of what `detect` asks: P(replaced) from which words are marked
+    # P(replaced) from which `detect` marks a word
     threshold: float | None = None
 
 
 def card_of_run(
     run: Path, kind: Kind, architecture: str = "", step: int | None = None, averaged: Sequence[int] = ()
 ) -> Card:
-    """The card of a network trained in the run folder `run`, as of `step` (default: its last evaluation).
+    """Makes the card of a network of the run folder `run`.
 
-    averaged: the steps of the checkpoints whose mean it is. What was measured in training was measured on
-        single ones, so such a card has no numbers.
+    Args:
+        run: the run folder.
+        kind: discriminator or generator.
+        architecture: the transformers class that loads the export.
+        step: the step of the checkpoint (default: the last).
+        averaged: steps of the averaged checkpoints. Metrics were measured on single checkpoints, so the card
+            of an average has none.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
     last = ledger.last("train", "eval") or {}
-    # A card is published: where the run was started, with which paths on the command line, is nobody's
-    # business.
+    # A card is published: paths and the command line of the run are private.
     record = {
         name: table
         for name, table in (folder.record if folder.exists() else {}).items()
@@ -137,14 +140,14 @@ def card_of_run(
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=_read_optional(folder.audit, dict),
         recipe=write_toml(record),
-        base_model=in_repository(started_from)[0] if _is_of_the_hub(started_from) else "",
+        base_model=in_repository(started_from)[0] if _is_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )
 
 
-def _is_of_the_hub(name: str) -> bool:
-    """`runs/mine` could be a name on the hub, too."""
+def _is_hub_name(name: str) -> bool:
+    """Whether a name is one on the hub: "runs/mine" has the form of one, but may be a local folder."""
     return could_be_hub_name(name) and not Path(name).exists()
 
 
@@ -153,7 +156,7 @@ def _probability(value: float | None) -> float | None:
 
 
 def card_of_language_model(run: Path, threshold: float | None) -> Card:
-    """The card of the masked language model in the body of a run's discriminator."""
+    """Makes the card of the masked language model that shares the encoder of a run's discriminator."""
     card = card_of_run(run, "generator")
     return replace(
         card,
@@ -165,18 +168,18 @@ def card_of_language_model(run: Path, threshold: float | None) -> Card:
 
 
 def render(card: Card) -> str:
-    """The text of README.md: YAML front matter for the hub, then Markdown for people."""
+    """Renders README.md: YAML front matter for the hub, then Markdown."""
     parts = [
         f"---\n{_front_matter(card)}---",
         f"# {_plain(card.name)}",
-        _what(card),
+        _description(card),
         card.summary,
         _usage(card),
         _section("Training", _table(card.training)),
         _section(
             "Numbers",
             (
-                f"Measured on {card.measured_on}, not trained on.\n\n{_table(card.metrics)}"
+                f"Measured on {card.measured_on}, which were not used for training.\n\n{_table(card.metrics)}"
                 if card.metrics
                 else ""
             ),
@@ -185,13 +188,13 @@ def render(card: Card) -> str:
         _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
-            "Add licence and language to the header of this file, and say where the text comes from.",
+            "Add licence and language to the header of this file, and state the source of the text.",
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _what(card: Card) -> str:
+def _description(card: Card) -> str:
     if card.output != LOG_ODDS:
         return ENERGIES
     if card.task:
@@ -267,9 +270,7 @@ def _usage(card: Card) -> str:
 
 
 def _call(card: Card) -> str:
-    """The line of the example that runs the model. Its text is left open: a card is published, and the
-    sentences that we have are the user's.
-    """
+    """The line of the example that runs the model, without a text: a card is published, texts are private."""
     name, result = RESULTS.get(card.kind, ("logits", "logits"))
     return f'{name} = model(**tokenizer("...", return_tensors="pt")).{result}'
 
@@ -281,8 +282,8 @@ def _advice(card: Card) -> str:
     logit = "`logits[..., 1]`" if modern else "A logit"
     if card.output != LOG_ODDS:
         lines = (
-            f"\n\n{logit} is the energy of its token: the lower, the likelier is the token where it"
-            " stands. It says no odds of replacement."
+            f"\n\n{logit} is the energy of its token: lower means more probable in its context. It is not"
+            " the log-odds of replacement."
         )
     elif modern:
         lines = (
@@ -291,7 +292,7 @@ def _advice(card: Card) -> str:
         )
     else:
         lines = "\n\nA logit above 0 means: more likely replaced than original."
-    if modern:  # whose heads share names, so that this one is in the way of another
+    if modern:  # the heads have equal names, so another head's weights would be loaded into a new one
         lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
     return lines
 
@@ -312,7 +313,7 @@ def _cell(text: object) -> str:
 
 
 def _plain(text: object) -> str:
-    """A name from elsewhere, as text: a page that shows the card must not take it for HTML."""
+    """Escapes a name, so that a page that shows the card does not interpret it as HTML."""
     return html.escape(" ".join(str(text).split()), quote=False)
 
 
@@ -332,7 +333,7 @@ def _number(value: object) -> str:
 
 
 def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested tables as dotted names; lists (of file names, say) are left to the audit itself."""
+    """Yields nested tables as dotted names; lists (of file names, for example) are omitted."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")

@@ -1,6 +1,4 @@
-"""config.json, both ways: our `EncoderConfig` <-> transformers' ElectraConfig, ModernBertConfig and
-DebertaV2Config.
-"""
+"""config.json: our `EncoderConfig` <-> transformers' ElectraConfig, ModernBertConfig, DebertaV2Config."""
 
 from __future__ import annotations
 
@@ -37,52 +35,52 @@ CLASSES: dict[str, dict[Kind, str]] = {
     },
     "deberta": {
         "encoder": "DebertaV2Model",
-        "discriminator": "DebertaV2Model",  # transformers has no class with its head, and loads the encoder
+        "discriminator": "DebertaV2Model",  # transformers has no class for its head and loads the encoder
         "generator": "DebertaV2ForMaskedLM",
         "classifier": "DebertaV2ForSequenceClassification",
         "tagger": "DebertaV2ForTokenClassification",
         "reader": "DebertaV2ForQuestionAnswering",
     },
 }
-FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names of a layer's attention
+FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
-# The same network as the paper's under another name; read, and written as an ELECTRA.
+# The same encoder as the paper's under other names; saved as an ELECTRA.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
 # softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
 ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
-# What a discriminator's logits are, as config.json says under OUTPUT: log-odds of "replaced" (also where it
-# says nothing). Electric's are energies, about minus the log-probability of the token.
+# The key for the meaning of a discriminator's logits, and its default: log-odds of "replaced". Electric's
+# logits are energies, about minus the log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
-# From which P(replaced) its words are marked; best by F1 on held-out text.
-THRESHOLD, HALF = "detection_threshold", 0.5
-SHORTEST = 3  # positions: [CLS], a token, [SEP]
-NEEDED = (
-    "Give the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa (version 2 or 3): config.json,"
-    " model.safetensors, tokenizer.json"
+# The key for P(replaced) from which a word is marked: after training here, the best by F1 on held-out text.
+THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
+MIN_POSITIONS = 3  # [CLS], a token, [SEP]
+SUPPORTED_FOLDERS = (
+    "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa (version 2 or 3) with config.json,"
+    " model.safetensors and tokenizer.json"
 )
-_DECODER = "enhanced_mask_decoder"  # in config.json of a DeBERTa generator; transformers does not know it
+_DECODER = "enhanced_mask_decoder"  # key for a DeBERTa generator; transformers ignores it
 
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """What config.json says: the encoder's shape, the head's kind and labels."""
+    """The contents of config.json: the encoder's shape, the head's kind and labels."""
 
     encoder: EncoderConfig
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
-    pooling: Pooling  # what a classifier reads of the text
-    skipped: int = 0  # rows of the position table before that of the first token
-    output: str = LOG_ODDS  # of a discriminator: what its logits are
-    threshold: float = HALF  # of what `detect` asks: P(replaced) from which a word is marked
-    decoder_bias: bool = True  # of a modern generator's output layer
+    pooling: Pooling  # pooling of a classifier
+    skipped: int = 0  # rows of the position table before the first token's
+    output: str = LOG_ODDS  # meaning of a discriminator's logits
+    threshold: float = DEFAULT_THRESHOLD  # P(replaced) from which `detect` marks a word
+    decoder_bias: bool = True  # whether a modern generator's output layer has a bias
 
 
 def write_config(
     config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The contents of config.json. `special_ids`: cls and sep."""
+    """Returns the contents of config.json. `special_ids` holds the token ids "cls" and "sep"."""
     if kind == "discriminator" and config.architecture == "modern":
         labels = (ORIGINAL, REPLACED)
     names: dict[str, Any] = {}
@@ -147,14 +145,13 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "layer_types": _layer_types(config.num_layers, config.global_every),
         "rope_parameters": {"full_attention": full, "sliding_attention": local},
         **({"local_attention": 2 * config.window} if config.global_every > 1 else {}),
-        # The same again, as transformers 4 spelled it.
+        # the same settings as spelled by transformers 4
         "global_attn_every_n_layers": config.global_every,
         "global_rope_theta": full["rope_theta"],
         "local_rope_theta": local["rope_theta"],
         "decoder_bias": True,
-        "classifier_pooling": (
-            "mean"
-        ),  # what a classifier on top should read: pre-training asks little of [CLS], or nothing
+        # for fine-tuning in transformers: pre-training trains the state at [CLS] little or not at all
+        "classifier_pooling": "mean",
         "classifier_dropout": config.dropout,
         "classifier_bias": False,
         "classifier_activation": "gelu",
@@ -185,7 +182,7 @@ def _deberta_only(config: EncoderConfig) -> dict[str, Any]:
         "max_relative_positions": config.position_span,
         "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
         "share_att_key": config.shared_position_keys,
-        "pos_att_type": "|".join(name for name, there in types if there),
+        "pos_att_type": "|".join(name for name, used in types if used),
         "position_biased_input": config.absolute_positions,
         **(convolution if config.convolution else {}),
         **({_DECODER: True} if config.mask_decoder else {}),
@@ -197,21 +194,25 @@ def _deberta_only(config: EncoderConfig) -> dict[str, Any]:
 
 
 def read_config(folder: Path) -> FolderConfig:
-    """What a model folder's config.json says, or one line about what the folder is instead."""
+    """Reads a model folder's config.json.
+
+    Raises:
+        ModelError: the file is missing or damaged, or describes a model that is not supported.
+    """
     path = folder / CONFIG
     if not path.exists() and TuningFolder.is_at(folder):
         raise ModelError(
-            "this is the folder of a fine-tuning", where=folder, fix="Its model is in the folder model/ in it"
+            "this is a fine-tuning folder, not a model folder", where=folder, fix="Pass its subfolder model/"
         )
-    values = durable.read_json(path, ModelError, fix=NEEDED)
+    values = durable.read_json(path, ModelError, fix=SUPPORTED_FOLDERS)
     if not isinstance(values, dict):
-        raise ModelError("not a JSON object", where=path, fix=NEEDED)
+        raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
     if architecture is None:
         what = f"this is a model of type {values.get('model_type')!r}, not an ELECTRA"
         if values.get("model_type") == "deberta":
-            what = "this is a DeBERTa of version 1, whose attention and tokenizer are others than version 2's"
-        raise ModelError(what, where=path, fix=NEEDED)
+            what = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
+        raise ModelError(what, where=path, fix=SUPPORTED_FOLDERS)
     try:
         encoder = _READERS[architecture](values)
         labels = _labels(values)
@@ -219,40 +220,40 @@ def read_config(folder: Path) -> FolderConfig:
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
         raise ModelError(
-            f"{missing.args[0]} is missing", where=path, fix="The file is not complete"
+            f"{missing.args[0]} is missing", where=path, fix="Copy the complete file again"
         ) from None
     except (TypeError, ValueError, OverflowError, AttributeError) as problem:
         raise ModelError(
-            f"a value of the wrong type ({problem})",
+            f"a value has the wrong type ({problem})",
             where=path,
-            fix="The file was not written by transformers",
+            fix="Save the model again with transformers",
         ) from None
-    except Unsupported as problem:
-        raise ModelError(str(problem), where=path, fix=NEEDED) from None
-    # The paper's encoder has no such setting: its classifier reads [CLS].
-    averaged = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    # a DeBERTa's newer head has no output layer but the token table
+    except UnsupportedConfig as problem:
+        raise ModelError(str(problem), where=path, fix=SUPPORTED_FOLDERS) from None
+    # Only ModernBERT has the setting: the classifiers of the other encoders use the state at [CLS].
+    mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
+    # DeBERTa's non-legacy head always uses the token table as its output layer
     tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
-    pooling: Pooling = "mean" if averaged else "cls"
-    threshold = values.get(THRESHOLD, HALF)
+    pooling: Pooling = "mean" if mean_pooled else "cls"
+    threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise ModelError(f"{threshold!r} is not a probability", where=path, key=THRESHOLD)
+        raise ModelError(f"must be a probability from 0 to 1, not {threshold!r}", where=path, key=THRESHOLD)
     output = str(values.get(OUTPUT, LOG_ODDS))
     biased = architecture != "modern" or bool(values.get("decoder_bias", True))
     return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold, biased)
 
 
-class Unsupported(Exception):
-    """A setting that none of our encoders has."""
+class UnsupportedConfig(Exception):
+    """A setting that no encoder here supports."""
 
 
 def _electra_config(values: dict[str, Any]) -> EncoderConfig:
-    """Keys left out have ElectraConfig's defaults, as in transformers."""
+    """Missing keys have the defaults of ElectraConfig."""
     _require(values, "hidden_act", "gelu")
     _require(values, "position_embedding_type", "absolute")
     own = values["model_type"] == "electra"
     hidden = _whole(values, "hidden_size", 256 if own else None)
-    return checked(
+    return validate(
         EncoderConfig(
             architecture="electra",
             vocab_size=_whole(values, "vocab_size"),
@@ -272,42 +273,42 @@ def _electra_config(values: dict[str, Any]) -> EncoderConfig:
 
 
 def first_position(values: Mapping[str, Any]) -> int:
-    """The row of the position table that the first token has: RoBERTa's begin after the padding's id."""
+    """Returns the first token's row of the position table: RoBERTa's positions start after its padding id."""
     return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
 
 
 def _pad_id(values: Mapping[str, Any]) -> int:
-    usual = 0 if values["model_type"] in ("electra", "bert", "modernbert", "deberta-v2") else 1
-    return usual if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
+    default = 0 if values["model_type"] in ("electra", "bert", "modernbert", "deberta-v2") else 1
+    return default if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
 
 
-def _whole(values: Mapping[str, Any], name: str, usual: int | None = None) -> int:
-    """A whole number; KeyError where it is missing and nothing is usual."""
-    found = values[name] if usual is None else values.get(name, usual)
-    if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found):
-        raise Unsupported(f"{name} is {json.dumps(found)}, not a whole number")
-    return int(found)
+def _whole(values: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Returns a whole number. Raises KeyError if it is missing and has no default."""
+    value = values[name] if default is None else values.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
+    return int(value)
 
 
 def _modern_config(values: dict[str, Any]) -> EncoderConfig:
-    for name, needed in (("hidden_activation", "gelu"), ("classifier_activation", "gelu")):
-        _require(values, name, needed)
+    for name in ("hidden_activation", "classifier_activation"):
+        _require(values, name, "gelu")
     for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         _require(values, name, False)
     layers, hidden = _whole(values, "num_hidden_layers"), _whole(values, "hidden_size")
     every = _global_every(values, layers)
     window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
     if window < 1 and every > 1:
-        raise Unsupported("a window of local attention without tokens")
+        raise UnsupportedConfig("local_attention is 0 or 1; it must be at least 2 tokens")
     rope = values.get("rope_parameters") or {}
     full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
-    for found in (full, local):
-        if found.get("rope_type", "default") != "default":
-            what = f"rotary positions of type {found['rope_type']!r}; only 'default' is supported"
-            raise Unsupported(what)
+    for parameters in (full, local):
+        if parameters.get("rope_type", "default") != "default":
+            what = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
+            raise UnsupportedConfig(what)
     theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
-    near = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
-    return checked(
+    window_theta = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
+    return validate(
         EncoderConfig(
             architecture="modern",
             vocab_size=_whole(values, "vocab_size"),
@@ -324,17 +325,17 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
             rope_theta=theta,
             global_every=every,
             window=window,
-            window_theta=near or 10_000.0,
+            window_theta=window_theta or 10_000.0,
         )
     )
 
 
 def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
-    """Keys left out have DebertaV2Config's defaults, as in transformers."""
+    """Missing keys have the defaults of DebertaV2Config."""
     for name in ("hidden_act", "pooler_hidden_act"):
         _require(values, name, "gelu")
     if values.get("relative_attention", False) is not True:
-        raise Unsupported("relative_attention is not true; DeBERTas without it are not supported")
+        raise UnsupportedConfig("relative_attention is not true; DeBERTas without it are not supported")
     hidden, heads = _whole(values, "hidden_size", 1536), _whole(values, "num_attention_heads", 24)
     _require(values, "pooler_hidden_size", hidden)
     _require(values, "attention_head_size", hidden // max(1, heads))
@@ -344,18 +345,19 @@ def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
         activation = values.get("conv_act", "tanh")
         if kernel % 2 == 0 or activation not in ("tanh", "gelu"):
             what = f"a convolution over {kernel} tokens with the activation {activation!r}"
-            raise Unsupported(f"{what}; supported are odd numbers of tokens, tanh and gelu")
+            raise UnsupportedConfig(f"{what}; supported are odd numbers of tokens, tanh and gelu")
     positions = _whole(values, "max_position_embeddings", 512)
     span = _whole(values, "max_relative_positions", -1)
-    given = values.get("pos_att_type") or []
-    types = [kind.strip() for kind in (given.lower().split("|") if isinstance(given, str) else given)]
+    listed = values.get("pos_att_type") or []
+    types = [kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)]
     if not types or (unknown := set(types) - {"c2p", "p2c"}):
-        what = "|".join(sorted(unknown)) if types else json.dumps(values.get("pos_att_type"))
-        raise Unsupported(f"attention of the type pos_att_type {what}; supported are c2p and p2c")
+        value = "|".join(sorted(unknown)) if types else json.dumps(values.get("pos_att_type"))
+        raise UnsupportedConfig(f"pos_att_type is {value}; c2p and p2c are supported")
     norms = [kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")]
     if unknown := set(norms) - {"none", "layer_norm"}:
-        raise Unsupported(f"norm_rel_ebd {'|'.join(sorted(unknown))}; supported are none and layer_norm")
-    return checked(
+        value = "|".join(sorted(unknown))
+        raise UnsupportedConfig(f"norm_rel_ebd is {value}; none and layer_norm are supported")
+    return validate(
         EncoderConfig(
             architecture="deberta",
             vocab_size=_whole(values, "vocab_size", 128_100),
@@ -392,22 +394,22 @@ def _layer_types(layers: int, every: int) -> list[str]:
 
 
 def _global_every(values: dict[str, Any], layers: int) -> int:
-    """Every how many layers one attends to all tokens, the first included; 1 where all do."""
+    """Returns n if every nth layer, from the first, attends to all tokens; 1 if all do."""
     types = values.get("layer_types")
     if types is None:
         every = int(values.get("global_attn_every_n_layers") or 3)
         if every < 1:
-            raise Unsupported(f"global_attn_every_n_layers is {every}; it counts layers")
+            raise UnsupportedConfig(f"global_attn_every_n_layers is {every}; it must be at least 1")
         return every if layers > 1 else 1
     types = list(types)
     every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
     if len(types) == layers and types == _layer_types(layers, every):
         return every
-    raise Unsupported("local and full attention in an order that no ModernBERT has")
+    raise UnsupportedConfig("layer_types does not alternate full and sliding attention regularly")
 
 
-def checked(config: EncoderConfig) -> EncoderConfig:
-    """The shape, or Unsupported where no encoder has it: NaN and the infinities are in no range."""
+def validate(config: EncoderConfig) -> EncoderConfig:
+    """Returns the shape if an encoder can be built with it. Raises UnsupportedConfig, also for NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,
@@ -418,7 +420,7 @@ def checked(config: EncoderConfig) -> EncoderConfig:
         config.intermediate_size,
         config.max_positions,
     )
-    # rotary positions turn pairs of dimensions
+    # rotary positions rotate pairs of dimensions
     unit = 2 * heads if config.architecture == "modern" else heads
     if (
         min(sizes) < 1
@@ -430,7 +432,9 @@ def checked(config: EncoderConfig) -> EncoderConfig:
         or not 0 < config.position_span <= MAX_SIZE
         or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
     ):
-        raise Unsupported(f"sizes that make no encoder (hidden {hidden}, heads {heads}, layers {layers})")
+        raise UnsupportedConfig(
+            f"no encoder has these sizes (hidden {hidden}, heads {heads}, layers {layers})"
+        )
     if not (
         0 <= config.dropout < 1
         and 0 <= config.attention_dropout < 1
@@ -438,35 +442,36 @@ def checked(config: EncoderConfig) -> EncoderConfig:
         and 0 < config.rope_theta < math.inf
         and 0 < config.window_theta < math.inf
     ):
-        raise Unsupported("a dropout, epsilon or rotary base outside its range")
-    if config.max_positions < SHORTEST:
-        raise Unsupported(f"{config.max_positions} positions, too few for a token between two special ones")
+        raise UnsupportedConfig("a dropout rate, epsilon or rotary base is out of range")
+    if config.max_positions < MIN_POSITIONS:
+        raise UnsupportedConfig(f"{config.max_positions} positions; at least {MIN_POSITIONS} are required")
     if not 0 <= config.pad_id < config.vocab_size:
-        raise Unsupported(f"a padding id, {config.pad_id}, beyond the vocabulary")
+        raise UnsupportedConfig(f"the padding id {config.pad_id} is outside the vocabulary")
     return config
 
 
-def _require(values: dict[str, Any], name: str, needed: object) -> None:
-    if values.get(name, needed) != needed:
-        raise Unsupported(f"{name} is {values[name]!r}; only {needed!r} is supported")
+def _require(values: dict[str, Any], name: str, supported: object) -> None:
+    if values.get(name, supported) != supported:
+        raise UnsupportedConfig(f"{name} is {values[name]!r}; only {supported!r} is supported")
 
 
 def _labels(values: dict[str, Any]) -> tuple[str, ...]:
     names = values.get("id2label") or {}
     if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(map(str, range(len(names)))):
-        raise Unsupported("an id2label that does not number its labels from 0")
+        raise UnsupportedConfig("id2label does not number its labels from 0")
     labels = tuple(str(names[key]) for key in sorted(names, key=int))
     if len(set(labels)) < len(labels):
-        raise Unsupported("an id2label in which two labels have one name")
+        raise UnsupportedConfig("id2label has two labels of the same name")
     return labels
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """The kind of head by the class the folder was saved from; a modern discriminator is a token classifier
-    that says so by its labels and, since it has two, by its kind of output.
+    """Returns the kind of head by the class that was saved.
+
+    A modern discriminator is saved as a token classifier; its labels and the OUTPUT key identify it.
     """
-    named = (values.get("architectures") or [""])[0]
-    if architecture == "modern" and named == CLASSES["modern"]["tagger"]:
-        judges = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
-        return "discriminator" if judges else "tagger"
-    return next((kind for kind, name in CLASSES[architecture].items() if name == named), "encoder")
+    saved_class = (values.get("architectures") or [""])[0]
+    if architecture == "modern" and saved_class == CLASSES["modern"]["tagger"]:
+        is_discriminator = labels == (REPLACED,) or (labels == (ORIGINAL, REPLACED) and OUTPUT in values)
+        return "discriminator" if is_discriminator else "tagger"
+    return next((kind for kind, name in CLASSES[architecture].items() if name == saved_class), "encoder")

@@ -1,8 +1,8 @@
-"""A model of more layers: those of a trained one, repeated in order.
+"""Adds layers to a trained model by repeating its layers in order.
 
-Stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network learns at
-the cost of a shallow one, and the deep one that is stacked from it goes on from there. Its function changes,
-so it must be trained further.
+Stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is cheap
+to train, and the deep network stacked from it continues from there. Its function changes, so it must be
+trained further.
 """
 
 from __future__ import annotations
@@ -10,41 +10,46 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from electra.exchange.configs import HALF
+from electra.exchange.configs import DEFAULT_THRESHOLD
 from electra.exchange.load import Loaded
 from electra.exchange.transfer import rewrite
 from electra.exchange.warm_start import load_main
 from electra.foundation.errors import ConfigError, ModelError
 from electra.model.pair import build_encoder
 
-MOST = 1_000  # layers
+MAX_LAYERS = 1_000  # layers
 
 
 def deepen(source: str, out: Path, layers: int) -> list[str]:
-    """Write `source` with so many layers: a model to `out`, the networks of a run to folders of their names
-    in it, each with as many times its layers. Returns lines for the user. Raises ConfigError, ModelError.
+    """Writes `source` with `layers` layers to `out`. Returns lines for the user.
+
+    The networks of a run go to subfolders, each with its number of layers multiplied by the same factor.
+
+    Raises:
+        ConfigError: `layers` is not a multiple of the model's.
+        ModelError: the model cannot be read, or `out` cannot be written.
     """
-    has = load_main(source).config.num_layers
-    if not 2 * has <= layers <= MOST or layers % has:
+    old = load_main(source).config.num_layers
+    if not 2 * old <= layers <= MAX_LAYERS or layers % old:
         raise ConfigError(
-            f"must be a multiple of the {has} the model has, from {2 * has} to {MOST:,}, not {layers:,}",
+            f"must be a multiple of the model's {old}, from {2 * old} to {MAX_LAYERS:,}, not {layers:,}",
             key="layers",
         )
-    return rewrite(source, out, lambda model: _deeper(model, layers // has))
+    return rewrite(source, out, lambda model: _deeper(model, layers // old))
 
 
 def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
     old = model.config
     if old.num_layers % old.global_every:
         raise ModelError(
-            f"one layer in {old.global_every} attends to all tokens, which {old.num_layers} layers repeated"
-            " would not keep up",
+            f"one layer in {old.global_every} attends to all tokens; repeating {old.num_layers} layers would"
+            " break that order",
             where=model.folder,
         )
     layers = times * old.num_layers
     config = replace(old, num_layers=layers)
     encoder = build_encoder(config)
-    state = encoder.state_dict()  # a first layer has no norm of its own: that of its copies starts as ones
+    state = encoder.state_dict()  # the first layer has no attention norm; its copies start with ones
     for name, tensor in model.encoder.state_dict().items():
         state[name] = tensor
         if name.startswith("layers."):
@@ -53,5 +58,5 @@ def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
                 f"layers.{int(number) + start}.{rest}": tensor for start in range(0, layers, old.num_layers)
             }
     encoder.load_state_dict(state)
-    deeper = replace(model, encoder=encoder.eval(), config=config, threshold=HALF)
+    deeper = replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
     return deeper, f"{old.num_layers} to {layers} layers"

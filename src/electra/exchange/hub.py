@@ -1,7 +1,7 @@
-"""Publishing on the hub: which files of a folder go where, what is private in them, and sending them.
+"""Publishing on the hub: selects the files of a folder, removes private paths and uploads them.
 
-A run becomes one repository: the discriminator at its top, the generator and a language model in folders
-beside it, and each milestone the same way on a branch of its own, step-00001000.
+A run becomes one repository: the discriminator at the top level, the generator and a masked language model in
+subfolders, and each milestone in the same layout on its own branch, step-00001000.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.progress import Say, quiet
 
 MAIN = "main"
-STEPS = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # in the folder of a step of sentence-transformers
-MODEL_FILES = (  # what is sent of a model folder, by name or pattern
+STEPS = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # files of a step of sentence-transformers
+MODEL_FILES = (  # files of a model folder to upload, by name or pattern
     *(CONFIG, CARD, WEIGHTS, SHARDS, "model-*-of-*.safetensors", HEAD, TASK, MODULES, POOLING),
     *(ONNX, f"{ONNX}.data", durable.MANIFEST, *TOKENIZER_FILES, *SENTENCE_FILES),
     *(f"[0-9]_*/{name}" for name in STEPS),
 )
-VERBATIM = {TOKENIZER, "vocab.json"}  # their strings are tokens
+VERBATIM = {TOKENIZER, "vocab.json"}  # their strings are tokens, which may look like paths
 QUOTED = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
 
 @dataclass(frozen=True)
-class Sent:
-    """One file of a branch."""
+class UploadFile:
+    """One file of a branch to upload."""
 
     branch: str
     name: str
@@ -60,10 +60,11 @@ class Sent:
 
     @property
     def size(self) -> int:
+        """Bytes of the local file."""
         return self.path.stat().st_size
 
     def content(self, repo: str) -> bytes | Path:
-        """What is sent: the file, or its text where paths of this machine have to go."""
+        """Returns the path of the file, or its changed content if paths of this machine had to be removed."""
         if self.name.endswith(CARD):
             return clean_card(self.path.read_text(encoding="utf-8"), repo, self.name, self.branch).encode()
         if self.path.suffix == ".json" and self.path.name not in VERBATIM:
@@ -75,10 +76,11 @@ class Sent:
         return self.path
 
 
-def plan(source: Path, revision: str = MAIN) -> list[Sent]:
-    """The files that make up a run, a pair of networks, a fine-tuning or a model folder on the hub.
+def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
+    """Returns the files to upload of a run, a pair of networks, a fine-tuning or a model folder.
 
-    Raises ModelError where `source` has no finished network, or one that is damaged.
+    Raises:
+        ModelError: `source` has no finished network, or a damaged one.
     """
     folder = open_folder(source)
     if isinstance(folder, TuningFolder):
@@ -87,19 +89,19 @@ def plan(source: Path, revision: str = MAIN) -> list[Sent]:
         refuse_shared(folder)
         return list(_files(folder, revision, ""))
     if not isinstance(folder, PairFolder):
-        fix = "Give a run, a model folder or a fine-tuning"
-        raise ModelError(f"a {folder.KIND} is no model", where=source, fix=fix)
+        fix = "Pass a run, a model folder or a fine-tuning"
+        raise ModelError(f"this is a {folder.KIND}, not a model", where=source, fix=fix)
     if not folder.finished():
-        fix = "Let the run finish, or export a checkpoint and push that: electra export"
-        raise ModelError("has no finished network", where=source, fix=fix)
-    sent = list(_pair(folder, revision))
+        fix = "Let the run finish, or export a checkpoint and push the export: electra export"
+        raise ModelError("the run has no finished network", where=source, fix=fix)
+    files = list(_pair(folder, revision))
     if isinstance(folder, RunFolder):
         for _, path in numbered(folder.path / "milestones", "step-"):
-            sent += _pair(PairFolder(path), path.name)
-    return sent
+            files += _pair(PairFolder(path), path.name)
+    return files
 
 
-def _pair(pair: PairFolder, branch: str) -> Iterator[Sent]:
+def _pair(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
     names = pair.finished()
     for place, name in enumerate(names):
         yield from _files(pair.network(name), branch, "" if place == 0 else f"{name}/")
@@ -109,39 +111,41 @@ def _pair(pair: PairFolder, branch: str) -> Iterator[Sent]:
 
 
 def refuse_shared(folder: ModelFolder) -> None:
-    """Only this package reads a network whose encoder is in the folder beside."""
+    """Raises ModelError if the network's encoder is in another folder, which only this package can read."""
     if folder.shares_encoder_with is not None:
         pair = folder.path.resolve().parent
-        fix = f"Write whole folders first, and push those: electra import {pair} --out FOLDER"
-        raise ModelError("its encoder is in the folder beside", where=folder.path, fix=fix)
+        fix = f"Push complete folders instead: electra import {pair} --out FOLDER"
+        raise ModelError("its encoder is in another folder", where=folder.path, fix=fix)
 
 
-def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[Sent]:
-    """A model's files by their names, and nothing else that lies there or that a link leads to; links of the
-    hub's cache to its own files count as files.
+def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[UploadFile]:
+    """Yields a model's files by name or pattern.
+
+    Links that lead out of the folder are skipped, except those of the hub's cache to its own files.
     """
     refuse_damaged(folder)
     here = folder.path.resolve()
     roots = [here, *(parent.parent / "blobs" for parent in here.parents if parent.name == "snapshots")]
     for path in sorted({path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}):
         if path.is_file() and any(path.resolve().is_relative_to(root) for root in roots):
-            yield Sent(branch, under + path.relative_to(folder.path).as_posix(), path)
+            yield UploadFile(branch, under + path.relative_to(folder.path).as_posix(), path)
 
 
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:
-    """A card that says how to load its network from the hub, and no path of this machine."""
-    where = name.rpartition("/")[0]
+    """Returns a model card with code that loads from the hub, and without paths of this machine."""
+    subfolder = name.rpartition("/")[0]
     text = QUOTED.sub("", text).replace(str(Path.home()) + "/", "")
-    loaded = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
-    more = {"subfolder": where, "revision": branch if branch != MAIN else ""}
-    given = "".join(f', {key}="{value}"' for key, value in more.items() if value)
-    return loaded.replace("from_pretrained(name)", f"from_pretrained(name{given})")
+    text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
+    arguments = {"subfolder": subfolder, "revision": branch if branch != MAIN else ""}
+    code = "".join(f', {key}="{value}"' for key, value in arguments.items() if value)
+    return text.replace("from_pretrained(name)", f"from_pretrained(name{code})")
 
 
-def push(files: list[Sent], repo: str, *, private: bool, say: Say = quiet) -> str:
-    """Send `files` to the repository `repo`, which is made where there is none; its address.
+def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet) -> str:
+    """Uploads `files` to the repository `repo`, creating it if necessary. Returns its URL.
 
-    Raises ConfigError where the hub refuses: no token, no permission, not a name.
+    Raises:
+        ConfigError: no token, no permission, an invalid name, or the hub cannot be reached.
     """
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
@@ -152,56 +156,57 @@ def push(files: list[Sent], repo: str, *, private: bool, say: Say = quiet) -> st
         raise ConfigError("no token for the hub", where=repo, fix=fix)
     api = HfApi(library_name="electra")
     try:
-        made = api.create_repo(repo, private=private, exist_ok=True)
-        repo = made.repo_id
+        url = api.create_repo(repo, private=private, exist_ok=True)
+        repo = url.repo_id
         for branch in dict.fromkeys(file.branch for file in files):
             if branch != MAIN:
                 api.create_branch(repo, branch=branch, exist_ok=True)
             chosen = [file for file in files if file.branch == branch]
-            parts = [CommitOperationAdd(file.name, _given(file.content(repo))) for file in chosen]
+            parts = [CommitOperationAdd(file.name, _payload(file.content(repo))) for file in chosen]
             api.create_commit(repo, parts, commit_message="Upload with electra", revision=branch)
             say(f"{branch}: {len(chosen)} files")
     except HfHubHTTPError as error:
         raise _refused(error, repo) from None
     except OfflineModeIsEnabled:
-        raise ConfigError("the hub is switched off", where=repo, fix="Unset HF_HUB_OFFLINE") from None
+        raise ConfigError("HF_HUB_OFFLINE is set", where=repo, fix="Unset HF_HUB_OFFLINE") from None
     except Exception as error:
-        of_http = HfHubHTTPError.__bases__[0]  # of the HTTP library that this version of the hub's uses
-        if not isinstance(error, (of_http, OSError)):
+        http_error = HfHubHTTPError.__bases__[0]  # its HTTP library differs between versions
+        if not isinstance(error, (http_error, OSError)):
             raise
         what = f"the hub cannot be reached ({type(error).__name__})"
         raise ConfigError(what, where=repo, fix="Check the connection, and HF_ENDPOINT") from None
-    return str(made)
+    return str(url)
 
 
 def refuse_name(repo: str) -> None:
+    """Raises ConfigError unless `repo` is a valid repository name."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils._validators import validate_repo_id
 
     try:
         validate_repo_id(repo)
     except HFValidationError:
-        fix = "Use owner/name, of letters, digits, '-', '_' and '.'"
-        raise ConfigError("not a name for a repository", where=repo, fix=fix) from None
+        fix = "Use owner/name, with letters, digits, '-', '_' and '.'"
+        raise ConfigError("invalid repository name", where=repo, fix=fix) from None
 
 
-def _given(content: bytes | Path) -> bytes | str:
+def _payload(content: bytes | Path) -> bytes | str:
     return str(content) if isinstance(content, Path) else content
 
 
 def _refused(error: Any, repo: str) -> ConfigError:
     code = error.response.status_code if error.response is not None else 0
-    told = {
-        401: ("the hub does not accept the token", "Log in again with `hf auth login`, or check HF_TOKEN"),
+    reasons = {
+        401: ("the hub rejected the token", "Log in again with `hf auth login`, or check HF_TOKEN"),
         403: (
-            "no permission to write there",
-            "Use your own name or organisation, and a token that may write",
+            "no permission to write to this repository",
+            "Use your own name or organisation, and a token with write access",
         ),
-        404: ("not found on the hub, or not yours", "Check the name"),
-        409: ("the repository changed meanwhile", "Rerun the command"),
+        404: ("not found on the hub, or no access", "Check the name"),
+        409: ("the repository was changed by another upload", "Rerun the command"),
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
-    what, fix = told.get(
-        code, (f"the hub refused ({code}: {error.server_message or ''})".strip(), "Rerun later")
+    what, fix = reasons.get(
+        code, (f"the hub refused the upload ({code}: {error.server_message or ''})".strip(), "Rerun later")
     )
     return ConfigError(what, where=repo, fix=fix)

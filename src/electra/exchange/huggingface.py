@@ -1,10 +1,9 @@
-"""Hugging Face folders, written without transformers.
+"""Writes Hugging Face model folders, without transformers.
 
-A folder holds config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
-and what sentence-transformers reads (modules.json, 1_Pooling/), and nothing else: it can be published as it
-stands. It appears whole or not at all. The digests of its weights and of every file but the card are kept in
-the header of the weights file, so that `electra verify` can tell a damaged file without a file of ours in the
-folder.
+A folder contains config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
+and the files of sentence-transformers (modules.json, 1_Pooling/), nothing else, so it can be published
+unchanged. It is written atomically. The header of the weights file contains the digests of the weights and
+of every file but the card, so that `electra verify` detects damage without a file of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from electra.artifacts.model import (
 )
 from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
-from electra.exchange.names import Kind, to_theirs
+from electra.exchange.names import Kind, to_transformers
 from electra.exchange.pooling import pooling_files
 from electra.exchange.weights import write_weights
 from electra.foundation import durable
@@ -58,7 +57,7 @@ def export_network(
     *,
     dtype: Dtype = "float32",
 ) -> None:
-    """Write a pre-trained network as a folder that transformers loads as it is."""
+    """Writes a pre-trained network as a standard Hugging Face folder. Raises ModelError."""
     kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
     write_model(
         folder,
@@ -86,15 +85,24 @@ def write_model(
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
-    """Write any model as a folder: the whole of it or nothing. A folder of the same name is replaced if it
-    holds a model only.
+    """Writes any model as a folder, atomically, replacing an existing model folder.
 
-    head: its parameters bear the names listed in `names.py` (a fine-tuned one's: dense, norm (modern only),
-        output).
-    pooling: what stands for a whole text.
-    values: what config.json shall hold beside what follows from the encoder, the kind and the labels
-        (`classifier_pooling`, ...).
-    further: files of ours that belong to these weights.
+    Args:
+        folder: must not exist, or contain a model only.
+        encoder: the encoder.
+        head: its parameters have the names listed in `names.py`; a fine-tuned head's are dense, norm (modern
+            encoders only) and output.
+        kind: the kind of the head.
+        labels: the names of a fine-tuned head's outputs.
+        tokenizer: its vocabulary must fit the encoder.
+        card: the model card.
+        dtype: number format of the stored weights.
+        pooling: how token states become one vector of the text.
+        values: more settings for config.json (`classifier_pooling`, ...).
+        further: more files that belong to the model.
+
+    Raises:
+        ModelError: `folder` contains other files, or the vocabulary is too large.
     """
     folder = Path(folder)
     convert(Dtype, dtype, "dtype")
@@ -107,7 +115,7 @@ def write_model(
     state = {
         name: tensor.to(getattr(torch, dtype)) for name, tensor in exported_weights(encoder, head).items()
     }
-    tensors = to_theirs(state, config.architecture, kind)
+    tensors = to_transformers(state, config.architecture, kind)
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     if isinstance(head, GeneratorHead) and head.weight is not None:
@@ -116,25 +124,25 @@ def write_model(
         settings[OUTPUT] = card.output
     if card.threshold is not None:
         settings[THRESHOLD] = round(card.threshold, 4)
-    beside: dict[str, durable.Content] = {
+    other_files: dict[str, durable.Content] = {
         CONFIG: durable.to_json(settings),
         **tokenizer_files(tokenizer, config.architecture, config.max_positions, kind),
         **pooling_files(pooling, config.hidden_size),
         **further,
     }
     files: dict[str, durable.Content] = {
-        **beside,
-        WEIGHTS: lambda path: write_weights(path, tensors, beside),
+        **other_files,
+        WEIGHTS: lambda path: write_weights(path, tensors, other_files),
         CARD: render(
             replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
         ).encode(),
     }
     durable.commit_directory(folder, files)
-    (folder / durable.MANIFEST).unlink()  # it served the commit; a folder to publish holds no file of ours
+    (folder / durable.MANIFEST).unlink()  # needed for the commit only; not part of a published folder
 
 
 def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
-    """Writing a folder replaces it, so one that holds anything but a model is not ours to replace."""
+    """Raises ModelError if `folder` contains anything but a model, since writing a model replaces it."""
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -143,15 +151,16 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
     if others:
         raise ModelError(
-            f"the folder exists and holds other files ({', '.join(others[:3])})",
+            f"the folder exists and contains other files ({', '.join(others[:3])})",
             where=folder,
             fix="Choose another `out`",
         )
 
 
 def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
-    """All weights under our names, `encoder.X` and `head.X`. A token table made of another network's appears
-    as the table it makes.
+    """Returns all weights on the host, under our names, `encoder.X` and `head.X`.
+
+    A token table that is derived from another network's is computed and stored as a plain table.
     """
     state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
     for name, module in encoder.named_modules():
@@ -169,14 +178,12 @@ def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Te
 def tokenizer_files(
     tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind
 ) -> dict[str, durable.Content]:
-    """The tokenizer's own files; the length and the inputs of this model are put into
-    tokenizer_config.json.
-    """
+    """Returns the tokenizer's files, with the model's length and inputs in tokenizer_config.json."""
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions
     if kind in ("classifier", "tagger", "reader"):
-        # their texts are data: "[MASK]" in one is what it was in fine-tuning, six characters
+        # "[MASK]" in a text is plain characters, as it was in fine-tuning
         settings["split_special_tokens"] = True
         files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
     if architecture == "modern":

@@ -1,16 +1,16 @@
-"""A model that reads longer texts: the same weights, with positions for more tokens.
+"""Extends a trained model to longer texts: the same weights, with positions for more tokens.
 
-Rotary positions (the modern encoder): the base grows by s ** (d / (d - 2)) for s times the length and heads
-of d, so that at the new end the slowest pair of dimensions has turned as far as it had at the old one, while
-the fastest turns as before ("NTK-aware" scaling: Peng et al. 2023, YaRN, section 3.1). Layers with a window
-keep their base, since no distance in them grows.
+Rotary positions (the modern encoder): the base is multiplied by s ** (d / (d - 2)) for s times the length and
+heads of size d. Low frequencies are stretched to the new length, and high frequencies stay ("NTK-aware"
+scaling: Peng et al. 2023, YaRN, section 3.1). Layers with a window keep their base, since distances within
+the window do not grow.
 
 A table of positions (the paper's encoder) is repeated until it is long enough (Beltagy et al. 2020,
-Longformer, section 5): a text that fitted before gives the same numbers as before.
+Longformer, section 5), so results for short texts are unchanged.
 
-DeBERTa's distances are in the same buckets as before, and those beyond the greatest in its last one.
+DeBERTa keeps its distance buckets; greater distances fall into the last one.
 
-In each case the model can read longer texts and has not learned to: train it further on them.
+The model accepts longer texts but was not trained on any: train it further.
 """
 
 from __future__ import annotations
@@ -26,22 +26,26 @@ from electra.foundation.errors import ConfigError
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
-MOST = 131_072  # tokens; attention to all of them would take more than any machine here has
+MAX_LENGTH = 131_072  # tokens; full attention over more does not fit in memory
 
 
 def lengthen(source: str, out: Path, length: int) -> list[str]:
-    """Write `source` with positions for `length` tokens: a model to `out`, the networks of a run to folders
-    of their names in it. Returns lines for the user. Raises ConfigError, ModelError.
+    """Writes `source` with positions for `length` tokens to `out`. Returns lines for the user.
+
+    The networks of a run go to subfolders.
+
+    Raises:
+        ConfigError: `length` is out of range.
+        ModelError: the model cannot be read, or `out` cannot be written.
     """
     return rewrite(source, out, lambda model: _longer(model, length))
 
 
 def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
     old = model.config
-    if not old.max_positions < length <= MOST:
+    if not old.max_positions < length <= MAX_LENGTH:
         raise ConfigError(
-            f"must be more than the {old.max_positions:,} tokens the model reads and at most {MOST:,},"
-            f" not {length:,}",
+            f"must be above the model's {old.max_positions:,} and at most {MAX_LENGTH:,}, not {length:,}",
             key="length",
         )
     config = replace(old, max_positions=length)
@@ -53,11 +57,11 @@ def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
         state[name] = state[name][torch.arange(length) % old.max_positions]
         change = "position table repeated"
     else:
-        change = f"distances beyond {old.position_span:,} tokens are taken for the greatest"
+        change = f"distances above {old.position_span:,} tokens share the last bucket"
     encoder = build_encoder(config)
     encoder.load_state_dict(state)
-    told = f"{old.max_positions:,} to {length:,} tokens, {change}"
-    return replace(model, encoder=encoder.eval(), config=config), told
+    description = f"{old.max_positions:,} to {length:,} tokens, {change}"
+    return replace(model, encoder=encoder.eval(), config=config), description
 
 
 def _base(config: EncoderConfig, times: float) -> float:

@@ -1,8 +1,8 @@
-"""What our weights are called in transformers, both ways.
+"""Weight names, ours <-> transformers.
 
-Our encoders name parts plainly and keep queries, keys and values in one matrix; ELECTRA's checkpoints keep
-three. Everything that knows the other names is in this file. A value of two or more names means: these
-tensors, one above the other.
+Our encoders have plain names for their parts and one matrix for queries, keys and values; ELECTRA's
+checkpoints have three. No other file knows transformers' names. Several names for one of our parameters
+stand for tensors that are concatenated along the first dimension.
 """
 
 from __future__ import annotations
@@ -118,27 +118,26 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "reader": {"output": "qa_outputs"},
     },
 }
-# Heads whose weights do not tell what they are: the configuration does.
+# Heads whose weights have equal names: the configuration says which it is.
 _ALIKE: dict[str, tuple[Kind, ...]] = {
     "modern": ("discriminator", "generator", "classifier", "tagger", "reader"),
     "deberta": ("classifier", "tagger"),
 }
-MODERN_BIAS = "decoder.bias"  # of a modern generator, which may be configured to have none
-# Of a modern discriminator: a row for each of its two labels.
-JUDGE = ("classifier.weight", "classifier.bias")
+MODERN_BIAS = "decoder.bias"  # a modern generator may be configured to have none
+# The output layer of a modern discriminator, with a row for each of its two labels.
+DISCRIMINATOR_OUTPUT = ("classifier.weight", "classifier.bias")
 
-# Written by some versions of transformers; they say nothing the rest does not.
+# Redundant tensors that some versions of transformers write.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|(cls\.predictions\.)?decoder\.weight")
 _KIN = re.compile(r"^(bert|roberta)\.")
-# The masked-LM heads of BERT and of RoBERTa, which are ELECTRA's generator's. The bias of the output layer is
-# one tensor under two names; where a file has both, the decoder's counts, as in transformers.
+# The masked-LM heads of BERT and RoBERTa have the structure of ELECTRA's generator head. The bias of the
+# output layer is one tensor under two names; if a file has both, the decoder's is used, as in transformers.
 _KIN_HEAD = {
     "generator_predictions.dense": ("cls.predictions.transform.dense", "lm_head.dense"),
     "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
     "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
 }
-# The output layer of DeBERTa's masked language models, under the names of the published code, of
-# transformers, and those of the latter that are kept.
+# The head of DeBERTa's masked language models: names in the published code or transformers -> ours.
 _DEBERTA_HEAD = (
     (re.compile(r"^lm_predictions\.lm_head\.(dense|LayerNorm)"), r"cls.predictions.transform.\1"),
     (re.compile(r"^(lm_predictions\.lm_head|cls\.predictions)\.bias$"), "cls.predictions.decoder.bias"),
@@ -147,8 +146,8 @@ _POSITIONS = "embeddings.position_embeddings.weight"
 _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
 
-def their_names(ours: str, architecture: str, kind: Kind) -> Names:
-    """The tensors of a transformers checkpoint that make our parameter `encoder.X` or `head.X`."""
+def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
+    """Returns the tensors of a transformers checkpoint that form our parameter `encoder.X` or `head.X`."""
     part, _, rest = ours.partition(".")
     module, _, leaf = rest.rpartition(".")
     if part == "head":
@@ -161,81 +160,94 @@ def their_names(ours: str, architecture: str, kind: Kind) -> Names:
     return tuple(f"{stem}.{name}.{leaf}" for name in _LAYER[architecture][layer[2]])
 
 
-def to_theirs(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """Our weights under transformers' names."""
-    theirs: dict[str, Tensor] = {}
+def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
+    """Renames our weights to transformers' names."""
+    renamed: dict[str, Tensor] = {}
     for ours, tensor in state.items():
-        names = their_names(ours, architecture, kind)
-        theirs.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
+        names = transformers_names(ours, architecture, kind)
+        renamed.update(zip(names, tensor.detach().chunk(len(names)), strict=True))
     if (architecture, kind) == ("modern", "discriminator"):
-        theirs |= {name: cat([zeros_like(theirs[name]), theirs[name]]) for name in JUDGE}
-    if (architecture, kind) == ("deberta", "generator"):  # one tensor under two names, if it is tied
-        theirs["cls.predictions.bias"] = theirs["cls.predictions.decoder.bias"]
-    return {name: tensor.clone().contiguous() for name, tensor in theirs.items()}
+        renamed |= {name: cat([zeros_like(renamed[name]), renamed[name]]) for name in DISCRIMINATOR_OUTPUT}
+    if (architecture, kind) == ("deberta", "generator"):  # transformers reads the bias under either name
+        renamed["cls.predictions.bias"] = renamed["cls.predictions.decoder.bias"]
+    return {name: tensor.clone().contiguous() for name, tensor in renamed.items()}
 
 
 def _one_logit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A modern discriminator with the log-odds of its two labels as its only output."""
-    two = {name: tensors[name] for name in JUDGE if name in tensors and tensors[name].shape[:1] == (2,)}
-    return {**tensors, **{name: tensor[1:] - tensor[:1] for name, tensor in two.items()}}
+    """Replaces a modern discriminator's two logits by their difference, the log-odds of "replaced"."""
+    present = [name for name in DISCRIMINATOR_OUTPUT if name in tensors]
+    pairs = {name: tensors[name] for name in present if tensors[name].shape[:1] == (2,)}
+    return {**tensors, **{name: tensor[1:] - tensor[:1] for name, tensor in pairs.items()}}
 
 
-def from_theirs(
+def from_transformers(
     tensors: Mapping[str, Tensor],
     template: Mapping[str, Tensor],
     architecture: str,
     kind: Kind,
     where: object,
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Our weights out of a transformers checkpoint, in fp32, and the names of the tensors that were of no
-    use.
+    """Converts a transformers checkpoint to our names and fp32.
 
-    `template` holds our parameters, for their names and shapes.
+    Args:
+        tensors: the checkpoint, with names from `normalise_names`.
+        template: our parameters, for their names and shapes.
+        architecture: of the encoder.
+        kind: of the head.
+        where: the folder, for error messages.
+
+    Returns:
+        Our weights, and the names of tensors that were not used.
+
+    Raises:
+        ModelError: a tensor is missing or has another shape.
     """
     state: dict[str, Tensor] = {}
     used: set[str] = set()
     if (architecture, kind) == ("modern", "discriminator"):
         tensors = _one_logit(tensors)
-    for ours, wanted in template.items():
-        names = their_names(ours, architecture, kind)
-        shape = (wanted.shape[0] // len(names), *wanted.shape[1:])
+    for ours, parameter in template.items():
+        names = transformers_names(ours, architecture, kind)
+        shape = (parameter.shape[0] // len(names), *parameter.shape[1:])
         for name in names:
             if name not in tensors:
-                root, beside = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
-                others = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(beside)]
-                what = f"the weights lack the tensor {name.removeprefix(f'{root}.')}"
+                root, siblings = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
+                others = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(siblings)]
+                what = f"the weights have no tensor {name.removeprefix(f'{root}.')}"
                 what += f" (but have {', '.join(sorted(others)[:3])})" if others else ""
                 raise ModelError(what, where=where, fix="Check that config.json belongs to these weights")
             if tuple(tensors[name].shape) != shape:
                 raise ModelError(
-                    f"tensor {name} has the shape {list(tensors[name].shape)}, where {list(shape)} is needed",
+                    f"tensor {name} has the shape {list(tensors[name].shape)}, expected {list(shape)}",
                     where=where,
-                    fix="The weights are not of this configuration",
+                    fix="Check that config.json belongs to these weights",
                 )
         used.update(names)
         state[ours] = cat([tensors[name].float() for name in names])
     return state, sorted(name for name in tensors if name not in used and not _REDUNDANT.fullmatch(name))
 
 
-def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0) -> dict[str, Tensor]:
-    """The names of today's transformers: its first versions wrote gamma and beta, and bare encoders carry no
-    prefix. BERT's and RoBERTa's become ELECTRA's, without the pooler and the first `skipped` positions.
+def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0) -> dict[str, Tensor]:
+    """Renames tensors to the names of current transformers, with ELECTRA's names for BERT and RoBERTa.
+
+    Early versions wrote gamma and beta, and bare encoders have no prefix. BERT's and RoBERTa's pooler and
+    the first `skipped` rows of the position table are dropped.
     """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
     renamed = {
-        reduce(lambda found, pair: found.replace(*pair), old, name.removeprefix("module." * wrapped)): tensor
+        reduce(lambda name, pair: name.replace(*pair), old, name.removeprefix("module." * wrapped)): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
-        if any(_KIN.match(name) for name in renamed):  # their heads are not ELECTRA's, even of one name
+        if any(_KIN.match(name) for name in renamed):  # equal head names do not mean ELECTRA's heads here
             head = {
-                f"{theirs}.{leaf}": f"{ours}.{leaf}"
+                f"{stem}.{leaf}": f"{ours}.{leaf}"
                 for ours, stems in _KIN_HEAD.items()
-                for theirs in stems
+                for stem in stems
                 for leaf in ("weight", "bias")
             }
-            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # later ones replace earlier
+            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # the decoder's replace others
             renamed = {
                 _KIN.sub(PREFIX["electra"], name)
                 if _KIN.match(name)
@@ -244,18 +256,18 @@ def normalise(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
     if architecture == "deberta":
-        for pattern, ours in _DEBERTA_HEAD:  # what has its last name already goes before
+        for pattern, ours in _DEBERTA_HEAD:  # tensors that have the final name already take precedence
             renamed = {pattern.sub(ours, name): tensor for name, tensor in renamed.items()} | {
                 name: tensor for name, tensor in renamed.items() if not pattern.match(name)
             }
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
-    places = PREFIX[architecture] + _POSITIONS
-    return renamed | ({places: renamed[places][skipped:]} if skipped and places in renamed else {})
+    positions = PREFIX[architecture] + _POSITIONS
+    return renamed | ({positions: renamed[positions][skipped:]} if skipped and positions in renamed else {})
 
 
 def kinds_in(names: set[str], architecture: str, described: Kind) -> list[Kind]:
-    """The heads whose weights are all there by name; of those that share names, the one `described`."""
+    """Returns the heads whose weights are complete by name; among heads of equal names, `described` only."""
     stems = {name.rpartition(".")[0] for name in names}
     heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     alike = _ALIKE.get(architecture, ())
@@ -264,17 +276,19 @@ def kinds_in(names: set[str], architecture: str, described: Kind) -> list[Kind]:
 
 
 def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """The parameters of a fine-tuned head, under our names, in fp32."""
+    """Returns the parameters of a fine-tuned head, under our names, in fp32."""
     return {
-        f"{ours}.{leaf}": tensors[f"{theirs}.{leaf}"].float()
-        for ours, theirs in _HEAD[architecture][kind].items()
+        f"{ours}.{leaf}": tensors[f"{stem}.{leaf}"].float()
+        for ours, stem in _HEAD[architecture][kind].items()
         for leaf in ("weight", "bias")
-        if f"{theirs}.{leaf}" in tensors
+        if f"{stem}.{leaf}" in tensors
     }
 
 
-def tied_pair(tensors: Mapping[str, Tensor], architecture: str) -> tuple[Tensor | None, Tensor | None]:
-    """A generator's token table and its output layer, as far as the checkpoint holds them."""
+def table_and_decoder(
+    tensors: Mapping[str, Tensor], architecture: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """Returns a generator's token table and output layer; None for one that the checkpoint lacks."""
     if architecture == "electra":
         return tensors.get("electra.embeddings.word_embeddings.weight"), tensors.get(
             "generator_lm_head.weight"
@@ -285,21 +299,23 @@ def tied_pair(tensors: Mapping[str, Tensor], architecture: str) -> tuple[Tensor 
     return tensors.get("model.embeddings.tok_embeddings.weight"), tensors.get("decoder.weight")
 
 
-def completed(
+def complete_from_weights(
     tensors: dict[str, Tensor], config: EncoderConfig, kind: Kind
 ) -> tuple[dict[str, Tensor], EncoderConfig]:
-    """The tensors and the shape of a network, where the weights say what config.json does not: published
-    generators of DeBERTa have the positions of a mask decoder, and its other networks do not use them.
+    """Completes a network's tensors and shape where the weights show what config.json omits.
+
+    Published DeBERTa generators have the position table of a mask decoder. Other DeBERTa networks do not use
+    it, so it is dropped there.
     """
-    places = PREFIX[config.architecture] + _POSITIONS
-    if config.architecture != "deberta" or config.absolute_positions or places not in tensors:
+    positions = PREFIX[config.architecture] + _POSITIONS
+    if config.architecture != "deberta" or config.absolute_positions or positions not in tensors:
         return tensors, config
     if kind == "generator":
-        return tensors, replace(config, mask_decoder=True, max_positions=len(tensors[places]))
-    return {name: tensor for name, tensor in tensors.items() if name != places}, config
+        return tensors, replace(config, mask_decoder=True, max_positions=len(tensors[positions]))
+    return {name: tensor for name, tensor in tensors.items() if name != positions}, config
 
 
 def num_layers(tensors: Mapping[str, Tensor], architecture: str) -> int:
-    """The layers that weights are of."""
+    """Returns the number of layers by the names of the tensors, at least 1."""
     stem = re.compile(re.escape(f"{PREFIX[architecture]}{_LAYER_LIST[architecture]}.") + r"(\d+)\.")
-    return 1 + max((int(found[1]) for name in tensors if (found := stem.match(name))), default=0)
+    return 1 + max((int(match[1]) for name in tensors if (match := stem.match(name))), default=0)

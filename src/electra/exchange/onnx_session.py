@@ -1,7 +1,7 @@
-"""ONNX graphs at work: a folder with a graph in the place of weights, run by onnxruntime.
+"""Runs ONNX graphs with onnxruntime: model folders with a graph instead of weights.
 
-Shapes: B texts, T tokens, D hidden size; B and T are free. Inputs: input_ids and attention_mask [B, T], and
-of some token_type_ids. Outputs: hidden [B, T, D] and, where there is a head, logits.
+Shapes: B texts, T tokens, D hidden size; B and T are dynamic. Inputs: input_ids, attention_mask and, for some
+models, token_type_ids, all [B, T]. Outputs: hidden [B, T, D] and, with a head, logits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from electra.artifacts.model import ONNX, ModelFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import FolderConfig, read_config
-from electra.exchange.load import NEEDS, Loaded
+from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.names import Kind
 from electra.exchange.pooling import TextVector, read_text_vector
 from electra.foundation.errors import AbsentNetwork, ModelError
@@ -32,11 +33,11 @@ AGAIN = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
-    """The graph of a folder, ready for use. Raises ModelError where there is none, or a damaged one."""
+    """Loads a folder's graph. Raises ModelError (missing or damaged) or AbsentNetwork (of another kind)."""
     model = ModelFolder(folder)
     if not model.onnx.is_file():
-        fix = "Make one: electra export MODEL --format onnx --out FOLDER"
-        raise ModelError(f"no {ONNX} here", where=folder, fix=fix)
+        fix = "Create it: electra export MODEL --format onnx --out FOLDER"
+        raise ModelError(f"no {ONNX}", where=folder, fix=fix)
     if damage := model.damage_of_graph():
         raise ModelError(damage, where=folder, fix=AGAIN)
     described = read_config(folder)
@@ -44,7 +45,7 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     if described.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
         described = replace(described, kind="discriminator")  # DeBERTa's has the class of its encoder
     if network not in (described.kind, "encoder"):
-        what = f"this is {NEEDS.get(described.kind, 'an encoder')}, and {NEEDS[network]} is needed"
+        what = f"this is {KIND_PHRASES.get(described.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
         raise AbsentNetwork(what, where=folder)
     encoder = OnnxEncoder(described.encoder, session, model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
@@ -57,19 +58,21 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
 
 
 class OnnxEncoder(Encoder):
-    """Computes what the encoder it was made of computes; without weights of its own."""
+    """An encoder that is computed by an ONNX graph and has no weights in PyTorch."""
 
     def __init__(self, config: EncoderConfig, session: Any, path: Path) -> None:
         super().__init__()
         self.config, self.session, self.path = config, session, path
-        self.inputs = [given.name for given in session.get_inputs()]
-        self.nothing = nn.Parameter(torch.empty(0))  # whose device is asked for
+        self.inputs = [each.name for each in session.get_inputs()]
+        self.nothing = nn.Parameter(torch.empty(0))  # gives the module a device
 
+    @override
     def token_table(self) -> Tensor:
         raise ModelError(
-            "an ONNX graph has no table of tokens to hand out", fix="Use the model it is made of"
+            "an ONNX graph has no accessible token table", fix="Use the model it was exported from"
         )
 
+    @override
     def forward(
         self,
         input_ids: Tensor,
@@ -83,31 +86,32 @@ class OnnxEncoder(Encoder):
     def run(
         self, output: str, input_ids: Tensor, piece_ids: Tensor | None, token_type_ids: Tensor | None = None
     ) -> npt.NDArray[np.float32]:
-        given = {
+        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError."""
+        arrays = {
             IDS: input_ids,
             MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,
             TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
         }
-        if strange := sorted(set(self.inputs) - given.keys()):
-            raise ModelError(f"the graph wants an input {strange[0]!r}", where=self.path, fix=AGAIN)
+        if unknown := sorted(set(self.inputs) - arrays.keys()):
+            raise ModelError(f"the graph has an unknown input {unknown[0]!r}", where=self.path, fix=AGAIN)
         try:
-            [found] = self.session.run([output], {name: given[name].numpy() for name in self.inputs})
-        except Exception as problem:  # the library raises a dozen kinds of its own
+            [result] = self.session.run([output], {name: arrays[name].numpy() for name in self.inputs})
+        except Exception as problem:  # the library has a dozen exception classes without a common base
             what = f"the graph cannot compute {output!r} ({str(problem).strip().splitlines()[0]})"
             raise ModelError(what, where=self.path, fix=AGAIN) from None
-        wanted = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
-        if np.shape(found)[: len(wanted)] != tuple(wanted):
-            shape = list(np.shape(found))
-            what = f"the graph's {output!r} has the shape {shape}, where {list(wanted)} is needed"
+        expected = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
+        if np.shape(result)[: len(expected)] != tuple(expected):
+            shape = list(np.shape(result))
+            what = f"the graph's {output!r} has the shape {shape}, expected {list(expected)}"
             raise ModelError(what, where=self.path, fix=AGAIN)
-        if found.dtype.kind != "f" or not np.isfinite(found).all():
-            what = f"the graph's {output!r} holds values that are not finite numbers (of type {found.dtype})"
+        if result.dtype.kind != "f" or not np.isfinite(result).all():
+            what = f"the graph's {output!r} contains values that are not finite (type {result.dtype})"
             raise ModelError(what, where=self.path, fix=AGAIN)
-        return np.asarray(found, np.float32)
+        return np.asarray(result, np.float32)
 
 
 def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
-    """Raise ModelError where the graph does not do what its folder says: one pass with the last token."""
+    """Runs the graph once, with the last token. Raises ModelError if it does not match its config.json."""
     size, labels = encoder.config.vocab_size, len(described.labels)
     if vocab_size > size:
         raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
@@ -119,27 +123,30 @@ def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder:
         "tagger": (2, 3, labels),
         "reader": (2, 3, 2),
     }
-    if (wanted := shapes.get(described.kind)) is None:
+    if (expected := shapes.get(described.kind)) is None:
         return
-    found = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
-    if found != wanted and (labels or described.kind not in ("classifier", "tagger")):
-        what = f"the graph's {LOGITS!r} has the shape {list(found)}, where {list(wanted)} is needed"
+    shape = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
+    if shape != expected and (labels or described.kind not in ("classifier", "tagger")):
+        what = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
         raise ModelError(what, where=folder, fix=AGAIN)
 
 
 class OnnxLoaded(Loaded):
+    """A loaded model whose encoder is an `OnnxEncoder`."""
+
+    @override
     def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
         return torch.from_numpy(self.encoder.run(LOGITS, input_ids, piece_ids))
 
 
 def open_session(path: Path) -> Any:
-    """A session on the CPU, with as many threads as torch has. Raises ModelError for a damaged graph."""
+    """Opens a session on the CPU with PyTorch's number of threads. Raises ModelError for a damaged graph."""
     runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as problem:  # the library raises a dozen kinds of its own
-        what = f"not a graph that onnxruntime can run ({str(problem).splitlines()[0]})"
+    except Exception as problem:  # the library has a dozen exception classes without a common base
+        what = f"onnxruntime cannot open the graph ({str(problem).splitlines()[0]})"
         raise ModelError(what, where=path, fix=AGAIN) from None

@@ -1,7 +1,6 @@
-"""The networks of a run: its finished folders, or those of a checkpoint while there are none.
+"""The networks of a run: the finished ones, or those of a checkpoint.
 
-Also reads a pair of folders, discriminator/ and generator/, without a run around them: what `electra import`
-writes.
+Also reads a pair of folders discriminator/ and generator/ outside of a run, as `electra import` writes it.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.networks import EXPORTED, Head, shapes_in
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.configs import LOG_ODDS, Unsupported, checked
+from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
 from electra.exchange.names import Kind
-from electra.exchange.weights import refuse_broken
+from electra.exchange.weights import refuse_not_finite
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.model.networks import Network, Networks
@@ -33,44 +32,51 @@ PRETRAINED: tuple[Kind, ...] = (*NETWORKS, "encoder")  # without a fine-tuned he
 
 
 @dataclass(frozen=True)
-class Opened:
-    """One network of a checkpoint, or of the mean of several."""
+class OpenedNetwork:
+    """One network of a checkpoint, or of the average of several."""
 
     network: Discriminator | Generator
     kind: Kind
     tokenizer: Tokenizer
     checkpoints: tuple[Checkpoint, ...]  # oldest first
     damage: tuple[str, ...]
-    output: str  # of a discriminator: what its logits are
+    output: str  # meaning of a discriminator's logits
 
 
 def holds_networks(path: Path) -> bool:
-    """A run folder, or a bare pair of model folders."""
+    """Whether `path` is a run folder or a pair of model folders."""
     return RunFolder.is_at(path) or PairFolder.is_at(path)
 
 
 def finished_network(path: Path, network: Kind) -> Path | None:
-    """The folder of a finished network; of a bare pair, or an error."""
-    wanted = NETWORKS if network == "encoder" else (network,)
+    """Returns the folder of a finished network; None if the run has only checkpoints of it.
+
+    Raises:
+        AbsentNetwork: a pair outside of a run has no such network.
+        ModelError: a fine-tuned network was requested.
+    """
+    kinds = NETWORKS if network == "encoder" else (network,)
     pair = PairFolder(path)
-    found = [name for name in wanted if name in pair.finished()]
-    if found:
-        return pair.network(found[0]).path
+    finished = [name for name in kinds if name in pair.finished()]
+    if finished:
+        return pair.network(finished[0]).path
     if network not in (*NETWORKS, "encoder"):
         raise ModelError(
-            f"this is a pre-trained pair, and a fine-tuned {network} is needed",
+            f"this is a pre-trained pair, not a fine-tuned {network}",
             where=path,
             fix="Run electra finetune",
         )
     if not RunFolder.is_at(path):
         raise AbsentNetwork(
-            f"there is no {network} in this folder", where=path, fix=f"Give one that has a folder {network}/"
+            f"there is no {network} in this folder",
+            where=path,
+            fix=f"Pass a folder with a subfolder {network}/",
         )
     return None
 
 
-def networks(path: Path) -> list[Kind]:
-    """Which networks a run or pair holds: finished ones, else those of its newest checkpoint."""
+def network_kinds(path: Path) -> list[Kind]:
+    """Returns the kinds of a run's or pair's finished networks, or of those in its newest checkpoint."""
     finished = PairFolder(path).finished()
     if finished:
         return [name for name in NETWORKS if name in finished]
@@ -78,9 +84,21 @@ def networks(path: Path) -> list[Kind]:
         return _networks_in(file.keys())
 
 
-def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: int | None = None) -> Opened:
-    """A network as of `step`, or as of the newest checkpoint that verifies; or the mean of the `average`
-    checkpoints up to there.
+def open_checkpoint(
+    run: Path, network: Kind, step: int | None = None, average: int | None = None
+) -> OpenedNetwork:
+    """Opens a network of a checkpoint.
+
+    Args:
+        run: the run folder.
+        network: "encoder" accepts any.
+        step: the checkpoint (default: the newest intact one).
+        average: average this many checkpoints, up to `step`.
+
+    Raises:
+        AbsentNetwork: the run has no such network.
+        CheckpointError: there is no such checkpoint, or it is damaged.
+        RunFolderError: run.toml does not describe the networks, or the tokenizer is missing.
     """
     folder = RunFolder(run)
     chosen, notes = _choose(folder, step, average)
@@ -93,7 +111,7 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: 
         raise AbsentNetwork(
             f"this run has no {kind} (its objective is {objective})",
             where=run,
-            fix=f"Give a run or folder that has a {kind}",
+            fix=f"Pass a run or folder that has a {kind}",
         )
     tokenizer = find_tokenizer(run)
     pair = _pair(folder, present)
@@ -104,24 +122,26 @@ def open_checkpoint(run: Path, network: Kind, step: int | None = None, average: 
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":
         output = str(identity.get("output", LOG_ODDS))
-    return Opened(opened.eval(), kind, tokenizer, chosen, notes, output)
+    return OpenedNetwork(opened.eval(), kind, tokenizer, chosen, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
+    """Loads a run's tokenizer. Raises RunFolderError if it is missing."""
     for place in RunFolder(run).tokenizers():
         if place.is_dir():
             return Tokenizer.load(place)
     raise RunFolderError(
-        "the run folder holds no tokenizer",
+        "the run folder has no tokenizer",
         where=run,
-        fix="Copy the folder tokenizer/ of its token store into it",
+        fix="Copy the folder tokenizer/ from its token store",
     )
 
 
 def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
-    """The mean of every trainable parameter over the checkpoints, each counting the same.
+    """Returns the unweighted mean of every trainable parameter over the checkpoints.
 
-    Summed in float64, and rounded to the parameters' own format once; of one checkpoint, its very bits.
+    Sums are in float64 and rounded once to the parameters' own format; a single checkpoint is returned
+    bit-identical.
     """
     first, *others = chosen
     tensors = _read(first)
@@ -133,7 +153,7 @@ def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
         if {name: (weight.shape, weight.dtype) for name, weight in weights.items()} != {
             name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()
         }:
-            raise CheckpointError(f"has other tensors than that of step {first.step}", where=other.path)
+            raise CheckpointError(f"its tensors differ from those of step {first.step}", where=other.path)
         for name, weight in weights.items():
             sums[name] += weight
     return {name: (total / len(chosen)).to(tensors[name].dtype) for name, total in sums.items()}
@@ -144,8 +164,8 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(checkpoint.weights)
     except FileNotFoundError:
         fix = "Rerun the command"
-        raise CheckpointError("gone: the run has replaced it", where=checkpoint.path, fix=fix) from None
-    refuse_broken(tensors, checkpoint.weights)
+        raise CheckpointError("the run has deleted it meanwhile", where=checkpoint.path, fix=fix) from None
+    refuse_not_finite(tensors, checkpoint.weights)
     return tensors
 
 
@@ -158,35 +178,33 @@ def _choose(
         return (checkpoints.chosen(run.checkpoints, step),), ()
     newest, notes = checkpoints.newest(run.checkpoints)
     if newest is None:
-        raise CheckpointError(
-            "this run has no checkpoint yet", where=run, fix="Let it run until it has saved one"
-        )
+        raise CheckpointError("this run has no checkpoint yet", where=run, fix="Wait until it has saved one")
     return (newest,), notes
 
 
 def _pair(run: RunFolder, present: list[Kind]) -> Pair:
-    """The networks as run.toml describes them, with weights still to be filled in."""
+    """Builds the networks that run.toml describes, with fresh weights."""
     record = run.record
     try:
-        # those that are never handed out, too: another may be made of their weights
+        # also networks that are never exported: others may share their weights
         shapes = {name: record[name] for name in present} | shapes_in(record)
         head: Head = next(name for name in EXPORTED if name in shapes)
         rows = [
             Network(
                 name,
                 "main" if name == head else "auxiliary",
-                checked(EncoderConfig(**shape)),
+                validate(EncoderConfig(**shape)),
                 head if name == head else "generator",
             )
             for name, shape in shapes.items()
         ]
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
         return build_networks(Networks.of(rows), sharing=sharing)
-    except (KeyError, TypeError, ConfigError, Unsupported) as problem:
+    except (KeyError, TypeError, ConfigError, UnsupportedConfig) as problem:
         raise RunFolderError(
-            f"does not describe the networks ({problem})",
+            f"it does not describe the networks ({problem})",
             where=run.path / run.RECORD,
-            fix="Was it written by another version?",
+            fix="Open the run with the version that wrote it",
         ) from None
 
 
@@ -196,22 +214,19 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
-    """A tensor that both networks share is kept under one of their names only, so it is the pair that is
-    filled.
-    """
+    """Copies a checkpoint into a pair of networks, not into one: shared tensors are stored only once."""
     own = dict(pair.named_parameters())
     kinds = {f"{kind}.encoder" for kind in NETWORKS}
     stray = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in own]
     if stray:
         raise CheckpointError(
-            f"holds {stray[0]}, for which the networks that run.toml describes have no place",
+            f"the networks in run.toml have no parameter for tensor {stray[0]}",
             where=checkpoint,
         )
     for name, parameter in own.items():
         if name not in tensors or tensors[name].shape != parameter.shape:
-            shape = list(tensors[name].shape) if name in tensors else "no shape"
+            problem = f"has the shape {list(tensors[name].shape)}" if name in tensors else "is missing"
             raise CheckpointError(
-                f"tensor {name} has {shape}, where run.toml makes it {list(parameter.shape)}",
-                where=checkpoint,
+                f"tensor {name} {problem}, expected {list(parameter.shape)}", where=checkpoint
             )
         parameter.data.copy_(tensors[name])

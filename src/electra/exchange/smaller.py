@@ -12,7 +12,7 @@ import torch
 
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.configs import HALF
+from electra.exchange.configs import DEFAULT_THRESHOLD
 from electra.exchange.load import Loaded
 from electra.foundation.errors import ConfigError, ModelError
 from electra.model.heads import DiscriminatorHead
@@ -39,7 +39,7 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
         theirs = f"layers.{layers[int(number)]}.{rest}" if name.startswith("layers.") else name
         state[name] = given.get(theirs, state[name])
     encoder.load_state_dict(state)
-    return replace(model, encoder=encoder.eval(), config=config, threshold=HALF)
+    return replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
 
 
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:

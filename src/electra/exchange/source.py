@@ -1,8 +1,6 @@
-"""What the user's word for a model stands for: a folder here, a model that comes with the package, or a name
-on the hub, owner/name or owner/name@revision.
+"""Finds the folder of a model: a path, a bundled model, or owner/name or owner/name@revision on the hub.
 
-The hub's own variables rule where files are kept and whether the network is used: HF_HOME, HF_ENDPOINT,
-HF_HUB_OFFLINE, HF_TOKEN.
+The variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
 """
 
 from __future__ import annotations
@@ -44,21 +42,25 @@ _WANTED = [
 
 
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
-    """The folder that `source` names, fetched from the hub when it is not here."""
+    """Returns the folder of the model `source`, downloading it from the hub if it is not a local path.
+
+    Raises:
+        ModelError: there is no such model, or the hub cannot be reached.
+    """
     path = expanded(source, ModelError)
     if not path.exists():
-        durable.recover(path)  # an export that was killed between two names
+        durable.recover(path)  # an export that was killed between two renames
     if path.is_dir():
         return path
-    if (comes_along := included(str(source))) is not None:
-        return comes_along
+    if (bundled := included(str(source))) is not None:
+        return bundled
     if path.exists():
-        raise ModelError("this is a file; a model is a folder", where=path, fix="Give the folder it lies in")
+        raise ModelError("this is a file, and a model is a folder", where=path, fix="Pass the file's folder")
     if not could_be_hub_name(str(source)):
         raise ModelError(
             "no such folder",
             where=source,
-            fix="Give a run folder, a model folder, or a name on the hub (owner/name)",
+            fix="Pass a run folder, a model folder, or a name on the hub (owner/name)",
         )
     return _fetch(str(source), allow_pickle)
 
@@ -68,16 +70,16 @@ def _fetch(name: str, allow_pickle: bool) -> Path:
     model = ModelFolder(transformer_folder(folder))
     if not model.exists():
         raise ModelError(
-            "the hub's model has no config.json", where=name, fix="Give a model in transformers' format"
+            "the model on the hub has no config.json", where=name, fix="Use a model in transformers' format"
         )
     if model.weights.is_file() or (model.path / SHARDS).is_file():
         return folder
-    # others' repositories have graphs and pickles beside the weights: large, and of no use then
+    # graphs and pickles are large, and not needed if the repository has safetensors
     folder = _download(
         name, [*_WANTED, ONNX, durable.MANIFEST, *([PICKLE, GENERATOR_PICKLE] if allow_pickle else [])]
     )
     if not allow_pickle and not ModelFolder(folder).holds_graph:
-        fix = f"If it has {PICKLE}, convert that once: electra import {name} --allow-pickle --out FOLDER"
+        fix = f"If it has {PICKLE}, convert it once: electra import {name} --allow-pickle --out FOLDER"
         raise ModelError(f"no {WEIGHTS} on the hub", where=name, fix=fix)
     return folder
 
@@ -97,22 +99,24 @@ def _download(name: str, patterns: list[str]) -> Path:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
     except RepositoryNotFoundError:
         raise ModelError(
-            "neither a folder here nor a model on the hub", where=name, fix=_meant(name) or "Check the name"
+            "neither a local folder nor a model on the hub",
+            where=name,
+            fix=_suggest(name) or "Check the name",
         ) from None
     except RevisionNotFoundError:
         what = f"the model on the hub has no branch, tag or commit {revision}"
-        raise ModelError(what, where=name, fix=f"Leave @{revision} out, or check it") from None
+        raise ModelError(what, where=name, fix=f"Omit or correct @{revision}") from None
     except LocalEntryNotFoundError:
-        fix = _meant(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
-        raise ModelError("not a folder here, and the hub cannot be reached", where=name, fix=fix) from None
+        fix = _suggest(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
+        raise ModelError("not a local folder, and the hub cannot be reached", where=name, fix=fix) from None
     except (HfHubHTTPError, HFValidationError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise ModelError(
-            f"cannot be fetched from the hub ({reason})", where=name, fix="Check the name, then try again"
+            f"download from the hub failed ({reason})", where=name, fix="Check the name, then try again"
         ) from None
 
 
-def _meant(name: str) -> str:
-    """The model that comes with the package and has nearly this name."""
-    near = get_close_matches(name, names(), n=1)
-    return f"Did you mean {near[0]!r}?" if near else ""
+def _suggest(name: str) -> str:
+    """Suggests a bundled model with a similar name."""
+    similar = get_close_matches(name, names(), n=1)
+    return f"Did you mean {similar[0]!r}?" if similar else ""

@@ -1,6 +1,4 @@
-"""Models from one folder to another: a run's network to a Hugging Face folder, published checkpoints to a
-pair to go on training.
-"""
+"""Export of a run's networks to Hugging Face folders, and import of published models for further training."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange import names, run_folder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
-from electra.exchange.configs import HALF, read_config
+from electra.exchange.configs import DEFAULT_THRESHOLD, read_config
 from electra.exchange.huggingface import refuse_foreign_folder, write_model
 from electra.exchange.load import Loaded, load, load_folder, load_language_model, shared_digest
 from electra.exchange.source import locate
@@ -36,14 +34,12 @@ from electra.foundation.errors import AbsentNetwork, ModelError
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
-    """Write a loaded model as a Hugging Face folder, with the card of the run it comes from, if it comes from
-    one.
-    """
-    write(loaded, Path(out), card_of(loaded, Path(out), source), dtype)
+    """Writes a loaded model as a Hugging Face folder, with a card made from `source`."""
+    write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
 
 
 def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
-    """Write a loaded model as a Hugging Face folder, with this card."""
+    """Writes a loaded model as a Hugging Face folder, with this card."""
     write_model(
         out,
         loaded.encoder,
@@ -57,8 +53,8 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
     )
 
 
-def card_of(loaded: Loaded, out: Path, source: str | Path) -> Card:
-    """The card of a model out of `source`, which goes to `out`."""
+def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
+    """Makes the card of a model from `source` that is written to `out`; a run's card has its record."""
     run = RunFolder(Path(source).expanduser())
     if not run.exists():
         base = str(source) if not run.path.exists() else ""
@@ -68,74 +64,90 @@ def card_of(loaded: Loaded, out: Path, source: str | Path) -> Card:
     else:
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
         card = card_of_run(run.path, loaded.kind, step=step, averaged=loaded.averaged)
-    return card if loaded.threshold == HALF else replace(card, threshold=loaded.threshold)
+    return card if loaded.threshold == DEFAULT_THRESHOLD else replace(card, threshold=loaded.threshold)
 
 
-def share_encoder(folder: Path, beside: str) -> None:
-    """Keep of the model in `folder` its head alone, where the folder named `beside` next to it has the same
-    encoder and tokenizer. Raises ModelError where that differs. Such folders are read by this package only.
+def share_encoder(folder: Path, neighbour: str) -> None:
+    """Reduces the model in `folder` to its head; the encoder stays in the neighbouring folder `neighbour`.
+
+    Only this package can read such a folder.
+
+    Raises:
+        ModelError: the two encoders or tokenizers differ.
     """
-    own, other = ModelFolder(folder), ModelFolder(folder.parent / beside)
+    own, other = ModelFolder(folder), ModelFolder(folder.parent / neighbour)
     architecture = read_config(folder).encoder.architecture
     prefix = names.PREFIX[architecture]
-    mine, theirs = read_safetensors(own.weights), read_safetensors(other.weights)
-    shared = {name for name in mine if name.startswith(prefix)}
-    if differing := [
-        name for name in sorted(shared) if name not in theirs or not torch.equal(mine[name], theirs[name])
-    ]:
-        raise ModelError(f"another encoder: {differing[0]} differs", where=folder)
-    if Tokenizer.load(folder).digest != Tokenizer.load(other.path).digest:
-        raise ModelError("another tokenizer", where=folder)
-    kept = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    weights, other_weights = read_safetensors(own.weights), read_safetensors(other.weights)
+    shared = {name: tensor for name, tensor in weights.items() if name.startswith(prefix)}
+    for name, tensor in sorted(shared.items()):
+        if name not in other_weights or not torch.equal(tensor, other_weights[name]):
+            raise ModelError(f"its encoder is not that of {neighbour}/: {name} differs", where=folder)
+    tokenizer = Tokenizer.load(folder)
+    if tokenizer.digest != Tokenizer.load(other.path).digest:
+        raise ModelError(f"its tokenizer is not that of {neighbour}/", where=folder)
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     contents: dict[str, durable.Content] = {
-        name: path.read_bytes() for name, path in kept.items() if name not in TOKENIZER_FILES
+        name: path.read_bytes() for name, path in files.items() if name not in TOKENIZER_FILES
     }
-    contents[CONFIG] = durable.to_json(own.record | {SHARED: beside})
-    listed = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
-    head = {name: tensor for name, tensor in mine.items() if name not in shared}
-    belonging = {SHARED_DIGEST: shared_digest({name: mine[name] for name in shared}, Tokenizer.load(folder))}
-    contents[WEIGHTS] = lambda path: write_weights(path, head, listed, belonging)
+    contents[CONFIG] = durable.to_json(own.record | {SHARED: neighbour})
+    recorded = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
+    head = {name: tensor for name, tensor in weights.items() if name not in shared}
+    metadata = {SHARED_DIGEST: shared_digest(shared, tokenizer)}
+    contents[WEIGHTS] = lambda path: write_weights(path, head, recorded, metadata)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
 
 
 def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str]]) -> list[str]:
-    """Write `source` changed: a model to `out`, the networks of a run or a pair to folders of their names in
-    it. Nothing is written before all are changed.
+    """Writes a changed copy of `source` to `out`; the networks of a run or pair go to subfolders.
 
-    change: the changed model, and in a few words what was changed. What was measured of the model is not true
-        of it any more, so the new card has no numbers. Returns lines for the user.
+    Nothing is written before all networks are changed. Metrics do not apply to the changed model, so the new
+    card has none.
+
+    Args:
+        source: a path or a name on the hub.
+        out: the folder to write.
+        change: returns the changed model, and a description of the change in a few words.
+
+    Returns:
+        Lines for the user.
+
+    Raises:
+        ModelError: the source is missing or fine-tuned, or `out` cannot be written.
     """
     path = locate(source)
-    models = {out: load(source, "encoder")} if not run_folder.holds_networks(path) else networks_of(path, out)
-    refuse_places(path, out, models)
+    models = (
+        {out: load(source, "encoder")} if not run_folder.holds_networks(path) else load_networks(path, out)
+    )
+    refuse_outputs(path, out, models)
     for model in models.values():
-        _refuse_tuned(model, source, "Give the model it was tuned from, then fine-tune the result")
-    changed = {place: change(model) for place, model in models.items()}
-    for place, (model, told) in changed.items():
+        _refuse_tuned(model, source, "Pass the model it was fine-tuned from, then fine-tune the result")
+    changed = {folder: change(model) for folder, model in models.items()}
+    for folder, (model, description) in changed.items():
         card = Card(
-            place.resolve().name,
+            folder.resolve().name,
             model.kind,
-            summary=f"Made of another model: {told}. Train it further before you use it.",
+            summary=f"Derived from another model: {description}. Train it further before you use it.",
             base_model="" if path.exists() and Path(source).exists() else str(source),
             output=model.output,
-            threshold=None if model.threshold == HALF else model.threshold,
+            threshold=None if model.threshold == DEFAULT_THRESHOLD else model.threshold,
         )
-        write(model, place, card)
-    return [f"{place}  {model.kind}, {told}" for place, (model, told) in changed.items()]
+        write(model, folder, card)
+    return [f"{folder}  {model.kind}, {description}" for folder, (model, description) in changed.items()]
 
 
-def refuse_places(source: Path, out: Path, places: Iterable[Path]) -> None:
-    """Before anything is written: `out` may be a model or a pair, but nothing else, and not what is read."""
-    read = PairFolder(source)
-    parts = (source, *(read.network(name).path for name in run_folder.NETWORKS), read.language_model.path)
+def refuse_outputs(source: Path, out: Path, folders: Iterable[Path]) -> None:
+    """Raises ModelError if writing `folders` would replace the source, a run, or anything but a model."""
+    pair = PairFolder(source)
+    parts = (source, *(pair.network(name).path for name in run_folder.NETWORKS), pair.language_model.path)
     if out.resolve() in [part.resolve() for part in parts]:
-        raise ModelError("this is what is read", where=out, fix="Choose another `out`")
-    if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in places):
-        what = "a run" if RunFolder.is_at(out) else "a model, and several are written"
+        raise ModelError("this is the source", where=out, fix="Choose another `out`")
+    if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in folders):
+        what = "a run" if RunFolder.is_at(out) else "a model, and several are to be written"
         raise ModelError(f"this is {what}", where=out, fix="Choose another `out`")
-    for place in places:
-        refuse_foreign_folder(place)
+    for folder in folders:
+        refuse_foreign_folder(folder)
 
 
 def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
@@ -148,49 +160,62 @@ def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
 def import_pair(
     source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
 ) -> list[str]:
-    """Write the networks of `source` (and `generator`) to folders of their names in `out`, or a bare encoder
-    to `out` itself. Returns lines for the user.
+    """Writes the networks of `source` to subfolders of `out`, or a bare encoder to `out` itself.
+
+    Args:
+        source: a path or a name on the hub.
+        out: the folder to write.
+        generator: another source for the generator.
+        allow_pickle: also read weights that are stored as a pickle.
+
+    Returns:
+        Lines for the user.
+
+    Raises:
+        ModelError: a source is missing, fine-tuned or of another tokenizer, or `out` cannot be written.
     """
     path, pair = locate(source, allow_pickle=allow_pickle), PairFolder(out)
-    judge, writer = (pair.network(name).path for name in run_folder.NETWORKS)
+    discriminator_folder, generator_folder = (pair.network(name).path for name in run_folder.NETWORKS)
     sources = {}
     if generator is not None:
         models = {
-            judge: load(path, "discriminator", allow_pickle=allow_pickle),
-            writer: load(generator, "generator", allow_pickle=allow_pickle),
+            discriminator_folder: load(path, "discriminator", allow_pickle=allow_pickle),
+            generator_folder: load(generator, "generator", allow_pickle=allow_pickle),
         }
-        sources[writer] = generator
+        sources[generator_folder] = generator
     elif run_folder.holds_networks(path):
-        models = networks_of(path, out)
+        models = load_networks(path, out)
     else:
-        try:  # a published folder may hold several heads
+        try:  # a published folder may contain several heads
             model = load(path, "discriminator", allow_pickle=allow_pickle)
         except AbsentNetwork:
             model = load(path, "encoder", allow_pickle=allow_pickle)
         models = {out if model.kind == "encoder" else pair.network(model.kind).path: model}
         if allow_pickle and (path / GENERATOR_PICKLE).is_file():
-            models[writer] = load_folder(path, "generator", pickle=GENERATOR_PICKLE)
+            models[generator_folder] = load_folder(path, "generator", pickle=GENERATOR_PICKLE)
     if len({model.tokenizer.digest for model in models.values()}) > 1:
         raise ModelError(
             "the two networks have different tokenizers",
             where=generator,
-            fix="Give the two networks of one pair",
+            fix="Pass a generator and a discriminator that were trained together",
         )
-    refuse_places(path, out, models)
+    refuse_outputs(path, out, models)
     for model in models.values():
-        _refuse_tuned(model, source, "Give a discriminator, a generator or an encoder")
+        _refuse_tuned(model, source, "Pass a discriminator, a generator or an encoder")
     lines = []
-    for place, model in models.items():
-        export(model, place, sources.get(place, source))
+    for folder, model in models.items():
+        export(model, folder, sources.get(folder, source))
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"
-        lines += [f"{place}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
+        lines += [f"{folder}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]
     return lines
 
 
-def networks_of(source: Path, out: Path) -> dict[Path, Loaded]:
-    """The networks of a run or a pair, by the places in `out` of their copies."""
-    found = {PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.networks(source)}
-    if (named_by := load_language_model(source)) is not None:
-        found[PairFolder(out).language_model.path] = named_by
-    return found
+def load_networks(source: Path, out: Path) -> dict[Path, Loaded]:
+    """Loads all networks of a run or pair, keyed by the subfolders of `out` for their copies."""
+    models = {
+        PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.network_kinds(source)
+    }
+    if (language_model := load_language_model(source)) is not None:
+        models[PairFolder(out).language_model.path] = language_model
+    return models

@@ -1,4 +1,4 @@
-"""Is everything in a folder as it was written? Every kind of folder, by the hashes and weights inside it."""
+"""Checks the files of any kind of folder against their recorded digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from electra.foundation.errors import Damaged, ElectraError, ModelError
 
 
 def verify(path: Path) -> Iterator[Finding]:
-    """Each thing looked at in the folder at `path`, of whatever kind, and in the folders inside it."""
+    """Yields one finding for each part of the folder at `path` and of the folders in it."""
     yield from open_folder(path).verify({ModelFolder: _model, StoreFolder: _store})
 
 
@@ -29,9 +29,7 @@ def _store(folder: StoreFolder) -> Iterator[Finding]:
 
 
 def _model(folder: ModelFolder) -> Iterator[Finding]:
-    """All of it as it is loaded for use: digests, configuration, names, shapes and values of the tensors,
-    tokenizer.
-    """
+    """Loads the model, which checks digests, configuration, tensors and tokenizer."""
     if folder.holds_graph:
         yield from folder.check()
         return
@@ -45,25 +43,25 @@ def _model(folder: ModelFolder) -> Iterator[Finding]:
 
 
 def refuse_damaged(folder: ModelFolder) -> None:
-    """A ModelError where `verify` finds a model folder damaged."""
+    """Raises ModelError if `verify` would find the model folder damaged."""
     if folder.holds_graph:
         problem = folder.damage_of_graph()
     else:
         _read(folder)
         problem = "; ".join(folder.changed().values())
     if problem:
-        raise ModelError(problem, where=folder.path, fix="Get it or export it again")
+        raise ModelError(problem, where=folder.path, fix="Download or export it again")
 
 
 def _read(folder: ModelFolder) -> str:
-    """The kind of the network, once all of it has been read."""
-    with warnings.catch_warnings(action="ignore", category=Damaged):  # it is the finding
+    """Reads the whole model and returns the kind of its network."""
+    with warnings.catch_warnings(action="ignore", category=Damaged):  # reported as a finding instead
         return load_folder(folder.path, "encoder").kind
 
 
 def _unchecked(folder: ModelFolder) -> list[str]:
-    """What could be read, but not compared: no digest of it was recorded."""
+    """Names the parts that have no recorded digest."""
     if recorded_digest(folder.weights) is None:
-        return ["no digests recorded, so not compared with what was saved"]
+        return ["no digests recorded"]
     others = recorded_files(folder.weights) is None
     return ["no digests recorded of the configuration and the tokenizer"] if others else []

@@ -1,4 +1,4 @@
-"""Continued pre-training: a run's networks start from the weights of others."""
+"""Warm start: initialises a run's networks from other weights, for continued pre-training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-3  # relative error at which a token table still counts as a projection of another
 
-SIZES_DIFFER = "Choose the model's size, width and depth as the folder has them"
+SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
 
 
 def load_weights_into(
@@ -37,52 +37,62 @@ def load_weights_into(
     generator: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> tuple[str, ...]:
-    """Fill the networks of `pair` from model folders, runs or hub names; one that is not given stays as it
-    is.
+    """Copies weights from model folders, runs or hub names into the networks of `pair`.
 
-    Returns notes for the log. `tokenizer` is the run's: a checkpoint that was trained with another is
-    refused. What the pair shares comes from the discriminator, when one is given.
+    Weights that the pair shares come from the discriminator, if it is given.
+
+    Args:
+        pair: the run's networks.
+        discriminator: None leaves the discriminator unchanged. A masked language model or an encoder works
+            as well.
+        generator: None leaves the generator unchanged.
+        tokenizer: the run's; models with another one are rejected.
+
+    Returns:
+        Notes for the log.
+
+    Raises:
+        ModelError: sizes or tokenizers differ, or the objective has no such network.
     """
     notes: list[str] = []
-    judge, writer = pair.named.get("discriminator"), pair.named.get("generator")
+    own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
     if discriminator is not None:
-        if judge is None:
+        if own_discriminator is None:
             raise ModelError(
-                "this objective has no discriminator to start",
+                "this objective has no discriminator",
                 key="init_discriminator",
-                fix="Use `init_generator`" if writer is not None else "Omit the option",
+                fix="Use `init_generator`" if own_generator is not None else "Omit the option",
             )
         loaded = load_main(discriminator)
         _check_tokenizer(loaded, tokenizer)
         if isinstance(loaded.head, DiscriminatorHead):
-            _copy(judge, loaded, set(), "discriminator")
-            notes += _start_naming_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
+            _copy(own_discriminator, loaded, set(), "discriminator")
+            notes += _start_mlm_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
         else:
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
     if generator is not None:
-        if writer is None:
+        if own_generator is None:
             raise ModelError(
-                "this objective has no generator to start",
+                "this objective has no generator",
                 key="init_generator",
-                fix="Use `init_discriminator`" if judge is not None else "Omit the option",
+                fix="Use `init_discriminator`" if own_discriminator is not None else "Omit the option",
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
         _refuse_untied(loaded)
-        kept = _parameters(judge) if discriminator is not None else set()
-        judged_by = (
-            []
-            if discriminator is None
-            else [(table, table.weight.detach().clone()) for table in _sums(judge)]
-        )
-        differing = _copy(writer, loaded, kept, "generator")
-        for table, weight in judged_by:  # the generator's table beneath has changed
+        kept = _parameters(own_discriminator) if discriminator is not None else set()
+        tables = _disentangled(own_discriminator) if discriminator is not None else []
+        before = [table.weight.detach().clone() for table in tables]
+        differing = _copy(own_generator, loaded, kept, "generator")
+        for table, weight in zip(
+            tables, before, strict=True
+        ):  # the generator's table, a summand, has changed
             table.set_table(weight)
         notes += loaded.notes
         if differing:
             notes.append(
-                "shared weights that differ in the two folders: the discriminator's are used"
+                "shared weights differ in the two folders; the discriminator's are used"
                 f" ({', '.join(differing[:3])}, ...)"
             )
     return tuple(notes)
@@ -98,8 +108,12 @@ def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -
 
 
 def load_main(source: str | Path) -> Loaded:
-    """The network that a discriminator can start from: a discriminator, or else a masked language model, or
-    else an encoder.
+    """Loads a network that a discriminator can start from.
+
+    This is a discriminator if the source has one, else a masked language model, else an encoder.
+
+    Raises:
+        AbsentNetwork: the source has none of them.
     """
     first: AbsentNetwork | None = None
     for kind in PRETRAINED:
@@ -113,26 +127,24 @@ def load_main(source: str | Path) -> Loaded:
 
 @torch.no_grad()
 def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
-    """The encoder's weights, and the output layer where the objective keeps one beside the discriminator."""
+    """Copies the encoder, and the output layer if the objective has an MLM head. Returns a note."""
     _copy(nn.ModuleDict({"encoder": pair.main.encoder}), replace(loaded, head=None), set(), "discriminator")
-    _fill_naming_heads(pair, loaded)
-    of = " of a masked language model" if isinstance(loaded.head, GeneratorHead) else ""
-    return f"the discriminator starts from the encoder{of}"
+    _fill_mlm_heads(pair, loaded)
+    origin = "a masked language model's encoder" if isinstance(loaded.head, GeneratorHead) else "an encoder"
+    return f"the discriminator starts from {origin}"
 
 
-def _start_naming_head(pair: Pair, folder: ModelFolder) -> list[str]:
-    """The output layer of an objective that names as well, where the same encoder was kept as a masked
-    language model beside the discriminator. Returns notes for the log.
-    """
+def _start_mlm_head(pair: Pair, folder: ModelFolder) -> list[str]:
+    """Copies the MLM head of a model that was trained for both RTD and MLM. Returns notes for the log."""
     if not folder.exists():
         return []
     if any(isinstance(head, GeneratorHead) for head in pair.heads.values()):
-        _fill_naming_heads(pair, load(folder.path, "generator"))
+        _fill_mlm_heads(pair, load(folder.path, "generator"))
         return []
     return ["its masked language model is not trained further; the objective rtd_mlm trains both"]
 
 
-def _fill_naming_heads(pair: Pair, loaded: Loaded) -> None:
+def _fill_mlm_heads(pair: Pair, loaded: Loaded) -> None:
     for head in pair.heads.values():
         if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
             _refuse_untied(loaded)
@@ -141,7 +153,7 @@ def _fill_naming_heads(pair: Pair, loaded: Loaded) -> None:
 
 def _refuse_untied(loaded: Loaded) -> None:
     if isinstance(loaded.head, GeneratorHead) and loaded.head.weight is not None:
-        what = "its output layer is a table of its own; those trained here share the table of tokens"
+        what = "its output layer is separate from its token table; models trained here use one table for both"
         fix = "Start from a masked language model with tie_word_embeddings, or from its encoder alone"
         raise ModelError(what, where=loaded.folder, fix=fix)
 
@@ -150,7 +162,7 @@ def _parameters(network: nn.Module | None) -> set[int]:
     return {id(parameter) for parameter in network.parameters()} if network is not None else set()
 
 
-def _sums(network: nn.Module | None) -> list[DisentangledTable]:
+def _disentangled(network: nn.Module | None) -> list[DisentangledTable]:
     return (
         [module for module in network.modules() if isinstance(module, DisentangledTable)]
         if network is not None
@@ -160,8 +172,9 @@ def _sums(network: nn.Module | None) -> list[DisentangledTable]:
 
 @torch.no_grad()
 def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list[str]:
-    """Copy weights in. Parameters in `kept` stay; returns the names of those among them that would have
-    changed.
+    """Copies weights into `network`, except parameters in `kept`.
+
+    Returns the names of kept parameters whose values differ.
     """
     state = exported_weights(loaded.encoder, loaded.head)
     differing = []
@@ -172,7 +185,7 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
         if isinstance(module, DisentangledTable):
             _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
             module.set_table(state.pop(f"{key}.weight"))
-    own = {key: parameter for key, parameter in network.named_parameters() if not _is_made(key, encoder)}
+    own = {key: parameter for key, parameter in network.named_parameters() if not _is_derived(key, encoder)}
     for key, parameter in own.items():
         _check_shape(key, state.get(key), parameter, loaded, name)
         if id(parameter) not in kept:
@@ -182,7 +195,9 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
     stray = sorted(set(state) - set(own))
     if stray:
         raise ModelError(
-            f"tensor {stray[0]} has no place in this run's {name}", where=loaded.folder, fix=SIZES_DIFFER
+            f"this run's {name} has no parameter for tensor {stray[0]}",
+            where=loaded.folder,
+            fix=SIZES_DIFFER,
         )
     return differing
 
@@ -190,17 +205,15 @@ def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list
 def _check_shape(key: str, there: Tensor | None, here: Tensor, loaded: Loaded, name: str) -> None:
     if there is None:
         raise ModelError(
-            f"there is no tensor {key}, which this run's {name} has", where=loaded.folder, fix=SIZES_DIFFER
+            f"it has no tensor {key}, which this run's {name} needs", where=loaded.folder, fix=SIZES_DIFFER
         )
     if there.shape != here.shape:
-        shapes = f"{list(there.shape)} there and {list(here.shape)} in this run's {name}"
-        raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
+        what = f"tensor {key} has the shape {list(there.shape)}; this run's {name} needs {list(here.shape)}"
+        raise ModelError(what, where=loaded.folder, fix=SIZES_DIFFER)
 
 
-def _is_made(key: str, encoder: nn.Module) -> bool:
-    """Whether a parameter makes a token table together with another network's: it has been dealt with before
-    the others.
-    """
+def _is_derived(key: str, encoder: nn.Module) -> bool:
+    """Whether a token table is derived from this parameter and another network's; it is copied separately."""
     projected = (
         isinstance(encoder, ModernEncoder)
         and isinstance(encoder.tokens, ProjectedTable)
@@ -214,28 +227,31 @@ def _is_made(key: str, encoder: nn.Module) -> bool:
 
 
 def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Loaded) -> None:
-    """Find the projection that makes `table_VD` out of the shared table: exported generators hold only their
-    product.
+    """Solves for the projection that turns the shared table into `table_VD`.
+
+    Exported generators contain only the product. Raises ModelError if there is no such projection.
     """
     source = tokens.source.weight
     if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
-        needed = [source.shape[0], tokens.projection.weight.shape[0]]
+        expected = [source.shape[0], tokens.projection.weight.shape[0]]
         raise ModelError(
-            f"its token table has the shape {list(table_VD.shape)}, not {needed}",
+            f"its token table has the shape {list(table_VD.shape)}, expected {expected}",
             where=loaded.folder,
             fix=SIZES_DIFFER,
         )
     if id(source) not in kept:
-        fix = "Give `init_discriminator` too, or set `model.sharing=none`"
+        fix = "Set `init_discriminator` too, or `model.sharing=none`"
         raise ModelError(
-            "this generator's token table is made of its discriminator's", where=loaded.folder, fix=fix
+            "this generator's token table is a projection of its discriminator's",
+            where=loaded.folder,
+            fix=fix,
         )
     shared = source.detach().cpu().double()
     solution = torch.linalg.lstsq(shared, table_VD.double()).solution
     error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
     if error > TOLERANCE:
         raise ModelError(
-            "this generator's token table is no projection of the discriminator's",
+            "this generator's token table is not a projection of the discriminator's",
             where=loaded.folder,
             fix="Start both networks from one pair, or set `model.sharing=none`",
         )
@@ -245,7 +261,7 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
 def _check_tokenizer(loaded: Loaded, tokenizer: Tokenizer | None) -> None:
     if tokenizer is not None and loaded.tokenizer.digest != tokenizer.digest:
         raise ModelError(
-            "this model was trained with another tokenizer than the text was encoded with",
+            "its tokenizer is not the one that the text was encoded with",
             where=loaded.folder,
-            fix=f"Prepare the text with its own: electra prepare ... --tokenizer {loaded.folder}",
+            fix=f"Prepare the text with the model's: electra prepare ... --tokenizer {loaded.folder}",
         )

@@ -1,4 +1,4 @@
-"""The tensors of a model's weights file, with a digest that notices damage."""
+"""Weight files in safetensors format, with a digest that detects damage."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ from electra.artifacts.model import FILES_DIGEST
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
-DIGEST = "sha256"  # its key in the header
+DIGEST = "sha256"  # key in the file's header
 
 
 def write_weights(
     path: Path,
     tensors: Mapping[str, Tensor],
-    beside: Mapping[str, durable.Content] = {},
+    other_files: Mapping[str, durable.Content] = {},
     further: Mapping[str, str] = {},
 ) -> None:
-    """The same tensors make the same bytes: the library writes the header's metadata in no fixed order, so it
-    is put in order.
+    """Writes tensors to a safetensors file; equal tensors give equal bytes.
 
-    beside: the files that belong to these weights, whose digests the header keeps.
-    further: what else the header says.
+    The library writes the header's metadata in random order, so the header is sorted afterwards.
+
+    Args:
+        path: the file.
+        tensors: by name.
+        other_files: the model's other files, whose digests go into the header.
+        further: more metadata for the header.
     """
     from safetensors.torch import save_file
 
     listing = {
         name: hashlib.sha256(content).hexdigest()
-        for name, content in beside.items()
+        for name, content in other_files.items()
         if isinstance(content, bytes)
     }
     metadata = {"format": "pt", DIGEST: digest(tensors), FILES_DIGEST: json.dumps(listing, sort_keys=True)}
@@ -50,7 +54,7 @@ def write_weights(
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over the names, types, shapes and bytes of the tensors, in the order of their names."""
+    """Returns the SHA-256 of the names, types, shapes and bytes of the tensors, sorted by name."""
     state = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
@@ -60,7 +64,7 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
-    """None: written by others, or by an older version."""
+    """Returns the digest in the file's header; None if another program or an older version wrote it."""
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:
@@ -68,8 +72,10 @@ def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Raises ModelError for a file that is no safetensors, or whose tensors are not those that were saved
-    (where that is recorded): nothing else would notice a wrong bit in one of them.
+    """Reads a weights file and compares it with the digest in its header, if there is one.
+
+    Raises:
+        ModelError: not a safetensors file, or the digest differs.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -78,52 +84,55 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         tensors, recorded = dict(load_file(path)), recorded_digest(path)
     except (SafetensorError, OSError, ValueError) as problem:
         raise ModelError(
-            f"not readable as safetensors ({problem})", where=path, fix="The file is damaged: get it again"
+            f"not a valid safetensors file ({problem})", where=path, fix="Download or export it again"
         ) from None
     if recorded not in (None, digest(tensors)):
         raise ModelError(
-            "damaged: its tensors are not those that were saved (their SHA-256 differs)",
+            "damaged: the tensors differ from those that were saved (SHA-256 mismatch)",
             where=path,
-            fix="Get it or export it again",
+            fix="Download or export it again",
         )
     return tensors
 
 
 def read_shards(index: Path) -> dict[str, Tensor]:
-    """The tensors of `model.safetensors.index.json`, which says in which file beside it each is."""
-    listed = durable.read_json(index, ModelError)
-    places = listed.get("weight_map") if isinstance(listed, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(file, str) for file in places.values()):
-        raise ModelError("no weight_map that says in which file each tensor is", where=index)
+    """Reads all shards that `index`, a model.safetensors.index.json, lists. Raises ModelError."""
+    content = durable.read_json(index, ModelError)
+    shard_of = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(shard_of, dict) or not all(isinstance(file, str) for file in shard_of.values()):
+        raise ModelError("it has no valid weight_map", where=index, fix="Download the model again")
     tensors: dict[str, Tensor] = {}
-    for file in sorted(set(places.values())):
+    for file in sorted(set(shard_of.values())):
         shard = index.parent / file
         if Path(file).name != file or not shard.is_file():
-            raise ModelError("missing: a file of the weights", where=shard, fix="Get the whole model again")
+            raise ModelError("a shard of the weights is missing", where=shard, fix="Download the model again")
         tensors |= read_safetensors(shard)
-    if lost := sorted(places.keys() - tensors.keys()):
-        raise ModelError(f"the tensor {lost[0]} is in none of its files", where=index, fix="Get it again")
+    if missing := sorted(shard_of.keys() - tensors.keys()):
+        raise ModelError(
+            f"tensor {missing[0]} is in none of the shards", where=index, fix="Download the model again"
+        )
     return tensors
 
 
-def refuse_broken(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Weights that are not numbers would make every answer of the model "not a number", silently."""
+def refuse_not_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Raises ModelError if a tensor contains NaN or infinity, which would spoil every output silently."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise ModelError(
-                f"tensor {name} holds values that are not finite (NaN or infinity)",
+                f"tensor {name} contains values that are not finite (NaN or infinity)",
                 where=folder,
-                fix="The weights are damaged or their training diverged: get or export them again",
+                fix="The weights are damaged or training diverged: download or export them again",
             )
 
 
-def refuse_other_types(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Weights of other types, as quantised models have, mean something else than their numbers say."""
+def refuse_quantised(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Raises ModelError for weights of other than floating-point types, such as quantised ones."""
     floating = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     for name, tensor in tensors.items():
         if tensor.dtype not in floating and not name.endswith("position_ids"):  # a buffer in older files
             raise ModelError(
-                f"tensor {name} holds {str(tensor.dtype).removeprefix('torch.')}, not floating-point weights",
+                f"tensor {name} has the type {str(tensor.dtype).removeprefix('torch.')}, not a floating-point"
+                " type",
                 where=folder,
                 fix="Save the model in float32, float16 or bfloat16",
             )

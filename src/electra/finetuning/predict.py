@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.configs import read_config
-from electra.exchange.load import NEEDS, Loaded, load
+from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
-from electra.exchange.weights import read_safetensors, refuse_broken
+from electra.exchange.weights import read_safetensors, refuse_not_finite
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
@@ -39,7 +39,7 @@ from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
 
 if TYPE_CHECKING:
-    from electra.exchange.onnx_graph import Written
+    from electra.exchange.onnx_graph import ExportReport
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 """What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
@@ -179,7 +179,7 @@ def _open_graph(folder: Path) -> Predictor:
     return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head in ("tagger", "reader")))
 
 
-def export_tuned(model: str, out: Path, *, int8: bool = False) -> Written:
+def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
     """Write a fine-tuned model as a folder with an ONNX graph; how it compares."""
     from electra.finetuning.runner.onnx_model import write_tuned
 
@@ -267,7 +267,7 @@ def _checked_record(folder: TuningFolder) -> Mapping[str, Any]:
 
 def refuse_untuned(loaded: Loaded) -> None:
     if loaded.kind not in USUAL:
-        kind = NEEDS.get(loaded.kind, "an encoder without a head")
+        kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
         what = f"this is {kind}, and a fine-tuned classifier, tagger or reader is needed"
         raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
 
@@ -313,7 +313,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         weights, pooling = loaded.head_weights, loaded.pooling
         kind, num_outputs = cast(HeadKind, loaded.kind), loaded.head_weights["output.bias"].numel()
     head = build_head(style, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
-    refuse_broken(weights, beside)
+    refuse_not_finite(weights, beside)
     own = head.state_dict()
     try:
         common = weights.keys() & own.keys()  # older heads have other names, which they know themselves

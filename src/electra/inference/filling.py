@@ -61,7 +61,7 @@ def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
     ids: list[int] = first + [number for part in rest for number in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
     if not rest:
-        raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} in the place of a word")
+        raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} in place of a word")
     if len(ids) > room:
         raise ModelError(f"a text has {len(ids)} tokens; the model reads at most {room}", fix="Shorten it")
     return ids

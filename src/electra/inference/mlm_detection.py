@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.tokenizer import Tokenizer
-from electra.exchange.load import NEEDS, Loaded
+from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.foundation.errors import ConfigError, ModelError
 from electra.inference.detection import (
     Detection,
@@ -68,7 +68,7 @@ def detect_by_mlm(
     """
     if loaded.kind != "generator":
         raise ModelError(
-            f"this is {NEEDS.get(loaded.kind, 'an encoder')}, not a masked language model",
+            f"this is {KIND_PHRASES.get(loaded.kind, 'an encoder')}, not a masked language model",
             where=loaded.folder,
         )
     threshold = loaded.threshold if threshold is None else threshold

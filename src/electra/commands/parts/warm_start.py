@@ -37,11 +37,11 @@ def starts(
         if main is not None or auxiliary is not None:
             fix = "Give `init` alone, or `init_discriminator` and `init_generator`"
             raise ConfigError("one model for both networks and one for each are given", key="init", fix=fix)
-        from electra.exchange.run_folder import holds_networks, networks
+        from electra.exchange.run_folder import holds_networks, network_kinds
         from electra.exchange.source import locate
 
         main, path = name_of(init), locate(os.fspath(init))
-        if holds_networks(path) and set(networks(path)) >= set(EXPORTED):
+        if holds_networks(path) and set(network_kinds(path)) >= set(EXPORTED):
             auxiliary = main
     return main, auxiliary
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from electra.artifacts.model import Judge
     from electra.exchange.load import Loaded
     from electra.exchange.names import Kind
-    from electra.exchange.onnx_graph import Written
+    from electra.exchange.onnx_graph import ExportReport
     from electra.inference.detection import Detection
     from electra.model.sizes import EncoderConfig
 
@@ -254,7 +254,7 @@ class Model:
         export(loaded, path, self.source, dtype=dtype)
         return loaded
 
-    def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
+    def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
         """Write the discriminator, a bare encoder or a fine-tuned model as a folder with an ONNX graph; how
         the two compare.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas
 
     from electra.commands.results.model import Model
-    from electra.exchange.onnx_graph import Written
+    from electra.exchange.onnx_graph import ExportReport
     from electra.finetuning.predict import Text
 
 
@@ -104,7 +104,7 @@ class FineTuned(Artifact[TuningFolder]):
             raise ConfigError(what, where=self.path, fix=fix)
         return Rows(sorted(filter(is_wrong, found), key=_surest))
 
-    def export_onnx(self, out: Source, *, int8: bool = False) -> Written:
+    def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
         """Write the kept model as a folder with an ONNX graph; how it compares. Raises ModelError, and writes
         nothing, where the graph computes something else.
         """

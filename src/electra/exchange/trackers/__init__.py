@@ -1,5 +1,5 @@
-"""Other programs that keep curves: one file each, which alone imports its program.
+"""Experiment trackers: one file each, which is the only one to import the tracker's library.
 
-interface   what a tracker is given, and what it must do
-following   a ledger, carried into a tracker: only what it has not got yet
+interface   the interface of a tracker
+following   sends the rows of a ledger that a tracker lacks
 """

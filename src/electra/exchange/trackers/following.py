@@ -1,7 +1,8 @@
-"""A ledger, carried into a tracker row by row: what it already has is never sent twice.
+"""Sends the rows of a ledger to a tracker, each row once.
 
-Beside the tracker's files, .electra/NAME/reached.json says how far each kind of row was sent, and of which
-ledger. A run that was resumed from before that point repeats the same values, so they are left out as well.
+The file .electra/NAME/reached.json in the tracker's folder records the ledger and the last step that was sent
+of each kind of row. A run that resumes from before that step repeats the same values, which are not sent
+again.
 """
 
 from __future__ import annotations
@@ -25,21 +26,33 @@ from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 
-BETWEEN = 2.0  # seconds between two looks at the ledger
-KINDS = {"train": "train", "eval": "heldout"}  # rows, and how their values are called
+BETWEEN = 2.0  # seconds between two reads of the ledger
+KINDS = {"train": "train", "eval": "heldout"}  # kind of row -> prefix of its values' names
 
 
-def carry(
+def send_curves(
     run: Path, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop, say: Say = quiet
 ) -> int:
-    """Send what the tracker `to` lacks of a run's curves; the number of rows sent.
+    """Sends the rows of a run's curves that the tracker lacks. Returns the number of rows sent.
 
-    follow: go on until the run ends, or until asked to stop.
+    Args:
+        run: a run or a fine-tuning.
+        to: the tracker's name.
+        out: the folder of the tracker's files.
+        project: the tracker's project.
+        name: the run's name in the tracker.
+        follow: continue until the run ends or a stop is requested.
+        stop: whether a stop is requested.
+        say: prints one line.
+
+    Raises:
+        ConfigError: the tracker is unknown or not installed.
+        RunFolderError: not a run, or `out` already has another run of this name.
     """
     if to not in NAMES:
         raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(NAMES)}")
     spec = importlib.util.find_spec(to)
-    if spec is None or spec.origin is None:  # without an origin, it is a folder of that name that lies here
+    if spec is None or spec.origin is None:  # without an origin it is a local folder of the same name
         raise ConfigError(
             f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
         )
@@ -55,7 +68,7 @@ def carry(
         rows += follower.look().rows
         first = next((row for row in rows if row.get("kind") in KINDS), None)
     if first is None:
-        say(f"{run}: nothing measured yet")
+        say(f"{run}: no measurements yet")
         return 0
     mark = out / ".electra" / name.replace("/", "-")
     with durable.lock(mark):
@@ -63,19 +76,19 @@ def carry(
         settings = dict(_flat(without_paths(RunFolder.settings(record))))
         began = (run / folder.RECORD).stat().st_mtime
         target = Target(name, out, project, settings, began, reached.id)
-        told: list[Row] = []
+        events: list[Row] = []
         tracker: Tracker | None = None
         sent, ended = 0, False
         try:
             while True:
-                told += [row for row in rows if row.get("kind") == "event"]
+                events += [row for row in rows if row.get("kind") == "event"]
                 new = [row for row in rows if _is_new(row, reached)]
                 if new and tracker is None:
                     tracker = importlib.import_module(f"electra.exchange.trackers.{to}").open(target)
                     reached.id = tracker.id
                 if tracker is not None:
                     sent += _send(new, tracker, reached)
-                ended = _ended(told, reached, folder.total_steps)
+                ended = _ended(events, reached, folder.total_steps)
                 if not follow or ended or stop():
                     return sent
                 time.sleep(BETWEEN)
@@ -88,20 +101,20 @@ def carry(
 def _carry_seeds(
     folder: TuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
 ) -> int:
-    """The curves of a fine-tuning, each seed a run of its own, which is sent when the seed has ended."""
+    """Sends the curves of a fine-tuning: each finished seed becomes a run of its own."""
     settings = dict(_flat(without_paths(folder.record["settings"])))
     sent, ended = 0, False
     while True:
-        ended = folder.results.is_file()  # then no seed comes any more
+        ended = folder.results.is_file()  # all seeds are finished
         for number, seed in folder.seeds():
-            rows, called = _rows_of(seed.record), f"{name}-seed-{number}"
-            mark = out / ".electra" / called.replace("/", "-")
+            rows, run_name = _rows_of(seed.record), f"{name}-seed-{number}"
+            mark = out / ".electra" / run_name.replace("/", "-")
             with durable.lock(mark):
-                reached = _Reached(mark / "reached.json", rows[0], called)
+                reached = _Reached(mark / "reached.json", rows[0], run_name)
                 if not (new := [row for row in rows if row["step"] > reached.steps.get(row["kind"], -1)]):
                     continue
                 began = (folder.path / folder.RECORD).stat().st_mtime
-                target = Target(called, out, project, {**settings, "seed": number}, began, reached.id)
+                target = Target(run_name, out, project, {**settings, "seed": number}, began, reached.id)
                 tracker = importlib.import_module(f"electra.exchange.trackers.{to}").open(target)
                 reached.id = tracker.id
                 try:
@@ -114,15 +127,15 @@ def _carry_seeds(
 
 
 def _rows_of(results: Mapping[str, Any]) -> list[Row]:
-    """A seed's results as rows of a ledger: losses, dev after each epoch that was scored, all splits at the
-    end.
-    """
+    """Converts a seed's results to rows of a ledger: losses, dev scores per epoch, final scores per split."""
     steps, seconds = results["steps"], results["seconds"]
     rows: list[Row] = [{"kind": "train", "step": step, "loss": loss} for step, loss in results["losses"]]
-    each = steps / max((one["epoch"] for one in results["epochs"]), default=1)
-    for one in results["epochs"]:
-        scores = {metric: value for metric, value in one.items() if metric != "epoch"}
-        rows.append({"kind": "dev", "step": min(steps - 1, round(one["epoch"] * each)), **scores})
+    steps_per_epoch = steps / max((epoch["epoch"] for epoch in results["epochs"]), default=1)
+    for epoch in results["epochs"]:
+        scores = {metric: value for metric, value in epoch.items() if metric != "epoch"}
+        rows.append(
+            {"kind": "dev", "step": min(steps - 1, round(epoch["epoch"] * steps_per_epoch)), **scores}
+        )
     for split, scores in {"dev": results["eval"], **results["others"]}.items():
         rows.append({"kind": split, "step": steps, **scores})
     rows.sort(key=lambda row: row["step"])
@@ -130,7 +143,7 @@ def _rows_of(results: Mapping[str, Any]) -> list[Row]:
 
 
 class _Reached:
-    """How far each kind of row was sent."""
+    """The last step that was sent of each kind of row."""
 
     def __init__(self, path: Path, first: Row, name: str) -> None:
         self.path = path
@@ -142,7 +155,7 @@ class _Reached:
         known = durable.read_json(path, RunFolderError)
         if known.get("ledger") != self.ledger:
             fix = "Choose another `name` or `out`"
-            raise RunFolderError(f"already holds another run named {name}", where=path.parents[2], fix=fix)
+            raise RunFolderError(f"already has another run named {name}", where=path.parents[2], fix=fix)
         self.steps, self.id = known["steps"], known["id"]
 
     def save(self) -> None:
@@ -170,8 +183,8 @@ def _send(rows: list[Row], tracker: Tracker, reached: _Reached) -> int:
     return len(rows)
 
 
-def _ended(told: list[Row], reached: _Reached, total: int | None) -> bool:
-    rows = [*told, {"kind": "train", "step": max(reached.steps.values(), default=0)}]
+def _ended(events: list[Row], reached: _Reached, total: int | None) -> bool:
+    rows = [*events, {"kind": "train", "step": max(reached.steps.values(), default=0)}]
     return Ledger(rows).status(total) != "in progress"
 
 

@@ -1,4 +1,4 @@
-"""What a tracker is given, and what it must do."""
+"""The interface of a tracker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-NAMES = {  # each tracker, and how what lies in its folder is looked at
+NAMES = {  # tracker -> the command that shows its folder
     "tensorboard": "tensorboard --logdir {out}",
     "trackio": "TRACKIO_DIR={out} trackio show",
     "wandb": "wandb sync {out}/wandb/offline-run-*",
@@ -17,32 +17,32 @@ NAMES = {  # each tracker, and how what lies in its folder is looked at
 
 @dataclass(frozen=True)
 class Target:
-    """Where the curves of a run go."""
+    """The destination of a run's curves."""
 
     run: str
-    """The name it gets there."""
+    """The run's name in the tracker."""
     out: Path
     """The folder of the tracker's files; it exists."""
     project: str
     settings: Mapping[str, Any]
-    """The recipe, flat: training.seed, ..."""
+    """The recipe with dotted keys: training.seed, ..."""
     began: float
-    """When the run began, in seconds since 1970."""
+    """Start of the run, in seconds since 1970."""
     id: str
-    """What the tracker calls the run: its `id` of the last time, "" the first time."""
+    """The tracker's `id` from the last time; "" the first time."""
 
 
 class Tracker(Protocol):
-    """A file of this folder has a function `open(target)` that returns one."""
+    """A connection to a tracker, returned by the function `open(target)` of the tracker's file."""
 
     id: str
-    """By which the same run is found the next time ("": it needs none)."""
+    """Identifies the run in the tracker when more rows follow later ("": not needed)."""
 
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Values of finished update `step`, `seconds` of training after the start."""
+        """Logs values of update `step`, `seconds` of training after the start."""
 
     def flush(self) -> None:
-        """Everything logged so far is safe when this returns, as far as the tracker can tell."""
+        """Returns when all logged values are stored, as far as the tracker can tell."""
 
     def close(self, finished: bool) -> None:
-        """Nothing more comes now; or ever, where the run is `finished`."""
+        """Ends the connection; `finished`: no more values will follow for this run."""

@@ -1,4 +1,4 @@
-"""MLflow: OUT/mlflow.db, or the server that MLFLOW_TRACKING_URI names."""
+"""MLflow: the database OUT/mlflow.db, or the server in MLFLOW_TRACKING_URI."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from collections.abc import Mapping
 
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
+from typing_extensions import override
 
-from electra.exchange.trackers.interface import Target
+from electra.exchange.trackers.interface import Target, Tracker
 
-BATCH = 100  # values a request may carry
-LONGEST = 500  # characters of a parameter
+BATCH = 100  # maximum values per request
+LONGEST = 500  # maximum characters of a parameter
 
 
-class MLflow:
+class MLflow(Tracker):
+    """One run in MLflow; values are sent in batches."""
+
     def __init__(self, target: Target) -> None:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
@@ -24,24 +27,27 @@ class MLflow:
         self.id = target.id or self._begin(target)
 
     def _begin(self, target: Target) -> str:
-        known = self._client.get_experiment_by_name(target.project)
-        experiment = known.experiment_id if known else self._client.create_experiment(target.project)
-        begun = self._client.create_run(experiment, int(1000 * target.began), run_name=target.run)
-        identity: str = begun.info.run_id
+        existing = self._client.get_experiment_by_name(target.project)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(target.project)
+        run = self._client.create_run(experiment, int(1000 * target.began), run_name=target.run)
+        identity: str = run.info.run_id
         settings = [Param(key, str(value)[:LONGEST]) for key, value in target.settings.items()]
         for start in range(0, len(settings), BATCH):
             self._client.log_batch(identity, params=settings[start : start + BATCH])
         return identity
 
+    @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         when = int(1000 * (self._began + seconds))
         self._waiting += [Metric(name, value, when, step) for name, value in values.items()]
 
+    @override
     def flush(self) -> None:
         for start in range(0, len(self._waiting), BATCH):
             self._client.log_batch(self.id, metrics=self._waiting[start : start + BATCH])
         self._waiting = []
 
+    @override
     def close(self, finished: bool) -> None:
         self.flush()
         if finished:
@@ -49,4 +55,5 @@ class MLflow:
 
 
 def open(target: Target) -> MLflow:
+    """Opens a connection for the run of `target`."""
     return MLflow(target)

@@ -1,4 +1,4 @@
-"""TensorBoard: event files in OUT/RUN, which `tensorboard --logdir OUT` shows."""
+"""TensorBoard: event files in OUT/RUN; `tensorboard --logdir OUT` shows them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from typing_extensions import override
 
-from electra.exchange.trackers.interface import Target
+from electra.exchange.trackers.interface import Target, Tracker
 
 TEXT = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
 
 
-class TensorBoard:
+class TensorBoard(Tracker):
+    """Event files of one run."""
+
     id = ""
 
     def __init__(self, target: Target) -> None:
@@ -26,21 +29,25 @@ class TensorBoard:
         if fresh:
             self._add(0, 0.0, Summary(value=[_text("recipe", _table(target.settings))]))
 
+    @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._add(step, seconds, Summary(value=found))
+        summaries = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._add(step, seconds, Summary(value=summaries))
 
     def _add(self, step: int, seconds: float, summary: Summary) -> None:
         self._writer.add_event(Event(wall_time=self._began + seconds, step=step, summary=summary))
 
+    @override
     def flush(self) -> None:
         self._writer.flush()
 
+    @override
     def close(self, finished: bool) -> None:
         self._writer.close()
 
 
 def open(target: Target) -> TensorBoard:
+    """Opens a connection for the run of `target`."""
     return TensorBoard(target)
 
 

@@ -1,4 +1,4 @@
-"""Trackio: a database in OUT, which `TRACKIO_DIR=OUT trackio show` shows."""
+"""Trackio: a database in OUT; `TRACKIO_DIR=OUT trackio show` shows it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from electra.exchange.trackers.interface import Target
+from typing_extensions import override
+
+from electra.exchange.trackers.interface import Target, Tracker
 from electra.foundation.errors import ConfigError
 
 
-class Trackio:
+class Trackio(Tracker):
+    """One run in Trackio."""
+
     id = ""
 
     def __init__(self, target: Target) -> None:
-        os.environ["TRACKIO_DIR"] = str(target.out)  # read when it is imported
+        os.environ["TRACKIO_DIR"] = str(target.out)  # the library reads it when imported
         import trackio
         from trackio.utils import TRACKIO_DIR
 
@@ -24,7 +28,7 @@ class Trackio:
             fix = "Start another process, or set TRACKIO_DIR to `out` before trackio is imported"
             raise ConfigError(f"trackio writes to {TRACKIO_DIR} in this process", key="out", fix=fix)
         self._trackio = trackio
-        with redirect_stdout(io.StringIO()):  # it would praise its dashboard
+        with redirect_stdout(io.StringIO()):  # it prints an advertisement for its dashboard
             trackio.init(
                 project=target.project,
                 name=target.run,
@@ -35,16 +39,20 @@ class Trackio:
                 auto_log_cpu=False,
             )
 
+    @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         self._trackio.log({**values, "seconds": seconds}, step=step)
 
+    @override
     def flush(self) -> None:
-        pass  # a thread of its own writes
+        pass  # the library writes in a thread of its own
 
+    @override
     def close(self, finished: bool) -> None:
         with redirect_stdout(io.StringIO()):
             self._trackio.finish()
 
 
 def open(target: Target) -> Trackio:
+    """Opens a connection for the run of `target`."""
     return Trackio(target)

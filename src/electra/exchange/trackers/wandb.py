@@ -1,4 +1,4 @@
-"""Weights & Biases: runs in OUT/wandb, offline unless WANDB_MODE says otherwise; `wandb sync` sends them."""
+"""Weights & Biases: runs in OUT/wandb, offline unless WANDB_MODE is set; `wandb sync` uploads them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from collections.abc import Mapping
 from typing import Any
 
 import wandb
+from typing_extensions import override
 
-from electra.exchange.trackers.interface import Target
+from electra.exchange.trackers.interface import Target, Tracker
 
 QUIET = {
     "silent": True,
     "console": "off",
     "disable_git": True,
     "save_code": False,
-    "x_disable_stats": True,  # of this process, which only follows
-    "x_disable_meta": True,  # host, user and paths are nobody's business
+    "x_disable_stats": True,  # they would describe this process, not the training
+    "x_disable_meta": True,  # host, user and paths are private
 }
 
 
-class WeightsAndBiases:
+class WeightsAndBiases(Tracker):
+    """One run in Weights & Biases."""
+
     def __init__(self, target: Target) -> None:
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if target.id:
-            time.sleep(1.1)  # it names a folder by the second, and would write over one of this second
+            time.sleep(1.1)  # the library names folders by the second, and would overwrite one of this second
         self._run = wandb.init(
             project=target.project,
             name=target.run,
@@ -38,15 +41,19 @@ class WeightsAndBiases:
         )
         self.id = self._run.id
 
+    @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         self._run.log({**values, "seconds": seconds}, step=step)
 
+    @override
     def flush(self) -> None:
-        pass  # it writes as it goes
+        pass  # the library writes immediately
 
+    @override
     def close(self, finished: bool) -> None:
         self._run.finish()
 
 
 def open(target: Target) -> WeightsAndBiases:
+    """Opens a connection for the run of `target`."""
     return WeightsAndBiases(target)

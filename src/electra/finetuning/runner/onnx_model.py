@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.exchange.load import Loaded
-from electra.exchange.onnx_graph import Graph, Written, commit_graph
+from electra.exchange.onnx_graph import ExportReport, Graph, commit_graph
 from electra.exchange.onnx_session import LOGITS, OnnxEncoder
 from electra.finetuning.runner.task_file import task_file
 from electra.finetuning.runner.tuned_model import TunedModel
@@ -39,7 +39,7 @@ class TunedGraph(Graph):
         super().__init__(model.encoder, model.head, types=types)
         self.per_token = model.per_token
 
-    def judge(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
+    def logits(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         types = torch.zeros_like(attention_mask) if token_type_ids is None else token_type_ids
         assert self.head is not None
         batch = Batch(np.arange(0), attention_mask, types, attention_mask - 1, None)
@@ -70,7 +70,7 @@ def write_tuned(  # noqa: PLR0917
     record: Mapping[str, Any] | None,
     out: Path,
     int8: bool = False,
-) -> Written:
+) -> ExportReport:
     """Write a fine-tuned model as a folder with a graph, if the graph computes the same.
 
     record: of its fine-tuning, where that is known.
