@@ -861,8 +861,8 @@ def test_a_model_without_tokens_to_point_at_answers_nothing(tmp_path: Path) -> N
     assert task.said(prediction).text == "" and task.table([prediction], examples)[1][:4] == (
         "a",
         "",
-        "-1",
-        "-1",
+        -1,
+        -1,
     )
     with pytest.raises(DataError, match="unrecognised file extension"):
         task.read(tmp_path / "x.csv")

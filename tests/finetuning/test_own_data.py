@@ -22,7 +22,7 @@ from electra.finetuning.labelled.splits import hash_of
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
-from electra.finetuning.runner.records import as_records, is_wrong
+from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.text_class import TextClassification
 from electra.foundation.errors import ConfigError, DataError, Interrupted
@@ -158,7 +158,7 @@ def test_an_answer_that_counts_as_right_is_no_mistake() -> None:
         {"gold": ["b"], "predicted": ""}
     )
     assert not is_wrong({"gold": [], "predicted": ""}) and is_wrong({"gold": [], "predicted": "x"})
-    [row] = as_records([("id", "answer", "start", "end", "probability"), ("a", "x", "5", "6", "0.5")])
+    [row] = read_records(b"id\tanswer\tstart\tend\tprobability\na\tx\t5\t6\t0.5\n")
     assert row == {"id": "a", "answer": "x", "start": 5, "end": 6, "probability": 0.5}
 
 
@@ -199,7 +199,10 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
         tmp_path / "out" / "model", [example.texts for example in predictions.examples]
     ).softmax(-1)
     np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
-    assert isinstance(json.loads(predictions.content("json"))[0]["p(positive)"], float)
+    [record] = json.loads(predictions.content("json"))
+    assert [record["p(negative)"], record["p(positive)"]] == predictions.values[0].tolist(), (
+        "no digit is lost"
+    )
     assert (
         main(
             ["predict", str(tmp_path / "out"), str(tmp_path / "odd.tsv"), "--out", str(tmp_path / "said.csv")]

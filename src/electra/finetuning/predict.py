@@ -33,7 +33,7 @@ from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_cl
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.task import HeadKind, Task
+from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task, as_text
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.model.precision import pick_device
@@ -58,13 +58,17 @@ class Predictions:
     truncated: int  # examples longer than max_length tokens
     notes: tuple[str, ...]
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """A table, header first."""
+    def table(self) -> list[tuple[Cell, ...]]:
+        """Header first; numbers are numbers."""
         return self.task.table(self.values, self.examples)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The table as its file has it."""
+        return as_text(self.table())
 
     def records(self) -> list[dict[str, Any]]:
         """The columns of the user's file with `predicted`, `probability` and what else the task says."""
-        return join(as_records(self.rows()), self.examples)
+        return join(as_records(self.table()), self.examples)
 
     def content(self, kind: Format = "tsv") -> bytes:
         """What a file of this kind holds: the records; a .json of questions is the official scorers' file."""
@@ -73,10 +77,10 @@ class Predictions:
 
     def counts(self) -> dict[str, int]:
         """How often each label was predicted, most frequent first; numbers and answers are not counted."""
-        header, *rows = self.rows()
+        header, *rows = self.table()
         if "label" not in header:
             return {}
-        return dict(Counter(row[header.index("label")] for row in rows).most_common())
+        return dict(Counter(str(row[header.index("label")]) for row in rows).most_common())
 
     def of_each(self) -> list[list[dict[str, Any]]]:
         """The rows of each example as records: one row, or of a sentence one a word."""

@@ -18,7 +18,6 @@ from safetensors.torch import save
 from electra.artifacts import digests
 from electra.artifacts.model import Pooling
 from electra.artifacts.tuning import TuningFolder
-from electra.data.delimited import read_tsv
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import Loaded, load
 from electra.exchange.weights import digest
@@ -29,7 +28,7 @@ from electra.finetuning.runner.counted import counted
 from electra.finetuning.runner.dataset import Dataset, answers_told, choose_task, count_labels, read_dataset
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import FinishedSeed, choose, compared, headline, scores_over_seeds
-from electra.finetuning.runner.records import as_records, judged, write
+from electra.finetuning.runner.records import judged, read_records, write
 from electra.finetuning.runner.saved_model import load_seed, save_model
 from electra.finetuning.runner.search import parted, search
 from electra.finetuning.runner.task_file import task_source
@@ -106,7 +105,7 @@ def finetune(
         chosen = next(one for one in finished if one.seed == results["kept_seed"])
         save_model(tuning, folder.model, chosen, results)
         dev = judged(
-            as_records(read_tsv(chosen.folder.table("dev").read_bytes())),
+            read_records(chosen.folder.table("dev").read_bytes()),
             tuning.splits["dev"].examples,
             tuning.task,
         )

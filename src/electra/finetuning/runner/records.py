@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from electra.data.delimited import format_csv, format_tsv
+from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.squad import plain_form
-from electra.finetuning.tasks.parts.task import Task, digits
+from electra.finetuning.tasks.parts.task import Cell, Task, as_cell
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import library
 
@@ -22,11 +22,17 @@ AROUND = 12  # words before and after a tagged one that are shown with it
 Record = dict[str, Any]
 
 
-def as_records(table: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """A table of text, header first, as records in which numbers are numbers."""
+def as_records(table: Sequence[Sequence[Cell]]) -> list[Record]:
+    """A table, header first, as records."""
     header, *rows = table
+    return [{str(name): cell for name, cell in zip(header, row, strict=True)} for row in rows]
+
+
+def read_records(content: bytes) -> list[Record]:
+    """The records of a predictions file, in which numbers are numbers."""
+    header, *rows = read_tsv(content)
     kinds = [_kind(name) for name in header]
-    return [{name: kind(cell) for name, cell, kind in zip(header, row, kinds, strict=True)} for row in rows]
+    return as_records([header, *([kind(c) for c, kind in zip(row, kinds, strict=True)] for row in rows)])
 
 
 def _kind(column: str) -> Callable[[str], Any]:
@@ -153,11 +159,9 @@ def write(records: Sequence[Record], kind: Format) -> bytes:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, float):
-        return digits(value)
-    return (
-        json.dumps(value, ensure_ascii=False, default=plain) if isinstance(value, list | dict) else str(value)
-    )
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=plain)
+    return as_cell(value)
 
 
 def _parquet(records: Sequence[Record]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from electra.finetuning.tasks.pair import TASK as PAIR
 from electra.finetuning.tasks.parts.text_regression import TextRegression
 
 TASK = TextRegression(
@@ -9,19 +10,7 @@ TASK = TextRegression(
     version=1,
     source="your own data",
     metrics=("spearmanr", "pearson", "mae"),
-    texts=(
-        ("sentence1", "sentence2"),
-        ("premise", "hypothesis"),
-        ("question1", "question2"),
-        ("text_a", "text_b"),
-        ("text1", "text2"),
-        ("text", "text_pair"),
-        ("text", "text_b"),
-        ("text", "text2"),
-        ("query", "passage"),
-        ("sentence",),
-        ("text",),
-    ),
+    texts=(*(pair for pair in PAIR.texts if pair != ("question", "sentence")), ("sentence",), ("text",)),
     label=("score", "label", "labels"),
     max_length=512,
 )

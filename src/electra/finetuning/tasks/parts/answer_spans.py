@@ -31,7 +31,7 @@ from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_ques
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.metrics.squad import METRICS, score_1, score_2
 from electra.finetuning.settings import TaskOptions
-from electra.finetuning.tasks.parts.task import HeadKind, Outputs, Task, counted_notes, digits, file_of
+from electra.finetuning.tasks.parts.task import Cell, HeadKind, Outputs, Task, counted_notes, file_of
 from electra.finetuning.windows.context_windows import Arrangement, Context, Window, cut
 from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.finetuning.windows.span_search import (
@@ -232,15 +232,13 @@ class QuestionAnswering(Task):
             return score_1(answers, golds)
         return score_2(answers, golds, [prediction.null_odds for prediction in predictions], self.threshold)
 
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        rows = []
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
+        rows: list[tuple[Cell, ...]] = [("id", "answer", "start", "end", "probability", "null_odds")]
         for example, prediction in zip(examples, predictions, strict=True):
             said = self.said(prediction)
-            share = digits(probabilities(prediction)[0] if said.text else 0.0)
-            odds = digits(prediction.null_odds)
-            rows.append((example.id, said.text, str(said.start), str(said.end), share, odds))
-        header = ("id", "answer", "start", "end", "probability", "null_odds")
-        return [row if self.unanswerable else row[:-1] for row in (header, *rows)]
+            share = float(probabilities(prediction)[0]) if said.text else 0.0
+            rows.append((example.id, said.text, said.start, said.end, share, float(prediction.null_odds)))
+        return [row if self.unanswerable else row[:-1] for row in rows]
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """The table, a list of the best answers, and the official scorers' files (2.0: null odds too)."""

@@ -49,6 +49,8 @@ text, without a head (vectors), or what a task and a head of yours agree on.
 """
 Outputs = Sequence[npt.NDArray[np.float32]]
 Columns = tuple[str, ...]
+Cell = str | int | float
+"""Of a predictions table."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,12 +152,12 @@ class Task(ABC):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]: ...
 
     @abstractmethod
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        """The predictions file, header first."""
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
+        """The predictions file, header first; numbers are numbers."""
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """Name -> content of what is written of the predictions of `split` ("dev", "test", ...)."""
-        return {f"{split}.tsv": format_tsv(self.table(predictions, examples))}
+        return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
         """Several models' predictions for the same examples -> their ensemble's: the mean."""
@@ -234,9 +236,14 @@ def label_numbers(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]
     return {label: number for number, label in enumerate(counted_labels(labels, found))}
 
 
-def digits(number: float) -> str:
-    """A number as predictions files have it."""
-    return format(number, ".9g")
+def as_cell(cell: Any) -> str:
+    """A cell as predictions files have it."""
+    return format(cell, ".9g") if isinstance(cell, float) else str(cell)
+
+
+def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
+    """A predictions table as its file has it."""
+    return [tuple(map(as_cell, row)) for row in table]
 
 
 def file_of(examples: Sequence[Example]) -> str:

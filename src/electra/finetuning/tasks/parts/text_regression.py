@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
-from electra.finetuning.tasks.parts.task import Outputs, digits, file_of
+from electra.finetuning.tasks.parts.task import Cell, Outputs, file_of
 from electra.finetuning.tasks.parts.text_task import Prediction, TextTask, is_placeholder, single
 from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
@@ -104,12 +104,12 @@ class TextRegression(TextTask):
         predicted, gold = np.stack(predictions)[:, 0], np.array([*map(self.gold_number, examples)])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
-        answers = [(e.id, self.answer(p)) for e, p in zip(examples, predictions, strict=True)]
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
+        answers = [(e.id, float(p[0])) for e, p in zip(examples, predictions, strict=True)]
         return [("id", "score"), *answers]
 
     def answer(self, prediction: Prediction) -> str:
-        return digits(prediction[0])
+        return format(float(prediction[0]), ".9g")
 
     def submitted(self, prediction: Prediction) -> str:
         return format(float(np.clip(prediction[0], *self.bounds)), ".3f")

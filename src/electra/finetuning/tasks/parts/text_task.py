@@ -29,7 +29,7 @@ from electra.finetuning.tasks.parts.answers import (
     missing_marks,
     places,
 )
-from electra.finetuning.tasks.parts.task import HeadKind, Task, digits
+from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
 
@@ -216,10 +216,12 @@ class LabelledText(TextTask):
         """The number of a label, however it is spelled; None for one that is none of them."""
         return places(self.labels).get(label_key(name))
 
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """Id, answer, and the probability of each label."""
-        rows = [(e.id, self.answer(p), *map(digits, p)) for e, p in zip(examples, predictions, strict=True)]
-        return [("id", "label", *(f"p({name})" for name in self.labels)), *rows]
+        rows: list[tuple[Cell, ...]] = [("id", "label", *(f"p({name})" for name in self.labels))]
+        for example, prediction in zip(examples, predictions, strict=True):
+            rows.append((example.id, self.answer(prediction), *map(float, prediction)))
+        return rows
 
 
 def single(value: Any, where: str) -> str:

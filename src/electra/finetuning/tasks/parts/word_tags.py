@@ -42,6 +42,7 @@ from electra.finetuning.metrics.scores import METRICS, Score, f_score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
 from electra.finetuning.tasks.parts.task import (
+    Cell,
     HeadKind,
     Outputs,
     Task,
@@ -256,7 +257,7 @@ class WordTagging(Task):
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](ours, theirs) for name in self.metrics}
 
-    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[str, ...]]:
+    def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """One row a word, with the probability of its label; of words that were split from a text, where they
         stand in it.
         """
@@ -268,10 +269,9 @@ class WordTagging(Task):
                 zip(example.texts, self._classes(prediction), strict=True)
             ):
                 scores = prediction[place]
-                at = map(str, example.spans[place]) if spans else ()
-                every = (format(p, ".6g") for p in scores) if names else ()
-                label = self.labels[number]
-                rows.append((example.id, word, *at, label, format(scores[number], ".6g"), *every))
+                at = example.spans[place] if spans else ()
+                every = map(float, scores) if names else ()
+                rows.append((example.id, word, *at, self.labels[number], float(scores[number]), *every))
         return rows
 
 
