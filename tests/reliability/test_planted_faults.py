@@ -31,4 +31,4 @@ def test_every_fault_can_be_planted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 text = (ROOT / file).read_text(encoding="utf-8")
                 assert not name or f"def {name.partition('[')[0]}(" in text, test
     with pytest.raises(AssertionError, match="holds"):
-        mutations.Fault("none", "seeds.py", "no such text", "", []).plant(tmp_path)
+        mutations.Fault("none", "foundation/seeds.py", "no such text", "", []).plant(tmp_path)

@@ -325,17 +325,21 @@ def searched(settings: Settings) -> tuple[str, ...]:
     return tuple(name for name in SEARCHED if getattr(settings, name) is None)
 
 
+MOST_TRAININGS = 10_000  # of a search
+
+
 def search_budget(text: str) -> tuple[float, str]:
     """(amount, unit) of `search`, unit one of seconds and trainings."""
-    if re.fullmatch(r"[0-9]+", text) and int(text) > 1:
+    if re.fullmatch(r"[0-9]{1,5}", text) and 1 < int(text) <= MOST_TRAININGS:
         return float(text), "trainings"
     try:
         amount, unit = budget.parse(text)
     except ConfigError:
         unit = ""
     if unit != "seconds":
-        fix = "Use a time such as 10m or 2h, or a number of trainings, 2 or more"
-        raise ConfigError(f"invalid budget {text!r}", key="search", fix=fix)
+        fix = f"Use a time such as 10m or 2h, or a number of trainings from 2 to {MOST_TRAININGS:,}"
+        shown = text if len(text) <= 40 else f"{text[:40]}..."
+        raise ConfigError(f"invalid budget {shown!r}", key="search", fix=fix)
     return amount, unit
 
 

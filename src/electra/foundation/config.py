@@ -127,6 +127,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)
         return build(typing.cast(type, kind), value, where)
+    if isinstance(value, numbers.Integral) and not -LARGEST <= int(value) < LARGEST:
+        raise ConfigError("must be a number of at most 64 bits", where=where)
     origin, choices = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in choices:
@@ -145,8 +147,6 @@ def convert(kind: Any, value: Any, where: str) -> Any:
                 return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind in (int, float) and not isinstance(value, bool):
         if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
-            if isinstance(value, numbers.Integral) and not -LARGEST <= int(value) < LARGEST:
-                raise ConfigError("must be a number of at most 64 bits", where=where)
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(os.path.expanduser(value))
