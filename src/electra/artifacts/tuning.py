@@ -54,7 +54,7 @@ class TuningFolder(Folder):
           ensemble/          predictions averaged over the seeds, with --ensemble
           search.json        the trainings of a search, and what it chose
           floors.json        the scores of what needs no network
-          untrained/seeds/   the same with fresh weights, with --random-twin
+          untrained/seeds/   the same with fresh weights, with --untrained-baseline
           dev.jsonl          dev by the chosen seed: texts, gold answers, predicted ones, probabilities
           all_results.json   the numbers, written last
     """
