@@ -5,11 +5,12 @@ python inserted.py MODEL [MODEL@SCORER ...]    SCORER: discriminator, language-m
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import electra
 
-SENTENCES = Path(__file__).with_name("inserted.txt").read_text(encoding="utf-8").splitlines()
+SENTENCES = tomllib.loads(Path(__file__).with_name("inserted.toml").read_text())["sentences"].splitlines()
 
 for argument in sys.argv[1:]:
     name, _, scorer = argument.partition("@")
