@@ -58,6 +58,7 @@ def test_every_module_of_the_core_is_imported_without_what_lies_above(alone: dic
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_tests_of_the_core_pass_without_what_lies_above(alone: dict[str, str]) -> None:
     command = [
         sys.executable,
