@@ -400,7 +400,7 @@ def test_another_model_settings_or_files_are_refused_by_name(
     (tmp_path / "toys.toml").write_text(SUITE)
     suite = tmp_path / "toys.toml"
     before = (whole / "evaluation.json").read_bytes()
-    assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--finetune.epochs", "3"]) == 2
+    assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--finetune.warmup", "0.3"]) == 2
     assert "holds another evaluation" in capsys.readouterr().err
     other = shutil.copytree(data, tmp_path / "data")
     (other / "glue" / "SST-2" / "dev.tsv").write_text("sentence\tlabel\nfine\t1\ngrim\t0\n")
@@ -442,7 +442,7 @@ def test_a_task_that_fails_is_told_and_the_others_go_on(
         (("--seeds", "0"), "--seeds: must be at least 1"),
         (("--jobs", "0"), "--jobs: must be at least 1"),
         (("--suite", "gleu"), "no suite named 'gleu'"),
-        (("--data", ""), "--data: no data given"),
+        (("--data", ""), "needs --data"),
         (("--data", "nowhere"), "nowhere: no such folder"),
         (("--data", "EMPTY"), "no data for any task (sst2, again, rte, mnli)"),
     ],

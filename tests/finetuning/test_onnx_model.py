@@ -94,9 +94,12 @@ def test_the_command_line(written: tuple[Path, Path], capsys: pytest.CaptureFixt
     assert capsys.readouterr().out.startswith("number\tsentence\tpredicted\tprobability\tp(0)\tp(1)\n7\t")
     for wrong, said in (
         (["predict", str(graph), str(table)], "use --backend onnx"),
-        (["predict", str(folder), str(table), "--backend", "onnx"], "no model.onnx here"),
+        (["predict", str(folder), str(table), "--backend", "onnx"], "no model.onnx"),
         (["detect", str(graph), "a fine film", "--backend", "onnx"], "not a discriminator"),
-        (["export", str(folder), "--out", str(folder / "model"), "--format", "onnx"], "which a graph would"),
+        (
+            ["export", str(folder), "--out", str(folder / "model"), "--format", "onnx"],
+            "which the graph would",
+        ),
     ):
         assert main(wrong) == 2
         problem = capsys.readouterr().err

@@ -95,7 +95,7 @@ def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
     }
     run = electra.pretrain(
         write_corpus(tmp_path / "corpus.txt"),
-        tmp_path / "run",
+        out=tmp_path / "run",
         recipe="continue",
         budget="1steps",
         init="tiny-en",

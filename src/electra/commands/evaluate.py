@@ -107,7 +107,7 @@ class Evaluate(
             display.say(f"page: {page}")
             evaluation = Evaluation(folder)
             for failure in evaluation.failures:
-                display.say(f"failed: {failure['task']} ({failure['model']}): {failure['problem']}")
+                display.say(f"failed: {failure['task']} ({failure['model']}): {failure['reason']}")
         return evaluation
 
     def main(self) -> int:
