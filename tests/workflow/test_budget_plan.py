@@ -114,7 +114,7 @@ def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest
     ]
     assert main(command) == 0
     said = capsys.readouterr().out
-    assert "tiny *" in said and f"electra pretrain --recipe {out} --corpus {corpus}" in said and out.exists()
+    assert "tiny *" in said and f"electra pretrain {corpus} --recipe {out}" in said and out.exists()
 
 
 def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
