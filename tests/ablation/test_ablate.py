@@ -136,7 +136,7 @@ def in_this_process(
 
 
 @pytest.mark.slow
-def test_a_whole_study(
+def test_a_study_from_plan_to_page(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(jobs, "side_by_side", in_this_process)
@@ -167,7 +167,9 @@ def test_a_whole_study(
 
 @pytest.mark.reliability
 @pytest.mark.timeout(1200)
-def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], tmp_path: Path) -> None:
+def test_a_study_interrupted_and_killed_gives_the_same_weights_and_scores(
+    command: list[str], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
 
     process = spawn(command)
@@ -194,7 +196,7 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
     assert [arm["runs"] for arm in results["budgets"][0]["arms"].values()] == [2, 2]
     assert "<h2>Result</h2>" in (out / "report.html").read_text()
 
-    calm = tmp_path / "calm"  # the same plan, carried out here without a stop
+    calm = tmp_path / "calm"  # the same plan, run here without a stop
     calm.mkdir()
     (calm / "study.json").write_bytes((out / "study.json").read_bytes())
     TokenStore.open(plan.read_plan(out)["store"]).tokenizer.save(calm / "tokenizer")
@@ -206,7 +208,7 @@ def test_interrupted_killed_and_continued_is_the_same_study(command: list[str], 
 
 
 class Scorer:
-    """In the place of a worker: only leaves a score behind, or fails, so that a test is about the command."""
+    """Stands in for the worker: only writes a score, or fails."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -218,19 +220,19 @@ class Scorer:
         self.started.append(name)
         if name in self.unlucky:
             raise RunFailed("no luck")
-        folder, chosen = job.folder(out), plan.read_plan(out)["panel"]
+        folder, panel = job.folder(out), plan.read_plan(out)["panel"]
         folder.mkdir(parents=True, exist_ok=True)
-        scores = {task: {"value": 0.5 + job.seed / 10} for task in chosen["tasks"]}
-        (folder / "score.json").write_text(json.dumps({"panel": chosen["identity"], "scores": scores}))
+        scores = {task: {"value": 0.5 + job.seed / 10} for task in panel["tasks"]}
+        (folder / "score.json").write_text(json.dumps({"panel": panel["identity"], "scores": scores}))
 
 
 @pytest.fixture
 def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
-    found = Scorer()
-    monkeypatch.setattr(worker, "run_job", found.run_job)
+    stub = Scorer()
+    monkeypatch.setattr(worker, "run_job", stub.run_job)
     monkeypatch.setattr(jobs, "side_by_side", in_this_process)
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
-    return found
+    return stub
 
 
 def results_of(out: Path) -> Any:
@@ -238,7 +240,7 @@ def results_of(out: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_a_finished_study_is_not_done_again_and_another_is_refused(
+def test_finished_runs_are_not_repeated_and_another_study_is_refused(
     command: list[str], capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
     scorer.unlucky = {"rtd2"}
@@ -254,7 +256,7 @@ def test_a_finished_study_is_not_done_again_and_another_is_refused(
     assert "holds another study: flops was" in capsys.readouterr().err
 
 
-def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
+def test_a_stop_during_scoring_leaves_no_score(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: Scorer
 ) -> None:
     assert main([*command, "--seeds", "1"]) == 0
@@ -273,37 +275,39 @@ def test_a_worker_told_to_stop_while_it_scores_leaves_no_score(
     assert not (job.folder(tmp_path / "out") / "score.json").exists()
 
 
-def test_the_panel_is_asked_about_the_full_size_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
+def test_the_panel_scores_the_full_size_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subjects: list[Any] = []
 
     class Task:
         def score(self, subject: Any) -> dict[str, float]:
-            asked.append(subject)
+            subjects.append(subject)
             return {"value": 0.5}
 
     monkeypatch.setattr(worker.panel, "TASKS", {"one": Task(), "two": Task()})
-    chosen = {"folder": str(tmp_path / "data"), "tasks": {"one": {}, "two": {}}, "identity": {"of": "panel"}}
+    panel = {"folder": str(tmp_path / "data"), "tasks": {"one": {}, "two": {}}, "identity": {"of": "panel"}}
     store = toy.store()
     vars(store)["tokenizer"] = "its tokenizer"
     run = build_run(toy.recipe(), tmp_path, store, World())
     with StopRequest() as stop:
-        found = worker.score(run, chosen, 7, stop)
+        record = worker.score(run, panel, 7, stop)
         assert (
-            found is not None and found["panel"] == {"of": "panel"} and set(found["scores"]) == {"one", "two"}
+            record is not None
+            and record["panel"] == {"of": "panel"}
+            and set(record["scores"]) == {"one", "two"}
         )
         assert run.pair.main is not None
-        assert all(one.encoder is run.pair.main.encoder for one in asked)
-        assert {(one.seed, one.data, one.tokenizer) for one in asked} == {
+        assert all(subject.encoder is run.pair.main.encoder for subject in subjects)
+        assert {(subject.seed, subject.data, subject.tokenizer) for subject in subjects} == {
             (7, tmp_path / "data", "its tokenizer")
         }
         os.kill(os.getpid(), signal.SIGTERM)
-        assert worker.score(run, chosen, 7, stop) is None and len(asked) == 2, "what is not whole is no score"
+        assert worker.score(run, panel, 7, stop) is None and len(subjects) == 2, (
+            "what is not whole is no score"
+        )
 
 
 @pytest.mark.slow
-def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
+def test_a_study_may_be_run_arm_by_arm_and_seed_by_seed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: Scorer
 ) -> None:
     out, page = tmp_path / "out", tmp_path / "out" / "report.html"
@@ -327,9 +331,7 @@ def test_a_study_in_sittings_arm_by_arm_and_seed_by_seed(
     assert scorer.started[5:] == ["rtd3"] and results_of(out)["complete"]
 
 
-def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(
-    command: list[str], tmp_path: Path, scorer: Scorer
-) -> None:
+def test_a_study_resumes_from_its_kept_records(command: list[str], tmp_path: Path, scorer: Scorer) -> None:
     assert main([*command, "--seeds", "1"]) == 0
     for arm in ("mlm", "rtd"):
         rows = [
@@ -351,7 +353,7 @@ def test_a_study_goes_on_elsewhere_from_what_was_kept_of_it(
     assert scores["pos"]["by_seed"] == {"1": 0.6, "2": 0.7} and scores["auc"]["by_seed"] == {"1": 0.7}
 
 
-def test_a_study_keeps_its_panel_when_a_later_command_names_none(
+def test_a_study_keeps_its_panel_when_a_later_command_has_none(
     command: list[str], tmp_path: Path, scorer: Scorer
 ) -> None:
     assert main(command) == 0
@@ -368,7 +370,7 @@ def test_a_panel_without_data_is_refused(command: list[str], capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_a_dry_run_says_what_it_would_cost_and_begins_nothing(
+def test_a_dry_run_prints_the_cost_and_trains_nothing(
     command: list[str],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -411,7 +413,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("option", REFUSED, ids=" ".join)
-def test_what_is_wrong_ends_as_one_line(
+def test_an_invalid_option_is_one_line(
     option: tuple[str, str], command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*command, *option]) == 2
@@ -419,7 +421,7 @@ def test_what_is_wrong_ends_as_one_line(
     assert REFUSED[option] in said and said.count("\n") == 1
 
 
-def test_wrong_studies_and_folders_end_as_one_line(
+def test_invalid_studies_and_folders_are_one_line(
     command: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.toml").write_text(STUDY.replace("mlm", "mln", 1))

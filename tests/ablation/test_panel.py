@@ -1,4 +1,4 @@
-"""How the panel reads frozen encoders, and its data."""
+"""The panel's scores of frozen encoders, and its data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.finetuning.labelled.examples import Example
-from electra.foundation.errors import ElectraError
+from electra.foundation.errors import ConfigError, DataError
 from electra.laboratory.ablation import panel
 from electra.laboratory.ablation.panel import words_of
 from electra.laboratory.analysis.measures.linear import classify, fit
@@ -72,7 +72,7 @@ def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(
     encoder = encoder_for(tokenizer, architecture).train()
     data = [sentence(["the", "househouse"], ["DET", "X"]), sentence(["a"] * 9, ["DET"] * 9)]
     layers, tags = words_of(encoder, tokenizer, data)
-    assert encoder.training  # as it was
+    assert encoder.training  # unchanged
     encoder.eval()
     assert tags == ["DET", "X", *["DET"] * 9]
     ids = [tokenizer.specials.cls, *tokenizer.encode("the househouse").ids[1:-1], tokenizer.specials.sep]
@@ -82,7 +82,7 @@ def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(
     assert torch.allclose(layers[:, 1], alone[:, 2:-1].mean(1), atol=1e-5)
 
 
-def test_words_behind_the_limit_are_left_out_with_their_tags(tokenizer: Tokenizer) -> None:
+def test_words_beyond_the_maximum_length_are_dropped_with_their_tags(tokenizer: Tokenizer) -> None:
     numbers = [str(number) for number in range(70)]  # the encoder has 64 positions, two of them for specials
     data = [sentence(["cat"] * 70, numbers), sentence([], []), sentence(["dog"], ["x"])]
     layers, tags = words_of(encoder_for(tokenizer, "modern"), tokenizer, data)
@@ -104,41 +104,44 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds() -> None:
     )
 
 
-def test_the_mix_finds_the_layer_that_knows() -> None:
+def test_the_mix_gives_most_weight_to_the_informative_layer() -> None:
     draw = torch.Generator().manual_seed(0)
     layers = torch.randn(3, 500, 8, generator=draw)
     targets = (layers[1] @ torch.randn(8, 4, generator=draw)).argmax(1)
     assert fit(layers, targets, 4, panel.PENALTY)[0].softmax(0)[1] > 0.9
 
 
-def test_a_reading_finds_what_words_decide_and_is_the_same_every_time(tokenizer: Tokenizer) -> None:
+def test_a_probe_learns_tags_that_words_determine_and_is_deterministic(tokenizer: Tokenizer) -> None:
     encoder = encoder_for(tokenizer, "modern")
 
-    def read(judged: Sequence[Example]) -> tuple[list[bool], Tensor]:
-        (train, labels), (asked, gold) = (
-            words_of(encoder, tokenizer, part) for part in (tagged(60, 1), judged)
+    def probe(test: Sequence[Example]) -> tuple[list[bool], Tensor]:
+        (train, labels), (states, gold) = (
+            words_of(encoder, tokenizer, part) for part in (tagged(60, 1), test)
         )
-        answers, mix = classify(train, labels, asked, panel.PENALTY)
+        answers, mix = classify(train, labels, states, panel.PENALTY)
         return [bool(answer == tag) for answer, tag in zip(answers, gold, strict=True)], mix
 
-    right, mix = read(tagged(30, 2))
+    right, mix = probe(tagged(30, 2))
     assert sum(right) > 0.95 * len(right)
     assert float(mix.sum()) == pytest.approx(1)
-    again, other = read(tagged(30, 2))
+    again, other = probe(tagged(30, 2))
     assert again == right and torch.equal(mix, other)
     # "ADJ" is the first of the tags, and training never showed the other.
-    assert read([sentence(["cat", "greenish"], ["NOUN", "UNSEEN"])])[0] == [True, False]
+    assert probe([sentence(["cat", "greenish"], ["NOUN", "UNSEEN"])])[0] == [True, False]
 
 
-def test_the_panel_says_which_file_it_misses(tmp_path: Path) -> None:
-    with pytest.raises(ElectraError, match="ud-english-ewt: no train file for the panel"):
+def test_a_missing_file_of_the_panel_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
         panel.describe(tmp_path, ["pos"])
+    assert caught.value.where.endswith("ud-english-ewt") and "train" in caught.value.what
     (tmp_path / "ud-english-ewt").mkdir()
     (tmp_path / "ud-english-ewt" / "train.conllu").write_text("1\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
-    with pytest.raises(ElectraError, match="no dev file"):
+    with pytest.raises(DataError) as caught:
         panel.describe(tmp_path, ["pos"])
-    with pytest.raises(ElectraError, match=r"panel: no task named 'poss'\. Did you mean 'pos'"):
+    assert "dev" in caught.value.what
+    with pytest.raises(ConfigError) as unknown:
         panel.describe(tmp_path, ["poss"])
+    assert "'pos'" in unknown.value.fix
 
 
 def test_without_data_there_is_no_panel() -> None:
@@ -149,6 +152,6 @@ def test_the_panel_finds_real_data(shared_data: Callable[[str], Path]) -> None:
     shared_data("chunking/conll2000/test.txt.gz")
     data = shared_data("glue/cola/dev.tsv.gz").parents[2]
     shared_data("ud-english-ewt/dev.conllu.gz")
-    found = panel.describe(data, list(panel.TASKS))
-    assert set(found["identity"]) == {"pos", "chunking", "stsb", "sst2", "cola", "mnli"}
-    assert set(found["identity"]["chunking"]) >= {"version", "train 1", "dev"}
+    description = panel.describe(data, list(panel.TASKS))
+    assert set(description["identity"]) == {"pos", "chunking", "stsb", "sst2", "cola", "mnli"}
+    assert set(description["identity"]["chunking"]) >= {"version", "train 1", "dev"}

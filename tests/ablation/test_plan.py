@@ -4,6 +4,7 @@ same folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -57,9 +58,9 @@ def test_no_arm_gets_less_than_the_steps_or_tokens_asked_for(plan: Callable[...,
     assert min(tokens) == pytest.approx(7000, abs=64)
 
 
-@pytest.mark.parametrize("what", ["data", "tokenizer"])
-def test_other_text_or_tokens_are_refused(
-    what: str, study_file: Callable[[], Path], recipe_file: str, tmp_path: Path
+@pytest.mark.parametrize("changed_key", ["data", "tokenizer"])
+def test_a_store_of_other_text_or_tokens_is_refused(
+    changed_key: str, study_file: Callable[[], Path], recipe_file: str, tmp_path: Path
 ) -> None:
     study = read_study(study_file())
     options: dict[str, Any] = {
@@ -72,12 +73,13 @@ def test_other_text_or_tokens_are_refused(
         tmp_path / "out" / "study.json", make_plan(study, toy.store(), tmp_path / "out", **options)
     )
     store = toy.store()
-    changed = {"description": {"digest": "other"}} if what == "data" else {"tokenizer_digest": "other"}
-    with pytest.raises(RunFolderError, match=f"holds another study: {what} was toy, now other"):
+    changed = {"description": {"digest": "other"}} if changed_key == "data" else {"tokenizer_digest": "other"}
+    with pytest.raises(RunFolderError) as caught:
         make_plan(study, replace(store, **changed), tmp_path / "out", **options)
+    assert changed_key in caught.value.what
 
 
-def test_what_an_update_costs_is_what_its_run_says(plan: Callable[..., dict[str, Any]]) -> None:
+def test_the_cost_of_an_update_is_that_of_the_run(plan: Callable[..., dict[str, Any]]) -> None:
     made = plan()
     for name, arm in made["fixed"]["arms"].items():
         run = build_run(job_recipe(made, Job(name, 1.0, 1), threads=1), Path("."), toy.store(), World())
@@ -99,7 +101,9 @@ def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(
     assert digests["mlm", 1] == digests["rtd", 1] != digests["mlm", 2] == digests["rtd", 2]
 
 
-def test_smaller_budgets_are_runs_of_their_own(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_each_share_of_the_budget_is_a_separate_run(
+    plan: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     made = plan("budgets = [0.25, 1.0]\n" + STUDY, "80steps")
     assert made["fixed"]["arms"]["rtd"]["steps"] == [20, 80]
     jobs = all_jobs(made, range(1, 3))
@@ -133,23 +137,25 @@ def test_a_budget_of_time_is_turned_into_flops_once(
 def test_a_budget_too_small_for_the_evaluations_is_refused(
     text: str, budget: str, plan: Callable[..., dict[str, Any]]
 ) -> None:
-    with pytest.raises(ConfigError, match=r"budget: .* too few for the 10 held-out evaluations"):
+    with pytest.raises(ConfigError) as caught:
         plan(text, budget)
+    assert caught.value.key == "budget"
 
 
 def test_the_budget_that_the_refusal_names_is_enough(plan: Callable[..., dict[str, Any]]) -> None:
     with pytest.raises(ConfigError) as caught:
         plan(budget="1e7flops")
-    advice = caught.value.fix.removeprefix("Give at least ")
+    advice = caught.value.fix.rpartition(" ")[2]
     try:
         plan(budget=advice)
     except ConfigError as again:  # another arm is dearer: it says so in turn
-        plan(budget=again.fix.removeprefix("Give at least "))
+        plan(budget=again.fix.rpartition(" ")[2])
 
 
-def test_an_arm_that_cannot_be_built_is_named(plan: Callable[..., dict[str, Any]]) -> None:
-    with pytest.raises(ElectraError, match=r"toy, arm rtd: objective\.mask_fraction: must be a share"):
+def test_an_arm_with_an_invalid_recipe_is_named(plan: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ElectraError) as caught:
         plan(STUDY + "objective.mask_fraction = 1.5\n")
+    assert {"toy", "rtd", "mask_fraction"} <= set(re.findall(r"\w+", str(caught.value)))
 
 
 @pytest.mark.slow
@@ -157,17 +163,21 @@ def test_another_study_in_the_same_folder_is_refused_naming_what_differs(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     durable.commit_json(tmp_path / "out" / "study.json", plan())
-    with pytest.raises(
-        RunFolderError, match=r"arms.rtd.recipe.objective.discriminator_weight was 50.0, now 7.0"
+    for keys, text, budget in (
+        (
+            ["arms.rtd.recipe.objective.discriminator_weight"],
+            f"{STUDY}objective.discriminator_weight = 7.0\n",
+            "50steps",
+        ),
+        (["flops", "arms.mlm.steps", "arms.rtd.steps"], STUDY, "60steps"),
+        (["arms.rtd"], STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops"),
     ):
-        plan(STUDY + "objective.discriminator_weight = 7.0\n")
-    with pytest.raises(RunFolderError, match=r"flops was .*, now .*steps was \[50\], now \[60\]"):
-        plan(budget="60steps")
-    with pytest.raises(RunFolderError, match=r"arms.rtd was there, now absent"):
-        plan(STUDY.partition("[arms.rtd]")[0], f"{plan()['fixed']['flops']!r}flops")
+        with pytest.raises(RunFolderError) as caught:
+            plan(text, budget)
+        assert all(f"{key} was" in caught.value.what for key in keys)
 
 
-def test_a_study_planned_by_a_version_with_fewer_options_goes_on(
+def test_a_study_of_a_version_with_fewer_options_resumes(
     plan: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     older = plan()
@@ -175,8 +185,9 @@ def test_a_study_planned_by_a_version_with_fewer_options_goes_on(
         del arm["recipe"]["training"]["clip_separately"], arm["recipe"]["model"]["generator_width"]
     durable.commit_json(tmp_path / "out" / "study.json", older)
     assert plan() != older
-    with pytest.raises(RunFolderError, match=r"arms.mlm.recipe.training.clip_separately was False, now True"):
+    with pytest.raises(RunFolderError) as caught:
         plan(STUDY.replace("[arms.mlm]", "[base]\ntraining.clip_separately = true\n[arms.mlm]"))
+    assert "arms.mlm.recipe.training.clip_separately" in caught.value.what
 
 
 def test_seeds_begun_are_those_of_the_run_folders(
@@ -189,7 +200,7 @@ def test_seeds_begun_are_those_of_the_run_folders(
     assert seeds_begun(tmp_path, made) == {3, 12}
 
 
-def test_words_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_titles_may_change_and_arms_may_be_added(plan: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     first = plan(budget="3e10flops")
     durable.commit_json(tmp_path / "out" / "study.json", first)
     more = plan(

@@ -20,7 +20,7 @@ from electra.pages.study import write_report
 from electra.pages.svg import PALETTE
 
 
-def test_scores_are_those_of_the_run_folders(tmp_path: Path) -> None:
+def test_scores_are_read_from_the_run_folders(tmp_path: Path) -> None:
     found = fake_study.make(tmp_path, "objectives")
     plan = fake_study.plan_of(read_study(find_study("objectives")))
     values = {
@@ -78,7 +78,7 @@ def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -
         "training-algorithm",
     ):  # each arm's own samples, of a generator of its own
         assert fake_study.make(tmp_path / name, name, with_panel=False)["primary"] is None
-    assert "give --eval-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+    assert "--eval-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
 
 
 def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
@@ -110,12 +110,12 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
     assert "every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
 
 
-def test_a_study_in_the_middle_says_what_is_done(tmp_path: Path) -> None:
+def test_an_unfinished_study_lists_what_is_done(tmp_path: Path) -> None:
     plan = fake_study.plan_of(read_study(find_study("objectives")))
     jobs = all_jobs(plan, (1, 2))
     for job in jobs[:7]:
         fake_study.write_run(job.folder(tmp_path), plan, job)
-    standing = [runner.stand(tmp_path, job, plan) for job in jobs]
+    standing = [runner.job_status(tmp_path, job, plan) for job in jobs]
     assert [progress.state for progress in standing] == ["done"] * 7 + ["waiting"] * 3
     found = gather(plan, standing)
     assert not found["complete"]
@@ -131,7 +131,7 @@ def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Pat
     for job in jobs:
         if job.arm in ("rtd", "electra_15") or (job.arm, job.seed) == ("replace_mlm", 1):
             fake_study.write_run(job.folder(tmp_path), plan, job)
-    write(tmp_path, gather(plan, [runner.stand(tmp_path, job, plan) for job in jobs]))
+    write(tmp_path, gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs]))
     html = write_report(tmp_path).read_text()
     assert "Missing: BERT, seeds 1, 2; All-tokens MLM, seeds 1, 2; Replace MLM, seed 2." in html
     assert "Not finished" in html and "tested against BERT" in html  # though BERT is among what is missing
@@ -158,7 +158,7 @@ def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path) -> Non
         row for row in rows if '"eval"' not in row or rows.index(row) > 12
     ]  # the second seed was evaluated less often
     (jobs[1].folder(tmp_path) / "metrics.jsonl").write_text("".join(kept))
-    found = gather(plan, [runner.stand(tmp_path, job, plan) for job in jobs])
+    found = gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs])
     assert 1 < len(found["curves"]["rtd"]["auc"]["flops"]) < 10
 
 
@@ -167,7 +167,7 @@ def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
     job = Job("rtd", 1.0, 1)
     fake_study.write_run(job.folder(tmp_path), plan, job)
     plan["panel"]["identity"] = {"pos": {"train": "other"}}
-    assert runner.stand(tmp_path, job, plan).state == "waiting"
+    assert runner.job_status(tmp_path, job, plan).state == "waiting"
 
 
 @pytest.fixture
@@ -190,9 +190,7 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
-def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(
-    name: str, tmp_path: Path
-) -> None:
+def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_path: Path) -> None:
     found = fake_study.make(tmp_path, name)
     html = write_report(tmp_path).read_text()
     for arm in found["budgets"][-1]["arms"].values():
@@ -215,7 +213,7 @@ def test_the_page_holds_every_score_exactly_and_asks_nothing_of_the_network(
 
 
 @pytest.mark.usefixtures("without_figures")
-def test_published_numbers_stand_apart_and_are_called_another_scale(tmp_path: Path) -> None:
+def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
     fake_study.make(tmp_path, "objectives")
     html = write_report(tmp_path).read_text()
     assert "Paper (another scale)" in html and "never the values" in html
@@ -244,7 +242,8 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "{"])
-def test_damaged_results_are_told(content: str, tmp_path: Path) -> None:
+def test_damaged_results_are_refused_by_name(content: str, tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(content)
-    with pytest.raises(ConfigError, match=r"results\.json"):
+    with pytest.raises(ConfigError) as caught:
         write_report(tmp_path)
+    assert "results.json" in str(caught.value)

@@ -33,7 +33,7 @@ def test_mean_deviation_and_interval_agree_with_scipy() -> None:
     assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
 
 
-def test_what_one_seed_or_none_cannot_say_is_left_open() -> None:
+def test_one_seed_or_none_gives_no_interval() -> None:
     assert summarise([]) == Summary(0)
     assert summarise([0.5]) == Summary(1, 0.5)
     assert compare({1: 0.5}, {1: 0.4}).p is None
@@ -71,7 +71,7 @@ def test_pooling_weighs_by_degrees_of_freedom() -> None:
     assert pooled([Summary(1)]) is None
 
 
-def test_the_detectable_difference_is_found_about_four_times_in_five() -> None:
+def test_the_detectable_difference_is_detected_about_four_times_in_five() -> None:
     random = np.random.default_rng(0)
     for n in (2, 3, 4, 10):
         size = detectable(1.0, n)

@@ -28,7 +28,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", names_in(STUDIES))
-def test_every_arm_of_our_studies_is_a_whole_recipe(name: str) -> None:
+def test_every_arm_of_our_studies_has_a_valid_recipe(name: str) -> None:
     study = read_study(find_study(name))
     recipes = {arm.name: arm_recipe(study, arm, study.recipe) for arm in study.arms.values()}
     assert len(recipes) > 1
@@ -38,11 +38,11 @@ def test_every_arm_of_our_studies_is_a_whole_recipe(name: str) -> None:
     )  # longer ones are cut in figures
 
 
-def test_the_studies_that_were_asked_for_are_here() -> None:
+def test_our_studies_are_listed() -> None:
     assert set(names_in(STUDIES)) >= ASKED
 
 
-def test_options_carry_over_to_another_objective_as_far_as_it_has_them() -> None:
+def test_options_carry_over_to_an_objective_that_has_them() -> None:
     study = read_study(find_study("objectives"))
     mlm, rtd = (arm_recipe(study, study.arms[name], "budget-tiny") for name in ("mlm", "rtd"))
     assert rtd.objective == {"name": "rtd", "mask_fraction": 0.5, "final_mask_fraction": 0.15}
@@ -67,87 +67,78 @@ def test_base_sections_lie_between_recipe_and_arms(study_file: Callable[[str], P
     assert mlm.training.length == 64
 
 
-BAD = {
-    "no TOML": ("title = ", "not valid TOML"),
-    "no arms": ("baseline = 'a'", "arms: missing"),
-    "no baseline": ("[arms.a]\nmodel.size = 'tiny'", "baseline: missing"),
+BAD = {  # the facts that the message holds: the key, and a likely name for a misspelt one
+    "no TOML": ("title = ", "TOML"),
+    "no arms": ("baseline = 'a'", "arms"),
+    "no baseline": ("[arms.a]\nmodel.size = 'tiny'", "baseline"),
     "baseline is no arm": (
         STUDY.replace('baseline = "mlm"', 'baseline = "mln"'),
-        "'mln' is not one of the arms. Did you mean 'mlm'?",
+        "baseline",
+        "'mln'",
+        "'mlm'",
     ),
-    "unknown key": (STUDY + "\n[basis]\n", "basis: no such key. Did you mean 'base'?"),
-    "unknown key of an arm": (
-        STUDY + "modle.size = 'tiny'",
-        "arms.rtd.modle: no such key. Did you mean 'model'?",
-    ),
-    "arm is no section": ("baseline = 'a'\narms.a = 3", "arms.a: expected a table"),
-    "arm leaves its folder": (STUDY + "\n[arms.'../x']\n", "letters, digits"),
-    "arm with other rows": (
-        STUDY + "training.length = 64",
-        "arms.rtd.training.length: arms are compared on the same rows",
-    ),
-    "arm with other text": (STUDY + "data.unit = 'line'", "arms.rtd.data.unit: arms are compared"),
+    "unknown key": (STUDY + "\n[basis]\n", "basis", "'base'"),
+    "unknown key of an arm": (STUDY + "modle.size = 'tiny'", "arms.rtd.modle", "'model'"),
+    "arm is no section": ("baseline = 'a'\narms.a = 3", "arms.a", "3"),
+    "arm leaves its folder": (STUDY + "\n[arms.'../x']\n", "arms.../x"),
+    "arm with other rows": (STUDY + "training.length = 64", "arms.rtd.training.length", "[base]"),
+    "arm with other text": (STUDY + "data.unit = 'line'", "arms.rtd.data.unit", "[base]"),
     "arm with another tokenizer": (
         STUDY + "tokenizer.vocab-size = 3",
-        "arms.rtd.tokenizer.vocab_size: arms are compared",
+        "arms.rtd.tokenizer.vocab_size",
+        "[base]",
     ),
     "arm with another evaluation": (
         STUDY + "evaluation.mask_fraction = 0.3",
-        "evaluation.mask_fraction: arms are compared",
+        "evaluation.mask_fraction",
+        "[base]",
     ),
-    "arm with its own seed": (
-        STUDY + "training.seed = 3",
-        "training.seed: is not set in a study. Give `seed` instead",
-    ),
+    "arm with its own seed": (STUDY + "training.seed = 3", "arms.rtd.training.seed", "`seed`"),
     "base with a budget": (
         STUDY + "\n[base]\ntraining.budget = '3steps'",
-        "base.training.budget: is not set in a study. Give `budget`",
+        "base.training.budget",
+        "`budget`",
     ),
-    "budgets beyond one": ("budgets = [0.5, 2.0]\n" + STUDY, "budgets: must be different shares"),
-    "a budget twice": ("budgets = [0.5, 0.5]\n" + STUDY, "budgets: must be different shares"),
+    "budgets beyond one": ("budgets = [0.5, 2.0]\n" + STUDY, "budgets"),
+    "a budget twice": ("budgets = [0.5, 0.5]\n" + STUDY, "budgets"),
     "a section that is none": (
         STUDY.replace('objective.name = "mlm"', "objective = 3"),
-        "arms.mlm.objective: expected a table, got 3",
+        "arms.mlm.objective",
+        "3",
     ),
-    "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training: expected a table, got 3"),
-    "own baseline is no arm": (
-        STUDY + "baseline = 'mln'",
-        "arms.rtd.baseline: 'mln' is not one of the arms. Did you mean 'mlm'?",
-    ),
-    "wrong type": (STUDY + "at = 'wide'", "arms.rtd.at: 'wide' is not a number"),
+    "base that is none": (STUDY + "\n[base]\ntraining = 3", "base.training", "3"),
+    "own baseline is no arm": (STUDY + "baseline = 'mln'", "arms.rtd.baseline", "'mln'", "'mlm'"),
+    "wrong type": (STUDY + "at = 'wide'", "arms.rtd.at", "'wide'"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_studies_are_told_in_one_line(case: str, study_file: Callable[[str], Path]) -> None:
-    text, said = BAD[case]
+def test_an_invalid_study_names_its_file_and_key(case: str, study_file: Callable[[str], Path]) -> None:
+    text, *facts = BAD[case]
     with pytest.raises(ConfigError) as caught:
         read_study(study_file(text))
-    assert said in str(caught.value)
-    assert "toml" in str(caught.value)
+    assert all(fact in str(caught.value) for fact in [*facts, "toml"])
 
 
 BAD_ARMS = {
-    "unknown objective": ("objective.name = 'rdt'", "no objective named 'rdt'. Did you mean 'rtd'?"),
-    "unknown recipe key": (
-        "training.learning_rat = 1.0",
-        "training.learning_rat: no such key. Did you mean 'learning_rate'?",
-    ),
-    "wrong value": ("model.sharing = 'some'", "model.sharing: 'some' is not one of"),
+    "unknown objective": ("objective.name = 'rdt'", "'rdt'", "'rtd'"),
+    "unknown recipe key": ("training.learning_rat = 1.0", "training.learning_rat", "'learning_rate'"),
+    "wrong value": ("model.sharing = 'some'", "model.sharing", "'some'"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_ARMS)
-def test_bad_arms_are_told_when_their_recipe_is_made(case: str, study_file: Callable[[str], Path]) -> None:
-    line, said = BAD_ARMS[case]
+def test_an_invalid_recipe_of_an_arm_names_its_key(case: str, study_file: Callable[[str], Path]) -> None:
+    line, *facts = BAD_ARMS[case]
     study: Study = read_study(study_file("baseline = 'a'\n[arms.a]\n" + line))
     with pytest.raises(ConfigError) as caught:
         arm_recipe(study, study.arms["a"], "budget-tiny")
-    assert said in str(caught.value)
+    assert all(fact in str(caught.value) for fact in facts)
 
 
-def test_unknown_studies_are_told() -> None:
-    with pytest.raises(ConfigError, match=r"no study named 'objectvies'\. Did you mean 'objectives'"):
+def test_an_unknown_study_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError) as caught:
         find_study("objectvies")
-    with pytest.raises(ConfigError, match="no such study file"):
+    assert "'objectives'" in caught.value.fix
+    with pytest.raises(ConfigError):
         find_study("mine/study.toml")

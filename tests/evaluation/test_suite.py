@@ -45,29 +45,30 @@ def test_the_papers_average_leaves_wnli_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "fact"),
     [
-        ('title = "x"', "holds no task and no probe"),
-        ('title = "x"\n[[task]]\nname = "rte"\n[[task]]\nname = "rte"', "two tasks are named 'rte'"),
-        ('title = "x"\n[[task]]\nname = "rte"\nfolder = "y"', "no such key"),
-        ('title = "x"\n[[task]]\nname = "../rte"', "cannot name a folder"),
-        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "expected two numbers"),
-        ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "averages 'rt'"),
-        ("title", "not valid TOML"),
+        ('title = "x"', "[[task]]"),
+        ('title = "x"\n[[task]]\nname = "rte"\n[[task]]\nname = "rte"', "'rte'"),
+        ('title = "x"\n[[task]]\nname = "rte"\nfolder = "y"', "folder"),
+        ('title = "x"\n[[task]]\nname = "../rte"', "'../rte'"),
+        ('title = "x"\n[[task]]\nname = "rte"\nfull = [1]', "rte.full"),
+        ('title = "x"\n[[task]]\nname = "rte"\n[[average]]\ntitle = "a"\ntasks = ["rt"]', "'rt'"),
+        ("title", "TOML"),
     ],
 )
-def test_a_wrong_suite_file_is_told(tmp_path: Path, content: str, said: str) -> None:
+def test_an_invalid_suite_names_its_file_and_key(tmp_path: Path, content: str, fact: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(content)
     with pytest.raises(ConfigError) as caught:
         read_suite(path)
-    assert said in str(caught.value) and "mine.toml" in str(caught.value)
+    assert fact in str(caught.value) and "mine.toml" in str(caught.value)
 
 
-def test_unknown_suites_are_told() -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'glue'"):
+def test_an_unknown_suite_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError) as caught:
         load_suite("gleu")
-    with pytest.raises(ConfigError, match="no such suite file"):
+    assert "'glue'" in caught.value.fix
+    with pytest.raises(ConfigError):
         load_suite("nowhere/mine.toml")
 
 
@@ -81,37 +82,37 @@ def touch(*paths: Path) -> None:
         path.write_text("x\n")
 
 
-def test_folders_are_known_by_name_however_written_and_laid_out(tmp_path: Path) -> None:
+def test_folders_are_found_by_name_in_any_layout(tmp_path: Path) -> None:
     task = load_task("sst2")
     assert find_data(entry(), task, [tmp_path]) is None
     touch(
         tmp_path / "a" / "glue" / "SST-2" / "train.tsv", tmp_path / "a" / "glue" / "SST-2" / "dev-872.tsv.gz"
     )
-    found = find_data(entry(), task, [tmp_path / "empty", tmp_path])
+    files = find_data(entry(), task, [tmp_path / "empty", tmp_path])
     assert (
-        found
-        and found.train[0].name == "train.tsv"
-        and found.dev
-        and found.dev.name == "dev-872.tsv.gz"
-        and not found.notes
+        files
+        and files.train[0].name == "train.tsv"
+        and files.dev
+        and files.dev.name == "dev-872.tsv.gz"
+        and not files.notes
     )
-    assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == found  # the folder itself
-    assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == found
+    assert find_data(entry(), task, [tmp_path / "a" / "glue" / "SST-2"]) == files  # the folder itself
+    assert find_data(entry(folders=("glue/sst2",)), task, [tmp_path]) == files
     assert find_data(entry(folders=("other/sst2",)), task, [tmp_path]) is None
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "sst2").symlink_to(tmp_path / "a" / "glue" / "SST-2")
     (tmp_path / "linked" / "up").symlink_to(tmp_path)  # a link back ends
     linked = find_data(entry(), task, [tmp_path / "linked"])
-    assert linked and linked.train[0].samefile(found.train[0])
+    assert linked and linked.train[0].samefile(files.train[0])
     touch(tmp_path / "1" / "2" / "3" / "4" / "cola" / "train.tsv")
     assert find_data(entry("cola"), load_task("cola"), [tmp_path]) is None  # deeper than is looked
 
 
-def test_a_folder_without_training_file_is_split_and_the_table_told(tmp_path: Path) -> None:
+def test_without_a_training_file_the_dev_file_is_split_and_noted(tmp_path: Path) -> None:
     touch(tmp_path / "qnli" / "dev.tsv", tmp_path / "qnli" / "test.tsv")
-    found = find_data(entry("qnli"), load_task("qnli"), [tmp_path])
-    assert found and [path.name for path in found.train] == ["dev.tsv"] and found.dev is None
-    assert "a tenth of dev.tsv, chosen by hash, is scored" in found.notes[0]
+    files = find_data(entry("qnli"), load_task("qnli"), [tmp_path])
+    assert files and [path.name for path in files.train] == ["dev.tsv"] and files.dev is None
+    assert "dev.tsv" in files.notes[0]
 
 
 def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
@@ -121,19 +122,20 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
         (tmp_path / "squad" / f"{name}.json").write_text(
             json.dumps({"version": "1.1", "data": [{"title": name, "paragraphs": []}]})
         )
-    found = find_data(squad, load_task("squad"), [tmp_path])
+    files = find_data(squad, load_task("squad"), [tmp_path])
     assert (
-        found
-        and [path.name for path in found.train] == ["sample.json", "a.json"]
-        and found.dev
-        and found.dev.name == "b.json"
+        files
+        and [path.name for path in files.train] == ["sample.json", "a.json"]
+        and files.dev
+        and files.dev.name == "b.json"
     )
-    joined = json.loads(join_train(found, tmp_path / "out" / "joined.json").read_text())
+    joined = json.loads(join_train(files, tmp_path / "out" / "joined.json").read_text())
     assert [article["title"] for article in joined["data"]] == ["sample", "a"]
-    assert set(found.digests()) == {"train 1", "train 2", "dev"}
+    assert set(files.digests()) == {"train 1", "train 2", "dev"}
     (tmp_path / "squad" / "a.json").write_text("[]")
-    with pytest.raises(DataError, match="not a SQuAD file"):
-        join_train(found, tmp_path / "joined.json")
+    with pytest.raises(DataError) as caught:
+        join_train(files, tmp_path / "joined.json")
+    assert caught.value.where.endswith("a.json")
     partly = entry("squad", train=("sample.json + absent.json", "a.json"), dev=("b.json",))
     first = find_data(partly, load_task("squad"), [tmp_path])
     assert first and [path.name for path in first.train] == ["a.json"], (
@@ -144,24 +146,24 @@ def test_patterns_and_squad_files_read_as_one(tmp_path: Path) -> None:
     assert whole and [path.name for path in whole.train] == ["train-v1.1.json.gz"]
 
 
-def test_the_shared_data_are_found_as_they_lie(shared_data: Callable[[str], Path]) -> None:
+def test_the_shared_data_are_found(shared_data: Callable[[str], Path]) -> None:
     root = shared_data("glue").parent
-    found = {one.name: find_data(one, load_task(one.task), [root]) for one in load_suite(ALL).task}
-    assert {name for name, data in found.items() if data is None} <= {"cb"}
-    mnli, boolq = found["mnli"], found["boolq"]
+    files = {task.name: find_data(task, load_task(task.task), [root]) for task in load_suite(ALL).task}
+    assert {name for name, data in files.items() if data is None} <= {"cb"}
+    mnli, boolq = files["mnli"], files["boolq"]
     assert (
         mnli
         and mnli.dev
         and (mnli.train[0].name, mnli.dev.name) == ("train-10k.jsonl.gz", "dev-4908.jsonl.gz")
     )
-    assert boolq and boolq.notes and found["chunking"] and found["chunking"].test
+    assert boolq and boolq.notes and files["chunking"] and files["chunking"].test
 
 
 def test_published_columns_name_known_tasks_and_their_sources() -> None:
     tasks = load_suite(ALL).task
     known = (
-        {one.name for one in tasks}
-        | {row.name for one in tasks for row in one.further}
+        {task.name for task in tasks}
+        | {row.name for task in tasks for row in task.further}
         | {"average", "blimp", "babylm-supplement"}
     )
     for column in columns():

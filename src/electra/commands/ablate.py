@@ -22,7 +22,7 @@ from electra.foundation.signals import StopRequest
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
     from electra.data.store import TokenStore
-    from electra.laboratory.ablation.runner import Standing
+    from electra.laboratory.ablation.runner import JobStatus
     from electra.laboratory.ablation.study import Study as Plan
 
 
@@ -175,7 +175,7 @@ def _open_store(order: Ablate, study: Plan, display: Display) -> TokenStore:
 
 def _plan(
     order: Ablate, study: Plan, store: TokenStore
-) -> tuple[dict[str, Any], list[Standing], list[Standing]]:
+) -> tuple[dict[str, Any], list[JobStatus], list[JobStatus]]:
     """The plan of the study, where all its runs stand, and of those the ones that are wanted now."""
     from electra.laboratory.ablation import plan, runner
 
@@ -190,7 +190,7 @@ def _plan(
     )
     seeds = range(order.seed, order.seed + order.seeds)
     every = sorted({*seeds, *plan.seeds_begun(order.folder, planned)})
-    standing = [runner.stand(order.folder, job, planned) for job in plan.all_jobs(planned, every)]
+    standing = [runner.job_status(order.folder, job, planned) for job in plan.all_jobs(planned, every)]
     arms = order.arms or study.arms
     return planned, standing, [one for one in standing if one.job.seed in seeds and one.job.arm in arms]
 
@@ -198,8 +198,8 @@ def _plan(
 def _train(
     order: Ablate,
     planned: Mapping[str, Any],
-    standing: Sequence[Standing],
-    jobs: Sequence[Standing],
+    standing: Sequence[JobStatus],
+    jobs: Sequence[JobStatus],
     *,
     session: Session,
     display: Display,
@@ -219,12 +219,12 @@ def _train(
         for line in _opening(planned, jobs, order):
             session.say(line)
 
-        def finished(one: Standing) -> None:
-            overview.ended(one)
+        def finished(one: JobStatus) -> None:
+            overview.report_end(one)
             record()
 
-        crew = runner.Crew(order.folder.resolve(), order.jobs, order.threads_each)
-        runner.carry_out(crew, jobs, stopping=session.stopping, look=overview.look, finished=finished)
+        execution = runner.Execution(order.folder.resolve(), order.jobs, order.threads_each)
+        runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
         found = record()
         for line in results.describe(found):
             session.say(line)
@@ -257,7 +257,7 @@ def _panel(order: Ablate) -> dict[str, Any]:
     return panel.describe(data, tasks)
 
 
-def _opening(planned: Mapping[str, Any], jobs: Sequence[Standing], order: Ablate) -> list[str]:
+def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], order: Ablate) -> list[str]:
     done = sum(one.state == "done" for one in jobs)
     arms, threads = planned["fixed"]["arms"], order.threads_each
     lines = [
@@ -272,7 +272,7 @@ def _opening(planned: Mapping[str, Any], jobs: Sequence[Standing], order: Ablate
 
 
 def _hours(
-    planned: Mapping[str, Any], jobs: Sequence[Standing], store: TokenStore, order: Ablate
+    planned: Mapping[str, Any], jobs: Sequence[JobStatus], store: TokenStore, order: Ablate
 ) -> list[str]:
     """What is left to train, in time: each arm is trained for some seconds, one after the other."""
     from electra.laboratory.ablation.plan import Job, job_recipe

@@ -72,7 +72,7 @@ class Evaluate(
     """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
 
     def run(self) -> Evaluation:
-        from electra.laboratory.evaluation.running import Options, entrants
+        from electra.laboratory.evaluation.running import Options, model_entries
         from electra.laboratory.evaluation.running import evaluate as run_suite
         from electra.laboratory.evaluation.suite import load_suite
         from electra.pages.suite import write_page
@@ -93,7 +93,7 @@ class Evaluate(
         with display_for(self.progress) as display, StopRequest() as stop:
             record = run_suite(
                 suite,
-                entrants(models, self.untrained_baseline, self.baselines),
+                model_entries(models, self.untrained_baseline, self.baselines),
                 roots,
                 folder,
                 options=options,

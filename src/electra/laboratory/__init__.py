@@ -1,6 +1,6 @@
 """Experiments with models. Nothing in the core imports it.
 
-analysis    probes of one model or several
+analysis    probes of one or several models
 ablation    studies: arms over a recipe at equal FLOPs
-evaluation  suites of tasks beside published numbers
+evaluation  suites of tasks, with published numbers
 """

@@ -1,9 +1,9 @@
-"""What a study shows while it runs: a table that stays in place on a terminal, plain lines elsewhere."""
+"""The progress of a study: a table that updates in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,27 +11,35 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from electra.foundation.progress import Say
-from electra.laboratory.ablation.runner import Standing
+from electra.foundation.progress import Progress, Say, unseen
+from electra.laboratory.ablation.runner import JobStatus
 
-QUIET_SECONDS = 30.0  # between two plain lines about what is under way
+QUIET_SECONDS = 30.0  # between two plain progress lines
 FINISHED = ("done", "failed", "stopped")
 
 
 class Overview:
-    """Use as a context manager around a study."""
+    """Shows the jobs of a study while they run. A context manager.
+
+    Args:
+        title: Heading of the table.
+        jobs: The jobs to show. They are read, not changed.
+        say: Receives a line for each job that ends and, without a terminal, on the progress every 30 seconds.
+        console: Where the table is drawn, if it is a terminal.
+        progress: Receives a description and the share done, if there is no terminal.
+    """
 
     def __init__(
         self,
         title: str,
-        jobs: Sequence[Standing],
+        jobs: Sequence[JobStatus],
         say: Say,
         console: Console,
-        progress: Callable[[str, float], None] = lambda what, share: None,
+        progress: Progress = unseen,
     ) -> None:
         self.title, self.jobs, self.say, self.console, self.progress = title, jobs, say, console, progress
         self.began = self.last_line = time.monotonic()
-        self.done_before = sum(progress.step for progress in jobs)
+        self.done_before = sum(status.step for status in jobs)
         self.live = (
             Live(console=self.console, refresh_per_second=4, transient=True)
             if self.console.is_terminal
@@ -47,45 +55,50 @@ class Overview:
         if self.live is not None:
             self.live.stop()
 
-    def look(self) -> None:
-        """Show where things stand."""
-        running = "; ".join(f"{one.job}: {_stage(one)}" for one in self.jobs if one.state == "running")
+    def refresh(self) -> None:
+        """Show the current state of all jobs."""
+        running = "; ".join(
+            f"{status.job}: {_stage(status)}" for status in self.jobs if status.state == "running"
+        )
         if self.live is not None:
             self.live.update(self.table())
             return
-        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
-        self.progress(f"{running}{self._rest()}", done / max(1, total))
+        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
+        self.progress(f"{running}{self._time_left()}", done / max(1, total))
         if time.monotonic() - self.last_line > QUIET_SECONDS:
             self.last_line = time.monotonic()
-            self.say(f"{running}{self._rest()}")
+            self.say(f"{running}{self._time_left()}")
 
-    def ended(self, progress: Standing) -> None:
-        finished = sum(one.state in FINISHED for one in self.jobs)
-        problem = f": {progress.problem}" if progress.problem else ""
-        self.say(f"{progress.job} {progress.state}{problem}  ({finished} of {len(self.jobs)} runs)")
+    def report_end(self, ended: JobStatus) -> None:
+        """Say how a job ended: done, failed with its problem, or stopped."""
+        finished = sum(status.state in FINISHED for status in self.jobs)
+        problem = f": {ended.problem}" if ended.problem else ""
+        self.say(f"{ended.job} {ended.state}{problem}  ({finished} of {len(self.jobs)} runs)")
 
     def table(self) -> Group:
-        """One row an arm (and budget), one cell a seed."""
-        seeds = sorted({one.job.seed for one in self.jobs})
+        """One row for each arm and budget, one cell for each seed, and a progress bar."""
+        seeds = sorted({status.job.seed for status in self.jobs})
         table = Table("arm", *(f"seed {seed}" for seed in seeds), box=None, pad_edge=False)
-        for arm, share in dict.fromkeys((one.job.arm, one.job.share) for one in self.jobs):
+        for arm, share in dict.fromkeys((status.job.arm, status.job.share) for status in self.jobs):
             cells = {
-                one.job.seed: _cell(one) for one in self.jobs if (one.job.arm, one.job.share) == (arm, share)
+                status.job.seed: _cell(status)
+                for status in self.jobs
+                if (status.job.arm, status.job.share) == (arm, share)
             }
             table.add_row(
                 arm if share == 1 else f"{arm} at {share:g}", *(cells.get(seed, "") for seed in seeds)
             )
-        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
+        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
         return Group(
             Text(self.title, style="bold"),
             table,
             ProgressBar(total=total, completed=done, width=40),
-            Text(self._rest().strip("; ")),
+            Text(self._time_left().strip("; ")),
         )
 
-    def _rest(self) -> str:
-        """An estimate of the time left, from the updates of all arms alike."""
-        done, total = sum(one.step for one in self.jobs), sum(one.steps for one in self.jobs)
+    def _time_left(self) -> str:
+        """Estimate the time left from the updates done since the start, whatever the arm."""
+        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
         gained = done - self.done_before
         if not gained:
             return ""
@@ -94,20 +107,20 @@ class Overview:
         return f"; about {hours}h{minutes:02d}m left" if hours else f"; about {minutes}m{seconds:02d}s left"
 
 
-def _stage(progress: Standing) -> str:
-    if progress.step >= progress.steps:
+def _stage(status: JobStatus) -> str:
+    if status.step >= status.steps:
         return "scoring"
-    rate = progress.row.get("tokens_per_s")
-    return f"step {progress.step}/{progress.steps}" + (f", {rate:,.0f} tokens/s" if rate else "")
+    rate = status.row.get("tokens_per_s")
+    return f"step {status.step}/{status.steps}" + (f", {rate:,.0f} tokens/s" if rate else "")
 
 
-def _cell(progress: Standing) -> Text:
+def _cell(status: JobStatus) -> Text:
     style = {"done": "green", "failed": "red", "running": "bold", "stopped": "yellow"}.get(
-        progress.state, "dim"
+        status.state, "dim"
     )
-    share = f"{100 * progress.step / progress.steps:.0f} %"
+    share = f"{100 * status.step / status.steps:.0f} %"
     shown = {
-        "running": "scoring" if progress.step >= progress.steps else share,
-        "waiting": share if progress.step else "waiting",
+        "running": "scoring" if status.step >= status.steps else share,
+        "waiting": share if status.step else "waiting",
     }
-    return Text(shown.get(progress.state, progress.state), style=style)
+    return Text(shown.get(status.state, status.state), style=style)

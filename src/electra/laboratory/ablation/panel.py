@@ -1,10 +1,10 @@
 """The transfer panel: the tasks of panel.toml, an evaluation suite, that score each encoder of a study.
 
-The tasks in `FROZEN` read the frozen encoder by a linear model on a learned mix of its layers
-(`electra.laboratory.analysis.measures.linear`): nothing is random, so a score is a function of the encoder
-alone. The others fine-tune it, with the defaults of electra finetune and one seed. The sentences used are a
-fixed draw, the same for every arm and seed. All scores are shares (Matthews' correlation for CoLA, Spearman's
-for STS-B), higher is better; the panel's own score is their mean.
+The tasks in `FROZEN` probe the frozen encoder with a linear model on a learned mix of its layers
+(`electra.laboratory.analysis.measures.linear`). Nothing is random, so the score is a function of the encoder
+alone. The other tasks fine-tune it with the defaults of `electra finetune` and one seed. The sentences are a
+fixed sample, the same for every arm and seed. All scores are between 0 and 1, or correlations (Matthews for
+CoLA, Spearman for STS-B); higher is better. The panel's own score is their mean.
 """
 
 from __future__ import annotations
@@ -30,97 +30,117 @@ from electra.foundation.errors import ConfigError, DataError, Interrupted, neare
 from electra.foundation.progress import Say
 from electra.laboratory.analysis.measures.linear import classify
 from electra.laboratory.analysis.representations.encoders import rows_of_words
-from electra.laboratory.evaluation.data import Found, find_data
+from electra.laboratory.evaluation.data import TaskFiles, find_data
 from electra.laboratory.evaluation.suite import TaskEntry, read_suite
 from electra.model.encoder import Encoder
 from electra.model.hidden import word_vectors
 
-VERSION = 2  # of every task here: raise it when a change alters a score
+VERSION = 2  # of every task here; to be raised when a change alters a score
 DEFAULT = ("pos", "chunking")
 FROZEN = DEFAULT
-LIMITS = (2000, 1000)  # sentences that a frozen encoder is read by, and scored on
-PENALTY = 1e-4  # on the squared weights of that reading
-LINE_SECONDS = 20.0  # between two lines of a fine-tuning that is under way
+LIMITS = (2000, 1000)  # sentences to train and to test a probe of the frozen encoder on
+PENALTY = 1e-4  # on the probe's squared weights
+LINE_SECONDS = 20.0  # between two lines of a running fine-tuning
 
 Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained arm, ready to be scored."""
+    """A trained arm to be scored."""
 
     encoder: Encoder
     tokenizer: Tokenizer
     run: Path
-    data: Path  # the panel's
+    data: Path
+    """The folder with the panel's data."""
     seed: int
+    """Seed of the fine-tuning."""
     say: Say
     stop: Stop
 
 
 @dataclass(frozen=True)
 class PanelTask:
-    """A task of the panel's suite."""
+    """One task of the panel."""
 
     entry: TaskEntry
 
-    def find(self, data: Path) -> Found:
-        """Its files below `data`; one that is missing is a DataError."""
-        found = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
-        missing = "train" if found is None or found.notes else "dev" if found.dev is None else ""
-        if found is None or missing:
-            fix = f"Put a {missing} file there, or name other tasks with `panel`"
+    def find_files(self, data: Path) -> TaskFiles:
+        """The task's files below the folder `data`.
+
+        Raises:
+            DataError: There is no training or no dev file.
+        """
+        files = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
+        missing = "train" if files is None or files.notes else "dev" if files.dev is None else ""
+        if files is None or missing:
+            fix = f"Put a {missing} file there, or choose other tasks with `eval_task`"
             where = data / self.entry.folders[0]
             raise DataError(f"no {missing} file for the panel", where=where, fix=fix)
-        return found
+        return files
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
-        """Its score, and the mix of layers where it reads the frozen encoder; None when asked to stop."""
-        read = self.read_frozen if self.entry.name in FROZEN else self.tune
-        return read(subject, self.find(subject.data))
+        """Score an encoder.
 
-    def read_frozen(self, subject: Subject, found: Found) -> dict[str, Any]:
+        Returns:
+            {"value": the score}, for a frozen encoder also the weight of each layer as "mix"; None if a stop
+            was requested.
+        """
+        scorer = self.score_frozen if self.entry.name in FROZEN else self.score_finetuned
+        return scorer(subject, self.find_files(subject.data))
+
+    def score_frozen(self, subject: Subject, files: TaskFiles) -> dict[str, Any]:
+        """The accuracy of a linear model on the frozen encoder's states, and its mix of the layers."""
         task, sides = load_task(self.entry.task), []
-        for path, limit in zip((found.train[0], found.dev), LIMITS, strict=True):
+        for path, limit in zip((files.train[0], files.dev), LIMITS, strict=True):
             assert path is not None
             examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
             sides.append(words_of(subject.encoder, subject.tokenizer, examples))
-        (train, labels), (judged, gold) = sides
-        answers, mix = classify(train, labels, judged, PENALTY)
+        (train, labels), (test, gold) = sides
+        answers, mix = classify(train, labels, test, PENALTY)
         share = float(np.mean(answers == np.array(gold)))
         return {"value": share, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
-    def tune(self, subject: Subject, found: Found) -> dict[str, Any] | None:
+    def score_finetuned(self, subject: Subject, files: TaskFiles) -> dict[str, Any] | None:
+        """The dev score after fine-tuning the run's exported model; None if a stop was requested."""
         out = subject.run / "panel" / self.entry.name
-        own = {"task": self.entry.task, "data": found.train[0], "dev": found.dev, "seed": subject.seed}
+        own = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
         settings = build(Settings, {**self.entry.settings, **own, "out": out}, where=self.entry.name)
         try:
-            results = finetune(str(subject.run), settings, _seldom(subject.say), subject.stop)
+            results = finetune(str(subject.run), settings, _throttled(subject.say), subject.stop)
         except Interrupted:
             return None
-        # An undefined score is that of the same answer to everything.
+        # A score is undefined where all answers are the same; such an encoder scores 0.
         return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
 
 
 def words_of(encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[Tensor, list[str]]:
-    """The vectors [layers + 1, words, D] of all words that the encoder has a token for, and their tags."""
+    """The states of all words that have a token, and the tags of these words.
+
+    Returns:
+        States [layers + 1, words, D], and one tag for each of the words.
+    """
     training = encoder.training
     rows = rows_of_words(tokenizer, [example.texts for example in examples], encoder.config.max_positions)
-    states, has = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
+    states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
     encoder.train(training)
     tags = [tag for example in examples for tag in example.gold]
-    return torch.from_numpy(states[:, has]), [tag for tag, there in zip(tags, has, strict=True) if there]
+    return torch.from_numpy(states[:, has_token]), [
+        tag for tag, kept in zip(tags, has_token, strict=True) if kept
+    ]
 
 
-def _seldom(say: Say) -> Say:
+def _throttled(say: Say) -> Say:
+    """Pass on at most one line every `LINE_SECONDS`."""
     last = [0.0]
 
-    def now_and_then(line: str) -> None:
+    def say_throttled(line: str) -> None:
         if time.monotonic() - last[0] > LINE_SECONDS:
             last[0] = time.monotonic()
             say(line)
 
-    return now_and_then
+    return say_throttled
 
 
 TASKS: Mapping[str, PanelTask] = {
@@ -129,16 +149,28 @@ TASKS: Mapping[str, PanelTask] = {
 
 
 def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
-    """What study.json holds: the tasks, where their data lie, and what identifies a score of this panel."""
+    """The panel as study.json records it: its folder, its tasks, and what identifies a score.
+
+    Args:
+        data: The folder with the tasks' data; None for no panel.
+        names: The tasks.
+
+    Raises:
+        ConfigError: A task is unknown.
+        DataError: A task's files are missing.
+    """
     unknown = next((name for name in names if name not in TASKS), None)
     if unknown is not None:
         raise ConfigError(f"no task named {unknown!r}", key="panel", fix=nearest(unknown, list(TASKS)))
-    chosen = {name: TASKS[name] for name in names} if data is not None else {}
-    entries = {name: task.entry for name, task in chosen.items()}
+    tasks = {name: TASKS[name] for name in names} if data is not None else {}
+    entries = {name: task.entry for name, task in tasks.items()}
     return {
         "folder": str(data.resolve()) if data is not None else "",
-        "tasks": {name: {"title": one.title, "metric": one.metrics[0]} for name, one in entries.items()},
+        "tasks": {
+            name: {"title": entry.title, "metric": entry.metrics[0]} for name, entry in entries.items()
+        },
         "identity": {
-            name: {"version": VERSION, **task.find(data or Path()).digests()} for name, task in chosen.items()
+            name: {"version": VERSION, **task.find_files(data or Path()).digests()}
+            for name, task in tasks.items()
         },
     }

@@ -1,14 +1,13 @@
-"""What a study will do, decided before anything is trained: every arm's recipe, its FLOPs an update, and so
-its number of updates.
+"""The plan of a study, made before anything is trained: every arm's recipe, FLOPs per update, and updates.
 
-Every arm gets the same training FLOPs. A budget of FLOPs is that number; of tokens or steps, what the arm
-whose tokens or steps are dearest needs for them, so that every arm gets at least that many; of time, what the
-baseline arm gets through on this machine. The plan is recorded in study.json, which is what the worker
-processes read. A study goes on with the plan it began with, or not at all; arms may be added.
+All arms train for the same FLOPs. A budget in FLOPs is that number. A budget in tokens or steps is what the
+arm with the dearest tokens or steps needs for them, so that every arm gets at least that many. A budget of
+time is what the baseline arm gets through on this machine. The plan is recorded in study.json, which the
+worker processes read. A study resumes only with the plan it began with; arms may be added.
 
     OUT/  study.json   results.json   report.html   figures/   tokenizer/
-          arms/ARM/seed-1/             a run folder as electra pretrain makes it, and score.json: the panel's
-          scores arms/ARM/budget-0.25/seed-1/ the same at a quarter of the budget
+          arms/ARM/seed-1/               a run folder as from electra pretrain, and the panel's score.json
+          arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from electra.artifacts.session import refuse_differences
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
-from electra.foundation.config import differences
+from electra.foundation.config import differences, find_recipe, read_toml
 from electra.foundation.errors import ConfigError, ElectraError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.laboratory.ablation.study import Arm, Study, arm_recipe
@@ -39,13 +38,14 @@ MIN_STEPS = 10  # one for each held-out evaluation of a run
 
 
 class Job(NamedTuple):
-    """One run: an arm, a share of the budget, a seed."""
+    """One run of a study: an arm, a share of the budget, a seed."""
 
     arm: str
     share: float
     seed: int
 
     def folder(self, out: Path) -> Path:
+        """The run's folder in the study's folder `out`."""
         return StudyFolder(out).run(self.arm, self.share, self.seed).path
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One arm: its recipe and what an update of it costs."""
+class PlannedArm:
+    """One arm: its recipe, and the FLOPs and tokens of one update."""
 
     recipe: Recipe
     flops_per_step: float
@@ -72,13 +72,27 @@ def make_plan(
     threads: int,
     panel: dict[str, Any],
 ) -> dict[str, Any]:
-    """The contents of study.json; refuses when `out` holds another study."""
+    """The contents of study.json.
+
+    Args:
+        study: The study.
+        store: The tokens that all arms read.
+        out: The study's folder, which may hold an earlier plan.
+        recipe: Name or path of the recipe that the arms change.
+        budget_text: The budget as the user writes it (None: the recipe's own).
+        threads: Threads of each run.
+        panel: The panel's description (`panel.describe`).
+
+    Raises:
+        ConfigError: An arm's recipe is invalid, or the budget is too small.
+        RunFolderError: `out` holds a different study.
+    """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
-    planned = {name: _planned(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
-    asked = budget_text or _own_budget(recipe)
-    flops = None if recorded is None or recorded["budget"] != asked else float(recorded["fixed"]["flops"])
+    arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
+    amount = budget_text or _recipe_budget(recipe)
+    flops = None if recorded is None or recorded["budget"] != amount else float(recorded["fixed"]["flops"])
     if flops is None:
-        flops = budget_in_flops(asked, planned, planned[study.baseline], store)
+        flops = budget_in_flops(amount, arms, arms[study.baseline], store)
     fixed = {
         "flops": flops,
         "data": store.digest,
@@ -86,70 +100,72 @@ def make_plan(
         "budgets": list(study.budgets),
         "arms": {
             name: {
-                "recipe": one.recipe.to_sections(),
-                "flops_per_step": one.flops_per_step,
-                "tokens_per_step": one.tokens_per_step,
-                "steps": steps_of(one, flops, study.budgets, name, asked),
-                **OBJECTIVES.identity(one.recipe.objective["name"]),
+                "recipe": arm.recipe.to_sections(),
+                "flops_per_step": arm.flops_per_step,
+                "tokens_per_step": arm.tokens_per_step,
+                "steps": steps_of(arm, flops, study.budgets, name, amount),
+                **OBJECTIVES.identity(arm.recipe.objective["name"]),
             }
-            for name, one in planned.items()
+            for name, arm in arms.items()
         },
     }
-    shown = {
+    description = {
         "arms": {
             name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
             for name, arm in study.arms.items()
         }
     }
-    shown |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
+    description |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
         "paper": asdict(study.paper)
     }
-    whole = {
+    contents = {
         "format": FORMAT,
-        "study": shown,
+        "study": description,
         "recipe": recipe,
-        "budget": asked,
+        "budget": amount,
         "fixed": fixed,
         "panel": panel,
     }
-    plan: dict[str, Any] = json.loads(
-        json.dumps({**whole, "store": str(store.path.resolve())})
-    )  # as it will be read again: tuples are lists
+    # As it will be read back: lists instead of tuples.
+    plan: dict[str, Any] = json.loads(json.dumps({**contents, "store": str(store.path.resolve())}))
     if recorded is not None:
         refuse_changes(recorded, plan, out)
     return plan
 
 
-def _own_budget(recipe: str) -> str:
-    from electra.foundation.config import find_recipe, read_toml
-
+def _recipe_budget(recipe: str) -> str:
     training = read_toml(find_recipe(recipe)).get("training", {})
     if "budget" in training:
         return str(training["budget"])
     if "steps" in training:
         return f"{training['steps']}steps"
     raise ConfigError(
-        "the recipe has none of its own",
+        "the recipe does not set one",
         key="budget",
-        fix="Give one, such as 2e14flops, 10Mtokens or 30m",
+        fix="Pass one, such as 2e14flops, 10Mtokens or 30m",
     )
 
 
-def _planned(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> Planned:
-    """Build the arm once, which checks all of its recipe, and ask what an update costs."""
+def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
+    """Build the arm's run once, which checks the whole recipe and gives the cost of an update."""
     try:
-        made = arm_recipe(study, arm, recipe)
+        recipe_of_arm = arm_recipe(study, arm, recipe)
         run = build_run(
-            replace(made, training=replace(made.training, threads=threads)), Path("."), store, World()
+            replace(recipe_of_arm, training=replace(recipe_of_arm.training, threads=threads)),
+            Path("."),
+            store,
+            World(),
         )
     except ElectraError as error:
         error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
         raise
-    return Planned(made, run.flops_per_step, run.tokens_per_step)
+    return PlannedArm(recipe_of_arm, run.flops_per_step, run.tokens_per_step)
 
 
-def budget_in_flops(text: str, planned: Mapping[str, Planned], baseline: Planned, store: TokenStore) -> float:
-    """The FLOPs that every arm gets."""
+def budget_in_flops(
+    text: str, arms: Mapping[str, PlannedArm], baseline: PlannedArm, store: TokenStore
+) -> float:
+    """The FLOPs that every arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
@@ -157,26 +173,33 @@ def budget_in_flops(text: str, planned: Mapping[str, Planned], baseline: Planned
         seconds = seconds_per_step(build_run(baseline.recipe, Path("."), store, World()))
         return amount / seconds * baseline.flops_per_step
     return max(
-        amount / (one.tokens_per_step if unit == "tokens" else 1) * one.flops_per_step
-        for one in planned.values()
+        amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step
+        for arm in arms.values()
     )
 
 
-def steps_of(one: Planned, flops: float, shares: Sequence[float], name: str, asked: str) -> list[int]:
-    """Updates at each share of the budget: as many whole ones as come nearest to its FLOPs."""
-    steps = [round(share * flops / one.flops_per_step) for share in shares]
+def steps_of(
+    arm: PlannedArm, flops: float, shares: Sequence[float], name: str, budget_text: str
+) -> list[int]:
+    """The arm's updates at each share of the budget, rounded to the nearest."""
+    steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:
-        share = "" if min(shares) == 1 else f" ({min(shares):g} of it at the smallest)"
+        share = "" if min(shares) == 1 else f" (times {min(shares):g})"
         raise ConfigError(
-            f"{asked}{share} pays for {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS}"
+            f"{budget_text}{share} is {min(steps)} updates of arm {name!r}, too few for the {MIN_STEPS}"
             " held-out evaluations of a run",
             key="budget",
-            fix=f"Give at least {MIN_STEPS * one.flops_per_step / min(shares):.3g}flops",
+            fix=f"Pass at least {MIN_STEPS * arm.flops_per_step / min(shares):.3g}flops",
         )
     return steps
 
 
 def read_plan(out: Path) -> dict[str, Any]:
+    """The recorded plan of the study in `out`.
+
+    Raises:
+        RunFolderError: The record is missing, damaged or incomplete.
+    """
     fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
     missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
@@ -188,6 +211,11 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 
 def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
+    """Compare a new plan with the recorded one; new arms are allowed.
+
+    Raises:
+        RunFolderError: Anything else that determines a number differs. Names the keys.
+    """
     old, now = ({**side["fixed"], "arms": _with_defaults(side["fixed"]["arms"])} for side in (recorded, plan))
     changed = differences(old, now)
     new = {f"arms.{name}" for name in plan["fixed"]["arms"] if name not in recorded["fixed"]["arms"]}
@@ -196,20 +224,20 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
-    whole = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
-    for arm in whole.values():  # wherever the file of an objective lies: its digest tells a change
+    completed = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
+    for arm in completed.values():  # not the path of an objective's file: its digest identifies it
         arm["recipe"]["objective"]["name"] = OBJECTIVES.name_of(arm["recipe"]["objective"]["name"])
-    return whole
+    return completed
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
-    """Seed by seed, so that a study that is stopped has whole comparisons; the small budgets first."""
+    """All jobs, seed by seed so that an interrupted study has complete comparisons; small budgets first."""
     shares, arms = plan["fixed"]["budgets"], plan["fixed"]["arms"]
     return [Job(arm, share, seed) for seed in seeds for share in shares for arm in arms]
 
 
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
-    """The seeds that the study's folder holds runs of, finished or not."""
+    """The seeds with a run in the study's folder, finished or not."""
     study, fixed = StudyFolder(out), plan["fixed"]
     return {
         seed for arm in fixed["arms"] for share in (1, *fixed["budgets"]) for seed in study.seeds(arm, share)
@@ -217,7 +245,7 @@ def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
-    """What the run of a job is made from."""
+    """The recipe of a job's run, with its seed, steps and threads."""
     arm = plan["fixed"]["arms"][job.arm]
     sections = {
         name: {key: value for key, value in keys.items() if value is not None}

@@ -1,6 +1,4 @@
-"""From the run folders of a study to its results: scores by seed, what they amount to, and curves along the
-compute.
-"""
+"""The results of a study, from its run folders: scores by seed, comparisons, and curves along the compute."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.study import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
-from electra.laboratory.ablation.runner import Standing
+from electra.laboratory.ablation.runner import JobStatus
 from electra.laboratory.ablation.statistics import compare, crossing, holm, reliability, summarise
 
 FORMAT = 2
@@ -28,8 +26,9 @@ PRETRAINING = (
     "average_precision",
     "gain",
 )
-# What decides how hard a discriminator's task is: arms that differ here have no AUC in common.
-ASKED = {
+# Settings that determine how hard the discriminator's task is: where arms differ here, their AUCs are not
+# comparable.
+TASK_SETTINGS = {
     "objective": ("name", "generator", "temperature", "disallow_correct"),
     "model": ("size", "layers", "hidden_size", "generator_width", "generator_depth"),
 }
@@ -37,18 +36,24 @@ ASKED = {
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
-def gather(plan: Mapping[str, Any], jobs: Sequence[Standing]) -> dict[str, Any]:
-    """The contents of results.json, from every job that is done."""
-    study, fixed, chosen = plan["study"], plan["fixed"], plan["panel"]
-    panel_metrics = [PANEL, *chosen["tasks"]] if chosen["tasks"] else []
+def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
+    """The contents of results.json, from every job that is done.
+
+    Args:
+        plan: The contents of study.json.
+        jobs: All jobs of the study; those not done are listed as missing or failed.
+    """
+    study, fixed, panel = plan["study"], plan["fixed"], plan["panel"]
+    panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
     budgets = []
     for index, share in enumerate(fixed["budgets"]):
-        done = [progress for progress in jobs if progress.job.share == share and progress.state == "done"]
+        done = [status for status in jobs if status.job.share == share and status.state == "done"]
         scores = {
-            arm: _scores([p for p in done if p.job.arm == arm], chosen["tasks"]) for arm in fixed["arms"]
+            arm: _scores([status for status in done if status.job.arm == arm], panel["tasks"])
+            for arm in fixed["arms"]
         }
         costs = {
-            arm: _costs([p for p in done if p.job.arm == arm], fixed["arms"][arm], index)
+            arm: _costs([status for status in done if status.job.arm == arm], fixed["arms"][arm], index)
             for arm in fixed["arms"]
         }
         budgets.append(
@@ -68,77 +73,83 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[Standing]) -> dict[str, Any]:
         "budget": plan["budget"],
         "flops": fixed["flops"],
         "data": fixed["data"],
-        "panel": chosen["tasks"],
+        "panel": panel["tasks"],
         "primary": primary(
-            panel_metrics, budgets[-1]["arms"], {name: one["recipe"] for name, one in fixed["arms"].items()}
+            panel_metrics,
+            budgets[-1]["arms"],
+            {name: arm_plan["recipe"] for name, arm_plan in fixed["arms"].items()},
         ),
-        "complete": all(progress.state == "done" for progress in jobs),
-        "seeds": sorted({progress.job.seed for progress in jobs}),
+        "complete": all(status.state == "done" for status in jobs),
+        "seeds": sorted({status.job.seed for status in jobs}),
         "budgets": budgets,
-        "reached": reached(budgets, study["baseline"], PANEL) if panel_metrics else {},
+        "reached": flops_to_baseline(budgets, study["baseline"], PANEL) if panel_metrics else {},
         "curves": {
-            arm: _curves([p for p in jobs if p.job.arm == arm and p.job.share == fixed["budgets"][-1]])
+            arm: _curves(
+                [
+                    status
+                    for status in jobs
+                    if status.job.arm == arm and status.job.share == fixed["budgets"][-1]
+                ]
+            )
             for arm in fixed["arms"]
         },
-        "missing": [progress.job._asdict() for progress in jobs if progress.state != "done"],
+        "missing": [status.job._asdict() for status in jobs if status.state != "done"],
         "failed": [
-            {"job": str(progress.job), "problem": progress.problem}
-            for progress in jobs
-            if progress.state == "failed"
+            {"job": str(status.job), "problem": status.problem} for status in jobs if status.state == "failed"
         ],
-        "arms": {name: one["recipe"] for name, one in fixed["arms"].items()},
+        "arms": {name: arm_plan["recipe"] for name, arm_plan in fixed["arms"].items()},
     }
 
 
 def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
-    """The score that the study is read by: the panel's, else a pre-training metric that means the same in
-    every arm.
+    """The score that decides the study: the panel's, else a pre-training metric comparable across arms.
+
+    None where there is neither.
     """
     if panel_metrics:
         return panel_metrics[0]
 
-    def everywhere(metric: str) -> bool:
+    def in_all_arms(metric: str) -> bool:
         return all(metric in arm["scores"] for arm in arms.values())
 
-    if everywhere("mlm_loss"):  # of the full-size network, at masked positions
+    if in_all_arms("mlm_loss"):  # of the full-size network, at masked positions
         return "mlm_loss"
-    asked = [
-        {key: recipe[section].get(key) for section, keys in ASKED.items() for key in keys}
+    settings = [
+        {key: recipe[section].get(key) for section, keys in TASK_SETTINGS.items() for key in keys}
         for recipe in recipes.values()
     ]
-    return "auc" if everywhere("auc") and all(one == asked[0] for one in asked) else None
+    return "auc" if in_all_arms("auc") and all(setting == settings[0] for setting in settings) else None
 
 
-def _scores(done: Sequence[Standing], tasks: Mapping[str, Any]) -> Scores:
+def _scores(done: Sequence[JobStatus], tasks: Mapping[str, Any]) -> Scores:
     scores: Scores = {}
-    for progress in done:
-        seed = progress.job.seed
-        found = panel_scores(RunFolder(progress.folder), tasks)
-        last = _evaluations(progress)[-1:]
-        found |= {
+    for status in done:
+        seed = status.job.seed
+        metrics = panel_scores(RunFolder(status.folder), tasks)
+        last = _evaluations(status)[-1:]
+        metrics |= {
             name: float(row["metrics"][name])
             for row in last
             for name in PRETRAINING
             if row["metrics"].get(name) is not None
         }
-        for name, value in found.items():
+        for name, value in metrics.items():
             scores.setdefault(name, {})[seed] = value
     return scores
 
 
 def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str, float]:
-    """Of a run that its panel has scored: each task's (None: all), after their mean."""
+    """The mean of a scored run's panel tasks under `PANEL`, and each task's score (`tasks` None: all)."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
-    found = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
-    return {PANEL: math.fsum(found.values()) / len(found), **found} if found else {}
+    scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
+    return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
 
 
-def _costs(done: Sequence[Standing], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
+def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
     steps = arm["steps"][index]
-    rows = [row for row in (_evaluations(progress)[-1:] for progress in done) if row]
+    rows = [row for row in (_evaluations(status)[-1:] for status in done) if row]
     alarms = sum(
-        any(event.name == "collapse" for event in RunFolder(progress.folder).ledger().events)
-        for progress in done
+        any(event.name == "collapse" for event in RunFolder(status.folder).ledger().events) for status in done
     )
     seconds = [row[0]["seconds"] for row in rows]
     return {
@@ -163,16 +174,20 @@ def _budget(
 ) -> dict[str, Any]:
     """One share of the budget: each arm's scores, tested against its baseline's, and their reliability."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
-    metrics = [name for name in (*panel_metrics, *PRETRAINING) if any(name in one for one in scores.values())]
-    trust = {}
+    metrics = [
+        name
+        for name in (*panel_metrics, *PRETRAINING)
+        if any(name in by_metric for by_metric in scores.values())
+    ]
+    reliabilities = {}
     for metric in metrics:
-        by_arm = {arm: one[metric] for arm, one in scores.items() if metric in one}
+        by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
         compared = {
             arm: compare(values, by_arm.get(baselines[arm], {}))
             for arm, values in by_arm.items()
             if arm != baselines[arm]
         }
-        corrected = dict(zip(compared, holm([one.p for one in compared.values()]), strict=True))
+        corrected = dict(zip(compared, holm([comparison.p for comparison in compared.values()]), strict=True))
         for arm, values in by_arm.items():
             record: dict[str, Any] = {
                 "by_seed": {str(seed): value for seed, value in sorted(values.items())},
@@ -184,29 +199,34 @@ def _budget(
                     "p_holm": corrected[arm],
                 }
             arms[arm]["scores"][metric] = record
-        trust[metric] = asdict(reliability(list(by_arm.values()), list(compared.values())))
-    return {"share": share, "flops": flops, "arms": arms, "reliability": trust}
+        reliabilities[metric] = asdict(reliability(list(by_arm.values()), list(compared.values())))
+    return {"share": share, "flops": flops, "arms": arms, "reliability": reliabilities}
 
 
-def reached(budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str) -> dict[str, float | None]:
-    """The FLOPs at which each arm first reaches the baseline's score at the whole budget."""
+def flops_to_baseline(
+    budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
+) -> dict[str, float | None]:
+    """The FLOPs at which each arm first reaches the baseline's score at the whole budget.
+
+    None for an arm that never does; empty with a single budget.
+    """
     level = budgets[-1]["arms"][baseline]["scores"].get(metric)
     if len(budgets) < 2 or level is None:
         return {}
-    found = {}
+    crossings = {}
     for arm in budgets[-1]["arms"]:
         points = [
-            (one["flops"], one["arms"][arm]["scores"][metric]["mean"])
-            for one in budgets
-            if metric in one["arms"][arm]["scores"]
+            (budget["flops"], budget["arms"][arm]["scores"][metric]["mean"])
+            for budget in budgets
+            if metric in budget["arms"][arm]["scores"]
         ]
-        found[arm] = crossing([x for x, _ in points], [y for _, y in points], level["mean"])
-    return found
+        crossings[arm] = crossing([x for x, _ in points], [y for _, y in points], level["mean"])
+    return crossings
 
 
-def _curves(jobs: Sequence[Standing]) -> dict[str, Any]:
-    """Held-out metrics of one arm along its FLOPs: at each evaluation the seeds' mean and its interval."""
-    runs = [_evaluations(progress) for progress in jobs if progress.state == "done"]
+def _curves(jobs: Sequence[JobStatus]) -> dict[str, Any]:
+    """Held-out metrics of one arm along its FLOPs: the seeds' mean and interval at each evaluation."""
+    runs = [_evaluations(status) for status in jobs if status.state == "done"]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:
         points: dict[float, list[float]] = {}
@@ -218,31 +238,37 @@ def _curves(jobs: Sequence[Standing]) -> dict[str, Any]:
         }
         if over_seeds:
             curves[name] = {"flops": list(over_seeds)} | {
-                end: [getattr(one, end) for one in over_seeds.values()] for end in ("mean", "low", "high")
+                end: [getattr(summary, end) for summary in over_seeds.values()]
+                for end in ("mean", "low", "high")
             }
     return curves
 
 
-def _evaluations(progress: Standing) -> list[dict[str, Any]]:
-    return RunFolder(progress.folder).ledger().of("eval")
+def _evaluations(status: JobStatus) -> list[dict[str, Any]]:
+    return RunFolder(status.folder).ledger().of("eval")
 
 
 def write(out: Path, results: Mapping[str, Any]) -> None:
+    """Write results.json atomically."""
     durable.commit_json(StudyFolder(out).results, results)
 
 
 def describe(results: Mapping[str, Any]) -> list[str]:
-    """The results in a few lines, for the terminal: each arm's main score at the whole budget."""
+    """The results in a few lines: each arm's main score at the whole budget, and its test."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:
-        return ["no score that all arms have: give --eval-data, and see the page for each arm's own metrics"]
+        return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]
     lines = []
     for name, arm in arms.items():
-        one = arm["scores"].get(metric)
-        if one is None:
+        score = arm["scores"].get(metric)
+        if score is None:
             continue
-        spread = f" sd {one['sd']:.4f} [{one['low']:.4f}, {one['high']:.4f}]" if one["sd"] is not None else ""
-        against = one.get("against_baseline") or {}
+        spread = (
+            f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
+            if score["sd"] is not None
+            else ""
+        )
+        against = score.get("against_baseline") or {}
         test = (
             f"  {against['difference']:+.4f} against {against['arm']}"
             if against.get("difference") is not None
@@ -254,6 +280,6 @@ def describe(results: Mapping[str, Any]) -> list[str]:
             else ""
         )
         lines.append(
-            f"{name}: {metric.replace('_', ' ')} {one['mean']:.4f}{spread} over {one['n']} seeds{test}{p}"
+            f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}{spread} over {score['n']} seeds{test}{p}"
         )
     return lines

@@ -1,6 +1,4 @@
-"""Runs the jobs of a study in worker processes, as many at a time as asked, until all are done or somebody
-asks to stop.
-"""
+"""Runs the jobs of a study in worker processes until all have ended or a stop is requested."""
 
 from __future__ import annotations
 
@@ -18,83 +16,108 @@ from electra.laboratory.ablation.plan import Job
 
 
 @dataclass
-class Standing:
-    """Where one job stands, as its run folder tells."""
+class JobStatus:
+    """The state of one job, read from its run folder."""
 
     job: Job
     folder: Path
     steps: int
+    """Updates that it is to make."""
     state: jobs.State = "waiting"
-    row: dict[str, Any] = field(default_factory=dict)  # the last training row
+    row: dict[str, Any] = field(default_factory=dict)
+    """The last training row of its metrics, {} before the first."""
     problem: str = ""
+    """Why it failed, in one line."""
 
     @property
     def step(self) -> int:
+        """Updates made so far."""
         return self.steps if self.state == "done" else int(self.row.get("step", 0))
 
 
 @dataclass(frozen=True)
-class Crew:
-    """How a study is carried out."""
+class Execution:
+    """Where a study runs and with how many processes."""
 
     out: Path
-    jobs: int  # at a time
-    threads: int  # of each
+    jobs: int
+    """Jobs at a time."""
+    threads: int
+    """Threads of each job."""
 
 
-def stand(out: Path, job: Job, plan: Mapping[str, Any]) -> Standing:
-    """A job as an earlier start of the study left it."""
+def job_status(out: Path, job: Job, plan: Mapping[str, Any]) -> JobStatus:
+    """The status of a job when the study starts: done if it is trained and scored, else waiting."""
     folder, fixed = job.folder(out), plan["fixed"]
-    progress = Standing(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
-    progress.row = newest_row(RunFolder(folder).metrics, "train") or {}
-    if scored(folder, plan["panel"]["identity"]):
-        progress.state = "done"
-    return progress
+    status = JobStatus(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
+    status.row = newest_row(RunFolder(folder).metrics, "train") or {}
+    if is_scored(folder, plan["panel"]["identity"]):
+        status.state = "done"
+    return status
 
 
-def carry_out(
-    crew: Crew,
-    standing: Sequence[Standing],
+def run_jobs(
+    execution: Execution,
+    statuses: Sequence[JobStatus],
     *,
     stopping: Callable[[], bool],
-    look: Callable[[], None],
-    finished: Callable[[Standing], None],
+    refresh: Callable[[], None],
+    on_end: Callable[[JobStatus], None],
 ) -> None:
-    """Work through the jobs in their order. `look` is called several times a second, `finished` after each
-    job that has ended. A job that fails does not keep the others from running.
+    """Run the waiting jobs in their order. A job that fails does not stop the others.
+
+    Args:
+        execution: The folder of the study and the number of processes.
+        statuses: All jobs; their state, row and problem are updated in place.
+        stopping: Returns True once the study is to stop.
+        refresh: Called several times a second.
+        on_end: Called with each job that has ended.
     """
-    begun = {
-        jobs.Job(str(one.job), worker.run_job, (crew.out, one.job, crew.threads), said_by(one)): one
-        for one in standing
-        if one.state == "waiting"
+    status_of = {
+        jobs.Job(
+            str(status.job),
+            worker.run_job,
+            (execution.out, status.job, execution.threads),
+            output_file(status),
+        ): status
+        for status in statuses
+        if status.state == "waiting"
     }
 
-    def watch() -> None:
-        for job, one in begun.items():
-            one.state = job.state
+    def update() -> None:
+        for job, status in status_of.items():
+            status.state = job.state
             if job.state == "running":
-                one.row = newest_row(RunFolder(one.folder).metrics, "train") or one.row
-        look()
+                status.row = newest_row(RunFolder(status.folder).metrics, "train") or status.row
+        refresh()
 
     for job in jobs.side_by_side(
-        begun, crew.jobs, threads=crew.threads, say=lambda line: None, stop=stopping, look=watch
+        status_of,
+        execution.jobs,
+        threads=execution.threads,
+        say=lambda line: None,
+        stop=stopping,
+        look=update,
     ):
-        one = begun[job]
-        one.state, one.row = job.state, newest_row(RunFolder(one.folder).metrics, "train") or one.row
-        one.problem = "" if job.error is None else str(job.error)
-        finished(one)
+        status = status_of[job]
+        status.state, status.row = (
+            job.state,
+            newest_row(RunFolder(status.folder).metrics, "train") or status.row,
+        )
+        status.problem = "" if job.error is None else str(job.error)
+        on_end(status)
 
 
-def said_by(progress: Standing) -> Path:
-    """What the worker printed: beside its run folder, which a run wants for itself."""
-    return progress.folder.with_name(f"{progress.folder.name}.out")
+def output_file(status: JobStatus) -> Path:
+    """The file with what a worker printed, next to its run folder."""
+    return status.folder.with_name(f"{status.folder.name}.out")
 
 
-def scored(folder: Path, identity: dict[str, Any]) -> bool:
-    """Whether a job is done: trained to its end, and scored by this panel."""
+def is_scored(folder: Path, identity: dict[str, Any]) -> bool:
+    """Whether a run is trained to its end and scored with this panel (`identity` of the plan's panel)."""
     if not RunFolder(folder).score.exists():
         return False
     record = durable.read_json(
-        RunFolder(folder).score, RunFolderError, fix="Delete it: the scores are then made again"
+        RunFolder(folder).score, RunFolderError, fix="Delete it to score the run again"
     )
     return bool(isinstance(record, dict) and record.get("panel") == identity)

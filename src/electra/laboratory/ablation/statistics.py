@@ -1,8 +1,7 @@
-"""Means over seeds with their intervals, and arms against a baseline, seed by seed.
+"""Means over seeds with confidence intervals, and paired comparisons of arms with a baseline.
 
-Arms that have a seed in common read the same rows in the same order, so the test is the paired one: Student's
-t on the differences. Several arms are several chances to be lucky: `holm` is Holm's (1979) correction over
-them.
+Arms with a seed in common read the same rows in the same order, so the test is paired: Student's t on the
+differences. Several arms mean several tests: `holm` is Holm's (1979) correction for them.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True)
 class Summary:
-    """One score over seeds."""
+    """The mean of one score over `n` seeds; None where `n` is too small to define a number."""
 
     n: int
     mean: float | None = None
     sd: float | None = None
-    low: float | None = None  # the ends of the 95 % interval of the mean
+    low: float | None = None  # the 95 % confidence interval of the mean
     high: float | None = None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An arm minus the baseline, over the seeds that both have."""
+    """An arm minus the baseline, over the `n` seeds that both have, with a 95 % interval and p-value."""
 
     n: int
     difference: float | None = None
@@ -39,15 +38,20 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far a score can be trusted: what another seed changes, and the least true difference found so."""
+    """How precisely a score is measured: its spread between seeds, and the smallest detectable difference."""
 
-    sd: float | None  # between seeds, pooled over the arms
-    sd_of_differences: float | None  # of an arm minus the baseline, pooled
-    n: int  # seeds
-    detectable: float | None  # found with a probability of 80 % by a two-sided paired test at 5 %
+    sd: float | None
+    """Standard deviation between seeds, pooled over the arms."""
+    sd_of_differences: float | None
+    """Standard deviation of an arm minus its baseline, pooled over the arms."""
+    n: int
+    """Seeds of the arm that has fewest."""
+    detectable: float | None
+    """The true difference that a two-sided paired test at 5 % detects with a probability of 80 %."""
 
 
 def summarise(values: Sequence[float]) -> Summary:
+    """The mean of the values; from two values on also their standard deviation and a 95 % t interval."""
     n = len(values)
     if not n:
         return Summary(0)
@@ -55,24 +59,27 @@ def summarise(values: Sequence[float]) -> Summary:
     if n < 2:
         return Summary(n, mean)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = _t(1 - (1 - CONFIDENCE) / 2, n - 1) * sd / math.sqrt(n)
+    half = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1) * sd / math.sqrt(n)
     return Summary(n, mean, sd, mean - half, mean + half)
 
 
 def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison:
-    """Both by seed. No p-value from fewer than two pairs, nor where every difference is the same."""
+    """Compare two arms, each as seed -> score.
+
+    There is no p-value from fewer than two pairs, nor where all differences are equal.
+    """
     from scipy import stats
 
     differences = [values[seed] - baseline[seed] for seed in sorted(values.keys() & baseline.keys())]
-    found = summarise(differences)
+    summary = summarise(differences)
     p = None
-    if found.mean is not None and found.sd:
-        p = float(2 * stats.t.sf(abs(found.mean) / (found.sd / math.sqrt(found.n)), found.n - 1))
-    return Comparison(found.n, found.mean, found.sd, found.low, found.high, p)
+    if summary.mean is not None and summary.sd:
+        p = float(2 * stats.t.sf(abs(summary.mean) / (summary.sd / math.sqrt(summary.n)), summary.n - 1))
+    return Comparison(summary.n, summary.mean, summary.sd, summary.low, summary.high, p)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values: the smallest times their number, the next times one less, ..., never falling."""
+    """Adjusted p-values in the order given (Holm 1979). None stays None and is not counted."""
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -83,38 +90,40 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
-    """From every arm's scores by seed, and the arms' comparisons with their baselines."""
+    """The reliability of a score, from every arm's values by seed and the arms' comparisons."""
     n = min((len(arm) for arm in arms if arm), default=0)
     sd = pooled([summarise(list(arm.values())) for arm in arms])
-    sd_paired = pooled([Summary(one.n, sd=one.sd) for one in compared])
+    sd_paired = pooled([Summary(comparison.n, sd=comparison.sd) for comparison in compared])
     return Reliability(sd, sd_paired, n, detectable(sd_paired, n))
 
 
 def pooled(summaries: Sequence[Summary]) -> float | None:
-    """One standard deviation out of several, weighted by their degrees of freedom."""
-    known = [(one.n - 1, one.sd) for one in summaries if one.sd is not None]
+    """The pooled standard deviation, weighted by degrees of freedom; None without any."""
+    known = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
     freedom = sum(weight for weight, _ in known)
     return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / freedom) if freedom else None
 
 
 def detectable(sd_of_differences: float | None, n: int) -> float | None:
-    """The smallest true difference that a two-sided paired test of n pairs finds with probability POWER."""
+    """The smallest true difference that a two-sided paired test of n pairs detects with probability POWER."""
     if sd_of_differences is None or n < 2:
         return None
     from scipy import optimize, stats
 
-    critical = _t(1 - (1 - CONFIDENCE) / 2, n - 1)
+    critical = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1)
 
-    def missing(shift: float) -> float:
-        return (
-            float(stats.nct.sf(critical, n - 1, shift)) - POWER
-        )  # that it is found with the wrong sign is as good as impossible
+    def power_gap(shift: float) -> float:
+        # Rejecting with the wrong sign is too improbable to count.
+        return float(stats.nct.sf(critical, n - 1, shift)) - POWER
 
-    return float(optimize.brentq(missing, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)
+    return float(optimize.brentq(power_gap, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)
 
 
 def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """The FLOPs at which a curve first reaches `level`, log-linearly between points; None: never."""
+    """The FLOPs at which a curve first reaches `level`; None if it never does.
+
+    Interpolates linearly in the logarithm of the FLOPs between the points.
+    """
     for index, (x, y) in enumerate(zip(flops, scores, strict=True)):
         if y >= level:
             if index == 0:
@@ -124,7 +133,7 @@ def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> f
     return None
 
 
-def _t(probability: float, freedom: int) -> float:
+def _t_quantile(probability: float, freedom: int) -> float:
     from scipy import stats
 
     return float(stats.t.ppf(probability, freedom))

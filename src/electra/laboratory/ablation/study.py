@@ -1,18 +1,17 @@
-"""A study: the arms that are compared, as a small declarative TOML file.
+"""A study: the arms that are compared, as a small TOML file.
 
     title = "..."            what is compared            question = "..."     what the study answers
     baseline = "mlm"         the arm that the others are tested against
-    budgets = [0.25, 1.0]    shares of the budget that every arm is trained for, each a run of its own
-    (default: [1.0])
-    axis = "..."             what the arms' `at` measures
+    budgets = [0.25, 1.0]    shares of the budget, each trained as a run of its own (default: [1.0])
+    axis = "..."             the quantity that the arms' `at` gives
     [paper]                  source, metric and note of the arms' `paper` numbers
     [base]                   recipe sections for every arm, over the recipe
     [arms.NAME]              title, at, series, paper, baseline; every other key is a section of a recipe:
     objective.name = "mlm"
 
-An arm is the base recipe with just what the arm names changed. The options of the recipe's objective carry
-over to another objective as far as that has them, so that arms differ in what they say and in nothing else.
-Whatever decides which rows are read, and in which order, is the study's and not an arm's.
+An arm is the base recipe with only the named settings changed. The options of the recipe's objective carry
+over to another objective where that has them, so that arms differ in what they name and nothing else. The
+settings that decide which rows are read, and in which order, belong to the study and not to an arm.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from electra.training.recipe import Recipe, make_recipe, paths_from, read_recipe
 
 STUDIES = Path(__file__).with_name("studies")
 DEFAULT_RECIPE = "budget-tiny"
-FROM_COMMAND = {"training.seed": "`seed`", "training.steps": "`budget`", "training.budget": "`budget`"}
+SET_BY_COMMAND = {"training.seed": "`seed`", "training.steps": "`budget`", "training.budget": "`budget`"}
 SHARED_SECTIONS = {"data", "tokenizer", "evaluation"}
 SHARED = {"training.length", "training.precision", "training.device"}
 
 
 @dataclass(frozen=True)
 class Paper:
-    """Published numbers, on another scale than ours."""
+    """The source of the arms' published numbers, which are on another scale than ours."""
 
     source: str = ""
     metric: str = ""
@@ -44,24 +43,27 @@ class Paper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ArmHead:
+class _ArmKeys:
     """An arm's own keys in the file."""
 
     title: str = ""
     at: float | None = None
-    """Where it lies on the study's axis; an arm without a place is drawn as a level to compare with."""
+    """Position on the study's axis. An arm without one is drawn as a horizontal reference line."""
     series: str = ""
-    """Arms of one series are joined by a line."""
+    """Arms with the same series are joined by a line."""
     paper: float | None = None
+    """The published score."""
     baseline: str = ""
-    """The arm that this one is tested against (default: the study's)."""
+    """The arm that this one is tested against (default: the study's baseline)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm(_ArmHead):
+class Arm(_ArmKeys):
+    """One arm of a study."""
+
     name: str
     sections: Mapping[str, Any]
-    """What it changes in the recipe."""
+    """The recipe sections that it changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,23 +83,30 @@ class _File:
 
 @dataclass(frozen=True, kw_only=True)
 class Study(_File):
+    """A study as its file describes it, with its arms by name."""
+
     name: str
     arms: dict[str, Arm]
 
 
 def find_study(name: str) -> Path:
+    """The file of a study of ours by name, or of the path given."""
     return find_named(STUDIES, name, "study", key="study")
 
 
 def read_study(path: Path) -> Study:
-    """Parse and check everything that can be checked without a recipe."""
+    """Read a study's file and check all that can be checked without a recipe.
+
+    Raises:
+        ConfigError: With the file and the key.
+    """
     values = read_toml(path)
     for key in ("baseline", "arms"):
         if not values.get(key):
             raise ConfigError(
                 "missing",
                 where=f"{path}: {key}",
-                fix="A study has a baseline and arms: see docs/ablations.md",
+                fix="A study needs a baseline and arms: see docs/ablations.md",
             )
     file = build(_File, values, where=f"{path}:")
     for sections in (file.base, *file.arms.values()):
@@ -122,7 +131,7 @@ def read_study(path: Path) -> Study:
     ):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
     _refuse_values(file.base, f"{path}: base")
-    _refuse_keys(file.base, FROM_COMMAND, f"{path}: base")
+    _refuse_keys(file.base, SET_BY_COMMAND, f"{path}: base")
     own = {
         "name": path.stem,
         "title": file.title or path.stem,
@@ -137,27 +146,27 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
     if not isinstance(section, Mapping):
         raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
-        raise ConfigError("an arm's name is a folder's name: letters, digits, '-', '_' and '.'", where=where)
-    heads, sections = (
-        [item.name for item in dataclasses.fields(_ArmHead)],
+        raise ConfigError("the name of an arm may have letters, digits, '-', '_' and '.' only", where=where)
+    arm_keys, sections = (
+        [item.name for item in dataclasses.fields(_ArmKeys)],
         [item.name for item in dataclasses.fields(Recipe)],
     )
     for key in section:
-        if key not in heads and key not in sections:
-            raise ConfigError("no such key", where=f"{where}.{key}", fix=nearest(key, heads + sections))
+        if key not in arm_keys and key not in sections:
+            raise ConfigError("unknown key", where=f"{where}.{key}", fix=nearest(key, arm_keys + sections))
     changes = {key: value for key, value in section.items() if key in sections}
     _refuse_values(changes, where)
-    _refuse_keys(changes, FROM_COMMAND, where)
+    _refuse_keys(changes, SET_BY_COMMAND, where)
     for key in _dotted(changes):
         if key in SHARED or key.partition(".")[0] in SHARED_SECTIONS:
-            fix = "Set it for all of them, under [base]"
+            fix = "Set it for all arms, under [base]"
             raise ConfigError(
-                "arms are compared on the same rows, so this cannot differ between them",
+                "must be the same in all arms, which are compared on the same rows",
                 where=f"{where}.{key}",
                 fix=fix,
             )
-    head = build(_ArmHead, {key: value for key, value in section.items() if key in heads}, where)
-    return Arm(**vars(head) | {"name": name, "title": head.title or name, "sections": changes})
+    keys = build(_ArmKeys, {key: value for key, value in section.items() if key in arm_keys}, where)
+    return Arm(**vars(keys) | {"name": name, "title": keys.title or name, "sections": changes})
 
 
 def _refuse_values(sections: Mapping[str, Any], where: str) -> None:
@@ -166,7 +175,7 @@ def _refuse_values(sections: Mapping[str, Any], where: str) -> None:
             raise ConfigError(
                 f"expected a table, got {section!r}",
                 where=f"{where}.{name}",
-                fix="Write objective.name = ..., say",
+                fix='For example: objective.name = "mlm"',
             )
 
 
@@ -174,12 +183,12 @@ def _refuse_keys(sections: Mapping[str, Any], refused: Mapping[str, str], where:
     for key in _dotted(sections):
         if key in refused:
             raise ConfigError(
-                "is not set in a study", where=f"{where}.{key}", fix=f"Give {refused[key]} instead"
+                "cannot be set in a study", where=f"{where}.{key}", fix=f"Pass {refused[key]} instead"
             )
 
 
 def _dotted(sections: Mapping[str, Any]) -> list[str]:
-    """The names of the keys in a recipe's sections: training.seed, ..."""
+    """The keys of a recipe's sections by dotted names, such as training.seed."""
     return [
         f"{name}.{key.replace('-', '_')}"
         for name, keys in sections.items()
@@ -189,7 +198,7 @@ def _dotted(sections: Mapping[str, Any]) -> list[str]:
 
 
 def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
-    """The recipe of an arm; seed, steps and budget are still to be set."""
+    """The recipe of an arm, without seed, steps and budget."""
     path = find_recipe(recipe)
     base = merge(read_recipe(path), study.base)
     base["training"] = {
@@ -202,7 +211,7 @@ def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
 
 
 def carry_over(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the recipe's objective that the arm's objective has too."""
+    """The name of the arm's objective, and the options of the recipe's objective that it has too."""
     from electra import objectives
 
     before, now = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))

@@ -1,7 +1,7 @@
-"""One run of a study: train the arm, then score its encoder with the panel.
+"""One run of a study: trains the arm, then scores its encoder with the panel.
 
-The run folder is what electra pretrain would make of the same recipe, checkpoints included, so a run that was
-stopped or killed resumes from its last checkpoint.
+The run folder is the same as from `electra pretrain` with the same recipe, checkpoints included, so an
+interrupted run resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from electra.training.loop import train
 from electra.training.run import Run
 from electra.training.start import start
 
-PATIENCE = 60.0  # seconds for the worker of a study that was killed to save and let go of the run
+PATIENCE = 60.0  # seconds that the worker of a killed study may take to save and release its run
 
 
 def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
-    """Train and score; raises Interrupted when asked to stop before the end."""
+    """Train a job's arm and score it.
+
+    Raises:
+        Interrupted: A stop was requested before the end. Rerunning resumes from the last checkpoint.
+    """
     plan, folder = read_plan(out), job.folder(out)
-    with ExitStack() as held:
-        _lock(held, folder)
+    with ExitStack() as stack:
+        _lock(stack, folder)
         store = TokenStore.open(plan["store"], Tokenizer.load(StudyFolder(out).tokenizer))
         if not RunFolder(folder).tokenizer.exists():
-            store.tokenizer.save(RunFolder(folder).tokenizer)  # so that the run can be used by itself
+            store.tokenizer.save(RunFolder(folder).tokenizer)  # makes the run usable by itself
         with start(job_recipe(plan, job, threads), folder, store, World(), name=plan["recipe"]) as run:
             if not train(run, stop):
                 raise Interrupted(folder)
@@ -49,9 +53,13 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
         durable.commit_json(RunFolder(folder).score, record)
 
 
-def score(run: Run, chosen: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:
-    """The panel's scores of the run's full-size encoder; None when asked to stop."""
-    data, began = Path(chosen["folder"]), time.perf_counter()
+def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:
+    """Score the run's full-size encoder on each task of the panel.
+
+    Returns:
+        The contents of score.json, or None if a stop was requested.
+    """
+    data, began = Path(panel_plan["folder"]), time.perf_counter()
     subject = panel.Subject(
         run.pair.main.encoder,
         run.store.tokenizer,
@@ -62,21 +70,25 @@ def score(run: Run, chosen: dict[str, Any], seed: int, stop: Stop) -> dict[str, 
         stop,
     )
     scores: dict[str, Any] = {}
-    for name in chosen["tasks"]:
-        found = panel.TASKS[name].score(subject) if not stop() else None
-        if found is None:
+    for name in panel_plan["tasks"]:
+        task_score = panel.TASKS[name].score(subject) if not stop() else None
+        if task_score is None:
             return None
-        scores[name] = found
-        run.telemetry.say(f"panel: {name} {found['value']:.4f}")
-    return {"panel": chosen["identity"], "scores": scores, "seconds": round(time.perf_counter() - began, 1)}
+        scores[name] = task_score
+        run.telemetry.say(f"panel: {name} {task_score['value']:.4f}")
+    return {
+        "panel": panel_plan["identity"],
+        "scores": scores,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
-def _lock(held: ExitStack, folder: Path) -> None:
-    """Hold the run folder; a worker that still saves there is waited for."""
+def _lock(stack: ExitStack, folder: Path) -> None:
+    """Lock the run folder, waiting for a worker that is still saving there."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            held.enter_context(durable.lock(folder))
+            stack.enter_context(durable.lock(folder))
             return
         except RunFolderError:
             if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""Where a task's files are, below one folder that holds the data of many tasks, however it is laid out.
+"""Finds a task's files below a folder that holds the data of many tasks, however it is laid out.
 
-A task's folder is known by its name (case, hyphens and underscores do not matter), and in it the files by
-theirs, as `electra finetune` finds them. A folder without training file is not useless: then a tenth of its
-dev file is judged and the rest trained on, by hash of the texts, and the table says so.
+A task's folder is found by its name (case, hyphens and underscores do not matter), and the files in it by
+theirs, as in `electra finetune`. In a folder without a training file the dev file is split by hash of the
+texts: one tenth is scored, the rest is trained on, and the table says so.
 """
 
 from __future__ import annotations
@@ -21,102 +21,96 @@ from electra.foundation.errors import DataError
 from electra.foundation.extensions import folded
 from electra.laboratory.evaluation.suite import TaskEntry
 
-DEEPEST = 4  # levels below --data
-JOINED = " + "  # between the patterns of files that are read as one
+MAX_DEPTH = 4  # levels of folders searched below --data
+JOINED = " + "  # separates the patterns of files that are read as one
 
 
 @dataclass(frozen=True)
-class Found:
-    """The files of a task. `train` holds several when they are to be read as one."""
+class TaskFiles:
+    """The files of a task."""
 
     train: tuple[Path, ...]
+    """Several where they are to be read as one."""
     dev: Path | None
     test: Path | None
-    also: tuple[Path, ...] = ()  # further files to predict and score, such as MNLI's mismatched ones
+    also: tuple[Path, ...] = ()
+    """Further files to predict and score, such as MNLI's mismatched ones."""
     notes: tuple[str, ...] = ()
+    """What a reader of the table must know about the files."""
 
     def digests(self) -> dict[str, str]:
-        named = {"dev": self.dev, "test": self.test} | {
+        """Split or file name -> digest of the data."""
+        paths = {"dev": self.dev, "test": self.test} | {
             f"train {number}": path for number, path in enumerate(self.train, 1)
         }
-        named |= {path.name: path for path in self.also}
-        return {split: data_digest(path) for split, path in named.items() if path is not None}
+        paths |= {path.name: path for path in self.also}
+        return {split: data_digest(path) for split, path in paths.items() if path is not None}
 
 
-def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> Found | None:
-    """The first folder with a file to train on. None when there is no data for this task."""
+def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> TaskFiles | None:
+    """The files in the first matching folder with a file to train on; None if there is none."""
     for name in entry.folders:
         for folder in _folders(roots, name):
-            found = _files(entry, task, folder)
-            if found is not None:
-                return found
+            files = _files(entry, task, folder)
+            if files is not None:
+                return files
     return None
 
 
-def join_train(found: Found, path: Path) -> Path:
-    """The training file; of several SQuAD files, one that holds the articles of all."""
-    if len(found.train) == 1:
-        return found.train[0]
+def join_train(files: TaskFiles, path: Path) -> Path:
+    """The training file; of several SQuAD files, a new one at `path` with the articles of all.
+
+    Raises:
+        DataError: There are several, and one is not a SQuAD file.
+    """
+    if len(files.train) == 1:
+        return files.train[0]
     articles = []
-    for part in found.train:
+    for part in files.train:
         try:
             articles += json.loads(read_bytes(part))["data"]
         except (ValueError, RecursionError, TypeError, KeyError):
             raise DataError(
-                "not a SQuAD file, and only those can be joined", where=part, fix="Name one training file"
+                "not a SQuAD file: only those can be joined", where=part, fix="Name one training file"
             ) from None
     durable.commit_json(path, {"version": "joined", "data": articles})
     return path
 
 
 def _folders(roots: Sequence[Path], name: str) -> Iterator[Path]:
-    wanted = [folded(part) for part in name.split("/")]
+    parts = [folded(part) for part in name.split("/")]
     for root in roots:
-        for folder in folders_below(root.resolve(), DEEPEST):
-            if [folded(part) for part in folder.parts[-len(wanted) :]] == wanted:
+        for folder in folders_below(root.resolve(), MAX_DEPTH):
+            if [folded(part) for part in folder.parts[-len(parts) :]] == parts:
                 yield folder
 
 
-def _files(entry: TaskEntry, task: Task, folder: Path) -> Found | None:
-    train = (
-        _matching(folder, entry.train)
-        if entry.train
-        else _one(find_split(folder, "train", formats=task.formats))
-    )
-    dev = (
-        _matching(folder, entry.dev)
-        if entry.dev
-        else _one(find_split(folder, "dev", task.dev_files, task.formats))
-    )
-    test = (
-        _matching(folder, entry.test)
-        if entry.test
-        else _one(find_split(folder, "test", task.test_files, task.formats))
-    )
+def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
+    def split(patterns: Sequence[str], name: str, preferred: Sequence[str] = ()) -> tuple[Path, ...]:
+        if patterns:
+            return _matching(folder, patterns)
+        path = find_split(folder, name, preferred, task.formats)
+        return () if path is None else (path,)
+
+    train = split(entry.train, "train")
+    dev = split(entry.dev, "dev", task.dev_files)
+    test = split(entry.test, "test", task.test_files)
     also = tuple(find_named(folder, task.also, task.formats))
     if train:
-        joined = (
-            (f"trained on {' and '.join(path.name for path in train)} together",) if len(train) > 1 else ()
-        )
-        return Found(train, dev[0] if dev else None, test[0] if test else None, also, joined)
+        notes = (f"trained on {' and '.join(path.name for path in train)}",) if len(train) > 1 else ()
+        return TaskFiles(train, dev[0] if dev else None, test[0] if test else None, also, notes)
     if not dev:
         return None
-    note = (
-        f"no training file here: a tenth of {dev[0].name}, chosen by hash, is scored and the rest trained on"
-    )
-    return Found(dev, None, test[0] if test else None, also, (note,))
+    note = f"no training file: trained on nine tenths of {dev[0].name} and scored on the rest, split by hash"
+    return TaskFiles(dev, None, test[0] if test else None, also, (note,))
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
-    """The files of the first pattern that matches; of "a + b", one of each."""
+    """The files of the first pattern that matches; for "a + b", the first match of each."""
     for pattern in patterns:
-        found = [
+        matches = [
             sorted(path for path in folder.glob(part) if path.is_file()) for part in pattern.split(JOINED)
         ]
-        if all(found):
-            return tuple(paths[0] for paths in found)
+        if all(matches):
+            return tuple(paths[0] for paths in matches)
     return ()
-
-
-def _one(path: Path | None) -> tuple[Path, ...]:
-    return () if path is None else (path,)

@@ -1,4 +1,4 @@
-"""Published numbers, as a table's further columns. Each says where it was printed and how it was measured."""
+"""Published numbers, shown as further columns of a table with their source and how they were measured."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ FILE = Path(__file__).with_name("published.toml")
 
 @dataclass(frozen=True)
 class Column:
+    """The published scores of one model."""
+
     title: str
     source: str
     how: str
+    """How the scores were measured: split, number of seeds, model size."""
     scores: dict[str, float]
-    """In points, as printed."""
+    """Task, or "task.metric" -> points, as printed."""
     other_examples: bool = False
-    """Measured on other examples than the whole files have: beside those it stands in parentheses."""
+    """Measured on other examples than the complete files have; shown in parentheses."""
 
     def score(self, name: str, metric: str, first: bool) -> float | None:
-        """As a share. `first`: the metric is the one that a bare task name stands for."""
+        """The score as a share. `first`: `metric` is the one that a bare task name stands for."""
         points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if first else None)
         return None if points is None else round(points / 100, 6)
 
 
 @dataclass(frozen=True)
 class Published:
+    """The contents of published.toml."""
+
     column: tuple[Column, ...]
 
 
 @cache
 def columns() -> tuple[Column, ...]:
+    """All published columns."""
     return build(Published, read_toml(FILE), where=FILE.name).column
 
 
 def columns_for(names: Sequence[str]) -> list[Column]:
-    """Those that have a number for any of these tasks."""
+    """The columns with a number for any of these tasks."""
     return [column for column in columns() if any(key.split(".")[0] in names for key in column.scores)]

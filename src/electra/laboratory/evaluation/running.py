@@ -1,13 +1,13 @@
-"""Run a suite: every task for every model, whatever is not done yet.
+"""Runs a suite: every task for every model, whatever is not done yet.
 
-    OUT/  evaluation.json    the plan and all numbers, written anew after every task
+    OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
-          tasks/MODEL/TASK/  a fine-tuning's folder, which continues by itself
-          probes/MODEL/      a probe's record
+          tasks/MODEL/TASK/  a fine-tuning, which resumes by itself
+          probes/MODEL/      the records of probes
 
-The folders are the truth: a task is done when its folder says so, so a run may be killed anywhere and the
-same command goes on. Models and tasks may be added later; what changes a number already measured (other
-weights, settings, files) is refused by name.
+A task is done when its folder holds the results, so an evaluation may be killed at any time and resumes with
+the same command. Models and tasks may be added later. Changes to what determines a number already measured
+(weights, settings, files) are refused by name.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from electra.foundation.signals import Stop
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import ProbeDataError, named_models
 from electra.laboratory.evaluation.data import find_data
-from electra.laboratory.evaluation.steps import Asked, ReadyTask, Step, Todo
+from electra.laboratory.evaluation.steps import ReadyProbe, ReadyTask, Step, Work
 from electra.laboratory.evaluation.suite import Suite
 from electra.laboratory.evaluation.table import (
-    Entrant,
-    Measured,
+    BASELINE,
+    EvaluationState,
+    ModelEntry,
     format_table,
-    has_floor,
+    has_baseline,
     make_record,
 )
 
-OWN = {
+# Settings of a fine-tuning that the evaluation chooses.
+RESERVED_SETTINGS = {
     "task",
     "data",
     "dev",
@@ -59,39 +61,51 @@ OWN = {
     "device",
     "baselines",
     "untrained_baseline",
-}  # settings of a fine-tuning that are made here
+}
 
 
 @dataclass(frozen=True)
 class Options:
+    """Options of an evaluation."""
+
     seeds: int = 1
     device: Device = "auto"
     jobs: int = 1
-    """Tasks at the same time, each in a process of its own."""
+    """Tasks at the same time, each in its own process."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of every fine-tuning: these win over the suite's."""
+    """Settings of every fine-tuning, which take precedence over the suite's."""
     probe_options: Sequence[str] = ()
-    """key=value, of the probes that have the option: these win as well."""
+    """key=value for the probes with that option, which take precedence over the suite's."""
 
 
-def entrants(sources: Sequence[str], random_twin: bool, with_floors: bool = True) -> list[Entrant]:
-    """The models by distinct names, with the first one's fresh twin and what needs no network."""
-    made = [Entrant(model.name, model.source, "pretrained") for model in named_models(sources)]
-    made += [Entrant(f"{made[0].name} (fresh weights)", made[0].source, "random")] if random_twin else []
-    made += [Entrant(name, "", "floor") for name in floors.NAMES if with_floors]
-    by_folder: dict[str, Entrant] = {}
-    for entrant in made:
-        if (other := by_folder.setdefault(entrant.folder, entrant)) is not entrant or not entrant.folder:
-            what = f"{other.name} and {entrant.name} would share the folder {entrant.folder!r}"
+def model_entries(sources: Sequence[str], random_twin: bool, with_baselines: bool = True) -> list[ModelEntry]:
+    """The models of the table under distinct names.
+
+    Args:
+        sources: Folders or names of models.
+        random_twin: Add the first model's shape with fresh weights.
+        with_baselines: Add the baselines that need no network.
+
+    Raises:
+        ConfigError: Two names give the same folder.
+    """
+    entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
+    if random_twin:
+        entries.append(ModelEntry(f"{entries[0].name} (fresh weights)", entries[0].source, "random"))
+    entries += [ModelEntry(name, "", BASELINE) for name in floors.NAMES if with_baselines]
+    by_folder: dict[str, ModelEntry] = {}
+    for entry in entries:
+        if (other := by_folder.setdefault(entry.folder, entry)) is not entry or not entry.folder:
+            clash = f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
             raise ConfigError(
-                what, where=entrant.source, fix="Rename one, or give a link to it with another name"
+                clash, where=entry.source, fix="Rename one, or pass a link to it with another name"
             )
-    return made
+    return entries
 
 
 def evaluate(
     suite: Suite,
-    models: Sequence[Entrant],
+    models: Sequence[ModelEntry],
     roots: Sequence[Path],
     out: Path,
     *,
@@ -99,69 +113,77 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any] | None:
-    """Run what is not done; the contents of evaluation.json. None when asked to stop before the end."""
+    """Run all tasks and probes that are not done.
+
+    Returns:
+        The contents of evaluation.json, or None if a stop was requested before the end.
+
+    Raises:
+        DataError: There is no data for any task.
+        DiskError: The disk is full.
+    """
     suite = with_probe_options(suite, options.probe_options)
     jobs = find_jobs(suite, options, roots)
     probes = find_probes(suite, roots)
     if not jobs and not probes:
-        wanted = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
+        tasks = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Pass the folder that holds a folder of data for each task"
-        raise DataError(f"no data for any task ({wanted})", where=", ".join(map(str, roots)), fix=fix)
+        raise DataError(f"no data for any task ({tasks})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
     folder = EvaluationFolder(out)
     with folder.session(say=say, stop=stop) as session:
         say = session.say  # to log.txt as well
         if session.resumed:
             session.begin({"plan": plan})
-        measured = Measured(
+        state = EvaluationState(
             folder,
             suite,
             models,
             plan,
             folder.with_earlier(plan),
-            {job.entry.name: job.found.notes for job in jobs},
+            {job.entry.name: job.files.notes for job in jobs},
         )
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
-        write(measured)
-        todos: list[Todo] = [*probes, *jobs]
+        write(state)
+        work: list[Work] = [*probes, *jobs]
         steps = [
-            Step(entrant, todo, folder, options.seeds, options.device)
-            for todo in todos
-            for entrant in models
+            Step(model, item, folder, options.seeds, options.device)
+            for item in work
+            for model in models
             if (
-                entrant.init == "pretrained"  # a probe asks what pre-training has taught
-                if not isinstance(todo, ReadyTask)
-                else entrant.init != "floor" or has_floor(suite, todo.entry.name)
+                model.init == "pretrained"  # a probe measures what pre-training has taught
+                if not isinstance(item, ReadyTask)
+                else model.init != BASELINE or has_baseline(suite, item.entry.name)
             )
         ]
-        at_once, running = options.jobs, [Job(step.title, step.run) for step in steps]
+        processes, running = options.jobs, [Job(step.title, step.run) for step in steps]
         outcomes = (
             in_turn(running, say=say, stop=stop)
-            if at_once == 1
+            if processes == 1
             else side_by_side(
-                running, at_once, threads=max(1, machine.usual_threads() // at_once), say=say, stop=stop
+                running, processes, threads=max(1, machine.usual_threads() // processes), say=say, stop=stop
             )
         )
         step_of = dict(zip(running, steps, strict=True))
         for job in outcomes:
             if isinstance(job.error, DiskError):
-                raise job.error  # a task that fails leaves the others alone; a full disk ends it all
+                raise job.error  # other tasks run after one that failed, but not on a full disk
             if job.error is not None:
                 say(f"{job.name}: failed, {job.error}")
-                measured.failures[step_of[job].name, step_of[job].entrant.name] = str(job.error)
-            write(measured)
+                state.failures[step_of[job].name, step_of[job].model.name] = str(job.error)
+            write(state)
         if any(job.state in ("waiting", "stopped") for job in running):
             say("stopped; rerun the command to resume")
             return None
-        record = write(measured)
+        record = write(state)
         folder.record_digests()
         return record
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
-    """The tasks with data. Whatever is wrong about names and settings is found here, before any work."""
+    """The tasks with data. Invalid names and settings are refused here, before any work."""
     jobs = []
     for root in roots:
         if not root.exists():
@@ -174,12 +196,12 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
             for name in ("text_column", "columns")
             if isinstance(settings.get(name), str)
         }
-        reserved = sorted(OWN & settings.keys())
+        reserved = sorted(RESERVED_SETTINGS & settings.keys())
         if reserved:
             raise ConfigError(
-                "the evaluation itself decides this setting",
+                "the evaluation chooses this setting",
                 where=f"{entry.name}.settings.{reserved[0]}",
-                fix="Leave it out",
+                fix="Remove it",
             )
         build(
             Settings,
@@ -192,15 +214,16 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
             raise DataError(
                 f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix
             )
-        found = find_data(entry, task, roots)
-        if found is not None:
-            jobs.append(ReadyTask(entry, found, task.version, settings))
+        files = find_data(entry, task, roots)
+        if files is not None:
+            jobs.append(ReadyTask(entry, files, task.version, settings))
     return jobs
 
 
 def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
+    """The suite with the options key=value set in its probes. A suite without probes is unchanged."""
     if not suite.probe:
-        return suite  # one command line for every suite
+        return suite  # the option may be passed with any suite
     options = analysis.options_for([entry.path for entry in suite.probe], given)
     return replace(
         suite,
@@ -210,27 +233,30 @@ def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
     )
 
 
-def find_probes(suite: Suite, roots: Sequence[Path]) -> list[Asked]:
-    """The probes with data. Those whose inputs are all optional have none when nothing at all is found."""
-    found = []
+def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
+    """The probes with data. A probe with optional inputs only needs at least one of them."""
+    ready = []
     for entry in suite.probe:
         try:
             data = analysis.create(entry.path, entry.options).find(roots)
         except ProbeDataError:
             continue
         if data:
-            found.append((entry, data))
-    return found
+            ready.append(ReadyProbe(entry, data))
+    return ready
 
 
 def make_plan(
-    title: str, models: Sequence[Entrant], jobs: Sequence[ReadyTask], probes: Sequence[Asked]
+    title: str, models: Sequence[ModelEntry], jobs: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
 ) -> dict[str, Any]:
-    """What must agree when an evaluation goes on. Loads each model once: one that fails is told at once."""
-    described = {}
-    for source in dict.fromkeys(model.source for model in models if model.init != "floor"):
+    """The plan that must agree when an evaluation is resumed.
+
+    Loads each model once, so a model that cannot be loaded is refused before any work.
+    """
+    networks = {}
+    for source in dict.fromkeys(model.source for model in models if model.init != BASELINE):
         loaded = load(source, "encoder")
-        described[source] = {
+        networks[source] = {
             "weights": digest(exported_weights(loaded.encoder, None)),
             "parameters": sum(parameter.numel() for parameter in loaded.encoder.parameters()),
             "layers": loaded.config.num_layers,
@@ -240,7 +266,7 @@ def make_plan(
     plan = {
         "suite": title,
         "models": {
-            model.name: {"source": model.source, "init": model.init, **described.get(model.source, {})}
+            model.name: {"source": model.source, "init": model.init, **networks.get(model.source, {})}
             for model in models
         },
         "tasks": {
@@ -249,32 +275,34 @@ def make_plan(
                 **TASKS.identity(job.entry.task),
                 "version": job.version,
                 "settings": job.settings,
-                "files": job.found.digests(),
+                "files": job.files.digests(),
             }
             for job in jobs
         },
         "probes": {
-            entry.name: {
-                "options": entry.options,
-                "version": analysis.create(entry.path, entry.options).version,
-                **PROBES.identity(entry.path),
-                "files": digests(data),
+            probe.entry.name: {
+                "options": probe.entry.options,
+                "version": analysis.create(probe.entry.path, probe.entry.options).version,
+                **PROBES.identity(probe.entry.path),
+                "files": digests(probe.data),
             }
-            for entry, data in probes
+            for probe in probes
         },
     }
-    plain: dict[str, Any] = json.loads(json.dumps(plan, default=str))
-    return plain
+    as_read_back: dict[str, Any] = json.loads(json.dumps(plan, default=str))
+    return as_read_back
 
 
 def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
+    """Folder and name of each file -> SHA-256."""
     return {
         f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
     }
 
 
-def write(measured: Measured) -> dict[str, Any]:
-    record = make_record(measured)
-    measured.folder.write_record(record)
-    durable.commit_file(measured.folder.table, format_table(record))
+def write(state: EvaluationState) -> dict[str, Any]:
+    """Write evaluation.json and evaluation.tsv; returns the record."""
+    record = make_record(state)
+    state.folder.write_record(record)
+    durable.commit_file(state.folder.table, format_table(record))
     return record

@@ -17,103 +17,118 @@ from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import as_path
-from electra.foundation.progress import Say
+from electra.foundation.progress import Say, unseen
 from electra.foundation.signals import Stop
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model
 from electra.laboratory.analysis.contract.record import run_probe
-from electra.laboratory.evaluation.data import Found, join_train
+from electra.laboratory.evaluation.data import TaskFiles, join_train
 from electra.laboratory.evaluation.suite import ProbeEntry, TaskEntry
-from electra.laboratory.evaluation.table import Entrant
+from electra.laboratory.evaluation.table import BASELINE, ModelEntry
 from electra.model.precision import pick_device
 
 
 @dataclass(frozen=True)
 class ReadyTask:
-    """A task whose data are there."""
+    """A task whose data have been found."""
 
     entry: TaskEntry
-    found: Found
+    files: TaskFiles
     version: int
     settings: Mapping[str, Any]
 
 
-Asked = tuple[ProbeEntry, dict[str, list[Path]]]  # a probe and its data
-Todo = ReadyTask | Asked
+@dataclass(frozen=True)
+class ReadyProbe:
+    """A probe whose data have been found."""
+
+    entry: ProbeEntry
+    data: Mapping[str, Sequence[Path]]
+    """The files of each input."""
+
+
+Work = ReadyTask | ReadyProbe
 
 
 @dataclass(frozen=True)
 class Step:
     """One task, or one probe, for one model."""
 
-    entrant: Entrant
-    todo: Todo
+    model: ModelEntry
+    work: Work
     out: EvaluationFolder
     seeds: int
     device: str
 
     @property
     def name(self) -> str:
-        return self.todo.entry.name if isinstance(self.todo, ReadyTask) else self.todo[0].name
+        """The name of the task or probe."""
+        return self.work.entry.name
 
     @property
     def title(self) -> str:
-        return f"{self.name}, {self.entrant.name}"
+        """Task or probe, and model."""
+        return f"{self.name}, {self.model.name}"
 
-    def done(self) -> bool:
-        if not isinstance(self.todo, ReadyTask):
-            return self.out.probes(self.entrant.folder).probe(self.name).exists()
-        results = self.out.task(self.entrant.folder, self.name).results
-        seeds = 1 if self.entrant.init == "floor" else self.seeds
+    def is_done(self) -> bool:
+        """Whether the folder holds the result: every seed of a task, or the probe's record."""
+        if not isinstance(self.work, ReadyTask):
+            return self.out.probes(self.model.folder).probe(self.name).exists()
+        results = self.out.task(self.model.folder, self.name).results
+        seeds = 1 if self.model.init == BASELINE else self.seeds
         return results.exists() and set(range(seeds)) <= set(
             durable.read_json(results, RunFolderError)["seeds"]
         )
 
     def run(self, *, say: Say, stop: Stop) -> None:
-        """Do what is not done yet; raises Interrupted when asked to stop before the end."""
+        """Run the step if it is not done.
 
-        def tell(line: str) -> None:
+        Raises:
+            Interrupted: A stop was requested before the end.
+        """
+
+        def say_titled(line: str) -> None:
             say(f"{self.title}: {line}")
 
         try:
-            if self.done():
-                tell("done before")
-            elif isinstance(self.todo, ReadyTask):
-                self.finetune(self.todo, tell, stop)
+            if self.is_done():
+                say_titled("already done")
+            elif isinstance(self.work, ReadyTask):
+                self.finetune(self.work, say_titled, stop)
             else:
-                self.probe(*self.todo)
+                self.probe(self.work)
         finally:
-            gc.collect()  # a model and its tokenised data: gone before the next are made
+            gc.collect()  # frees the model and its tokenised data before the next are loaded
 
     def finetune(self, job: ReadyTask, say: Say, stop: Stop) -> None:
-        given = {
+        """Fine-tune the model on a task, or fit the baseline; writes all_results.json."""
+        own = {
             "task": job.entry.task,
-            "data": join_train(job.found, self.out.data / f"{job.entry.name}-train.json"),
-            "dev": job.found.dev,
-            "test": job.found.test,
-            "extra_eval": job.found.also,
-            "out": self.out.task(self.entrant.folder, job.entry.name).path,
+            "data": join_train(job.files, self.out.data / f"{job.entry.name}-train.json"),
+            "dev": job.files.dev,
+            "test": job.files.test,
+            "extra_eval": job.files.also,
+            "out": self.out.task(self.model.folder, job.entry.name).path,
             "seeds": self.seeds,
             "device": self.device,
-            "baselines": False,  # they are columns of their own
-            "init": "pretrained" if self.entrant.init == "floor" else self.entrant.init,
+            "baselines": False,  # they have their own columns
+            "init": "pretrained" if self.model.init == BASELINE else self.model.init,
         }
-        settings = build(Settings, {**job.settings, **given}, where=f"{job.entry.name}.settings")
-        if self.entrant.init == "floor":
+        settings = build(Settings, {**job.settings, **own}, where=f"{job.entry.name}.settings")
+        if self.model.init == BASELINE:
             durable.commit_json(
-                TuningFolder(as_path(settings.out)).results, floors.measure(self.entrant.name, settings)
+                TuningFolder(as_path(settings.out)).results, floors.measure(self.model.name, settings)
             )
         else:
-            finetune(self.entrant.source, settings, say, stop)
+            finetune(self.model.source, settings, say, stop)
 
-    def probe(self, entry: ProbeEntry, data: Mapping[str, Sequence[Path]]) -> None:
-        model = Model(self.entrant.name, self.entrant.source, device=pick_device(self.device))
-        probe = analysis.create(entry.path, entry.options)
+    def probe(self, probe: ReadyProbe) -> None:
+        """Run a probe on the model; writes its record."""
         run_probe(
-            entry.path,
-            probe,
-            [model],
-            data,
-            self.out.probes(self.entrant.folder).path,
-            progress=lambda what, share: None,
+            probe.entry.path,
+            analysis.create(probe.entry.path, probe.entry.options),
+            [Model(self.model.name, self.model.source, device=pick_device(self.device))],
+            probe.data,
+            self.out.probes(self.model.folder).path,
+            progress=unseen,
         )

@@ -1,12 +1,10 @@
-"""What a suite holds: fine-tuning tasks, probes, and which tasks make up its averages. A TOML file, ours or
-the user's own.
+"""What a suite holds: fine-tuning tasks, probes, and averages over tasks. A TOML file, ours or your own.
 
     title = "GLUE"
 
     [[task]]
-    name = "sst2"                      # in the table; the fine-tuning task is `task`, by default the same
-    folders = ["sst-2", "SST-2"]       # names of its data's folder anywhere below --data; case, - and _ do
-    not matter
+    name = "sst2"                      # in the table; the fine-tuning task is `task` (default: the same)
+    folders = ["sst-2", "SST-2"]       # its data folder anywhere below --data; case, - and _ do not matter
     full = [67349, 872]                # training and evaluation examples behind published numbers
     settings = { epochs = 3 }          # of `electra finetune`
 
@@ -17,7 +15,7 @@ the user's own.
     title = "GLUE average"
     tasks = ["cola", "sst2"]
 
-Dropping a file into `suites/` gives a `--suite` of its name.
+A file in `suites/` becomes a `--suite` with the name of its stem.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Further:
-    """A row of its own for a further file that a task scores, such as MNLI's mismatched genres."""
+class ExtraRow:
+    """A separate row for a further file that a task scores, such as MNLI's mismatched genres."""
 
     name: str
-    """In `published.toml`."""
+    """The task's key in `published.toml`."""
     files: tuple[str, ...]
-    """Names the file may have, without endings."""
+    """Possible names of the file, without extension."""
     title: str
     full: int = 0
     """Examples behind published numbers (0: unknown)."""
@@ -50,58 +48,66 @@ class Further:
 
 @dataclass(frozen=True)
 class TaskEntry:
+    """A fine-tuning task of a suite: a [[task]] section."""
+
     name: str
     task: str = ""
     """The fine-tuning task (default: `name`)."""
     title: str = ""
-    """In the table (default: `name`)."""
+    """Title in the table (default: `name`)."""
     folders: tuple[str, ...] = ()
-    """Names of its data folder, the preferred one first; "ner/wnut17" names two levels (default: `name`)."""
+    """Names of the data folder, the preferred one first; "ner/wnut17" is two levels (default: `name`)."""
     train: tuple[str, ...] = ()
-    """File patterns, the preferred one first (default: by the usual names)."""
+    """File patterns, the preferred one first (default: the usual names)."""
     dev: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    """What the table shows (default: the task's primary metric)."""
+    """The metrics in the table (default: the task's primary metric)."""
     split: Literal["eval", "test"] = "eval"
-    """Where it is scored: on the dev files, or on test files that hold the answers."""
+    """The files to score on: dev, or test files with labels."""
     full: tuple[int, ...] = ()
-    """(training, evaluation) examples behind published numbers; measurements on others are marked as not
+    """Training and evaluation examples behind published numbers. Scores on fewer are marked as not
     comparable.
     """
-    further: tuple[Further, ...] = ()
-    """Rows below the task's own."""
+    further: tuple[ExtraRow, ...] = ()
+    """Further rows below the task's own."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of `electra finetune`, where they differ from its defaults."""
+    """Settings of `electra finetune` other than its defaults."""
     note: str = ""
-    """What a reader of the table must know."""
+    """A remark for readers of the table."""
     group: str = ""
-    """The heading above it in a table of several suites (default: the title of its suite)."""
+    """Heading in a table of several suites (default: the suite's title)."""
 
 
 @dataclass(frozen=True)
 class ProbeEntry:
+    """A probe of a suite: a [[probe]] section."""
+
     name: str
-    """The probe, or the path of one's own: it goes by the stem."""
+    """The probe, or the path of your own, whose stem becomes its name."""
     path: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     full: dict[str, int] = field(default_factory=dict)
-    """Benchmark (the name of its folder) -> how many files are behind published numbers."""
+    """Benchmark (the name of its folder) -> number of files behind published numbers."""
     group: str = ""
 
 
 @dataclass(frozen=True)
 class Average:
+    """An average over tasks of a suite: an [[average]] section."""
+
     title: str
     tasks: tuple[str, ...]
     about: str = ""
     published: str = ""
-    """The key of this very average in `published.toml`, where there are such numbers."""
+    """The key of this average in `published.toml`, if it is published."""
     group: str = ""
 
 
 @dataclass(frozen=True)
 class Suite:
+    """A suite as its file describes it."""
+
     title: str
     about: str = ""
     task: tuple[TaskEntry, ...] = ()
@@ -112,12 +118,17 @@ class Suite:
 def load_suite(name: str) -> Suite:
     """A suite of ours by name, "all" of them together, or a TOML file."""
     if name == ALL:
-        suites = [load_suite(one) for one in names_in(SUITES)]
+        suites = [load_suite(stem) for stem in names_in(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
     return read_suite(find_named(SUITES, name, "suite", key="suite", also=[ALL]))
 
 
 def read_suite(path: Path) -> Suite:
+    """Read and check a suite's file.
+
+    Raises:
+        ConfigError: With the file and the key.
+    """
     suite = build(Suite, read_toml(path), where=path.name)
     probes = tuple(
         replace(entry, name=PROBES.name_of(entry.name), path=beside(entry.name, path))
@@ -126,39 +137,41 @@ def read_suite(path: Path) -> Suite:
     suite = replace(suite, probe=probes)
     entries = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in entries]
-    for what, given in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
-        twice = next((name for name in given if given.count(name) > 1), None)
-        if twice is not None:
-            raise ConfigError(
-                f"two {what} are named {twice!r}", where=path, fix="Give each a name of its own"
-            )
+    for kind, entry_names in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
+        duplicate = next((name for name in entry_names if entry_names.count(name) > 1), None)
+        if duplicate is not None:
+            raise ConfigError(f"two {kind} are named {duplicate!r}", where=path, fix="Give each its own name")
     patterns = [pattern for entry in entries for pattern in (*entry.train, *entry.dev, *entry.test)]
     if outside := next(
         (pattern for pattern in patterns if pattern.startswith("/") or ".." in pattern.split("/")), None
     ):
         raise ConfigError(
-            f"the pattern {outside!r} leads out of the task's folder", where=path, fix="Name files within it"
+            f"the pattern {outside!r} leads outside the task's folder", where=path, fix="Name files inside it"
         )
     if not entries and not suite.probe:
-        raise ConfigError("it holds no task and no probe", where=path, fix="Add [[task]] sections")
+        raise ConfigError("a suite needs a task or a probe", where=path, fix="Add a [[task]] section")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
                 raise ConfigError(
-                    f"averages {name!r}, which is not among its tasks", where=path, fix=nearest(name, names)
+                    f"the average {average.title!r} includes {name!r}, which is not among the tasks",
+                    where=path,
+                    fix=nearest(name, names),
                 )
     return replace(suite, task=entries)
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
-    """With its defaults filled in, and checked as far as that is possible without data."""
+    """The entry with its defaults filled in, checked as far as possible without data."""
     if len(entry.full) not in (0, 2):
         raise ConfigError(
             "expected two numbers: training and evaluation examples", where=f"{path}: {entry.name}.full"
         )
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
         raise ConfigError(
-            f"{entry.name!r} cannot name a folder", where=path, fix="Use letters, digits and hyphens"
+            f"{entry.name!r} cannot be the name of a folder",
+            where=path,
+            fix="Use letters, digits and hyphens",
         )
     folders = entry.folders or (entry.name,)
     task = beside(entry.task or entry.name, path)
@@ -166,14 +179,16 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
 
 
 def _grouped(suite: Suite) -> Suite:
-    def under(entries: Sequence[Any]) -> tuple[Any, ...]:
+    def with_group(entries: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(replace(entry, group=entry.group or suite.title) for entry in entries)
 
-    return replace(suite, task=under(suite.task), probe=under(suite.probe), average=under(suite.average))
+    return replace(
+        suite, task=with_group(suite.task), probe=with_group(suite.probe), average=with_group(suite.average)
+    )
 
 
 def _union(suites: list[Suite]) -> Suite:
-    """Every task and probe once, under the suite that has it first. Averages are kept."""
+    """Every task and probe once, under the first suite that has it, and all averages."""
     suites = [_grouped(suite) for suite in suites]
     tasks: Mapping[str, TaskEntry] = {entry.name: entry for suite in reversed(suites) for entry in suite.task}
     probes = {entry.name: entry for suite in reversed(suites) for entry in suite.probe}

@@ -1,6 +1,6 @@
-"""The record of an evaluation: every number from the folders of finished tasks, the published ones beside
-them, and what forbids comparing. Numbers in the record are shares (0.57); the table and the page show points
-(57.0), as papers do.
+"""The record of an evaluation: all scores from the folders of finished tasks, and the published ones.
+
+Numbers in the record are shares (0.57). The table and the page show points (57.0), as papers do.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.data.delimited import format_tsv
@@ -28,53 +28,60 @@ METRIC_NAMES = {
     "best_exact_match": "best exact match",
     "best_f1": "best F1",
 }
-ENOUGH = 0.99  # of the published number of examples: QQP loses a few malformed rows
+ENOUGH = 0.99  # share of the published number of examples: QQP loses a few malformed rows
+
+
+Init = Literal["pretrained", "random", "floor"]
+BASELINE: Final = "floor"  # as records name what needs no network
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A model in the table."""
+class ModelEntry:
+    """A model of the table, or a baseline without a network."""
 
     name: str
     source: str
-    init: Literal["pretrained", "random", "floor"]
-    """pretrained: as the source has it; random: fresh weights in its shape; floor: no network at all."""
+    init: Init
+    """pretrained: the source's weights; random: fresh weights in its shape; floor: a baseline, no network."""
 
     @property
     def folder(self) -> str:
+        """The name of its folder: the model's name with other characters replaced by hyphens."""
         return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Where an evaluation stands."""
+class EvaluationState:
+    """What an evaluation consists of, and what has failed so far."""
 
     folder: EvaluationFolder
     suite: Suite
-    entrants: Sequence[Entrant]
+    models: Sequence[ModelEntry]
     plan: Mapping[str, Any]
-    known: Mapping[str, Any]  # the plan with what earlier commands asked and this one does not
-    notes: Mapping[str, Sequence[str]]  # task -> what was done to find its data
-    failures: dict[tuple[str, str], str] = field(default_factory=dict)  # (task, model) -> why
+    plan_with_earlier: Mapping[str, Any]
+    """The plan, and what earlier commands planned and this one leaves out."""
+    notes: Mapping[str, Sequence[str]]
+    """Task -> remarks on its files."""
+    failures: dict[tuple[str, str], str] = field(default_factory=dict)
+    """(task, model) -> why it failed."""
 
 
-def make_record(measured: Measured) -> dict[str, Any]:
-    suite = measured.suite
-    rows = [row for entry in suite.probe for row in _probe_rows(measured, entry)]
-    rows += [row for entry in suite.task for row in _task_rows(measured, entry)]
+def make_record(state: EvaluationState) -> dict[str, Any]:
+    """The contents of evaluation.json, from what is done so far."""
+    suite = state.suite
+    rows = [row for entry in suite.probe for row in _probe_rows(state, entry)]
+    rows += [row for entry in suite.task for row in _task_rows(state, entry)]
     groups = list(
         dict.fromkeys([*(entry.group for entry in suite.task), *(entry.group for entry in suite.probe)])
     )
     rows.sort(key=lambda row: groups.index(row["group"]))
     columns = columns_for([*(row["task"] for row in rows), *(average.published for average in suite.average)])
-    averages = [_average(measured, average, rows, columns) for average in suite.average]
+    averages = [_average(state, average, rows, columns) for average in suite.average]
     return {
         "format": FORMAT,
         "title": suite.title,
         "about": suite.about,
-        "models": [
-            {"name": entrant.name, **measured.plan["models"][entrant.name]} for entrant in measured.entrants
-        ],
+        "models": [{"name": model.name, **state.plan["models"][model.name]} for model in state.models],
         "rows": rows,
         "averages": averages,
         "published": [
@@ -88,34 +95,34 @@ def make_record(measured: Measured) -> dict[str, Any]:
         ],
         "failures": [
             {"task": task, "model": model, "reason": reason}
-            for (task, model), reason in measured.failures.items()
+            for (task, model), reason in state.failures.items()
         ],
-        "plan": measured.known,
+        "plan": state.plan_with_earlier,
     }
 
 
-def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
-    """A row for each metric, and below them one for each further file."""
-    results = {entrant.name: _results(measured, entrant, entry) for entrant in measured.entrants}
+def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
+    """A row for each metric of a task, and one for each further file."""
+    results = {model.name: _results(state, model, entry) for model in state.models}
     done = [result for result in results.values() if result]
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    metrics = metrics if entry.name in measured.plan["tasks"] else metrics[:1]
-    limits = _limits(measured.plan["tasks"].get(entry.name, {}).get("settings", {}))
+    metrics = metrics if entry.name in state.plan["tasks"] else metrics[:1]
+    limits = _limits(state.plan["tasks"].get(entry.name, {}).get("settings", {}))
     sizes = _sizes(done, entry.full, entry.split) if entry.full else limits
-    remarks = [*measured.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
-    failed = {model: reason for (task, model), reason in measured.failures.items() if task == entry.name}
-    remarks += [f"{model}: seeds are missing, {reason}" for model, reason in failed.items() if results[model]]
+    remarks = [*state.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
+    failed = {model: reason for (task, model), reason in state.failures.items() if task == entry.name}
+    remarks += [f"{model}: some seeds failed, {reason}" for model, reason in failed.items() if results[model]]
 
     def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
         scores = {
-            entrant.name: _score(result, split, metric)
-            if (result := results[entrant.name])
-            else _absent(measured, entry.name, entrant)
-            for entrant in measured.entrants
+            model.name: _score(result, split, metric)
+            if (result := results[model.name])
+            else _absent(state, entry.name, model)
+            for model in state.models
         }
         comparable = bool(done and full) and not _sizes(done, full, split)
-        told = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
-        return {**told, "scores": scores, "comparable": comparable, **more}
+        place = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
+        return {**place, "scores": scores, "comparable": comparable, **more}
 
     rows = []
     for metric in metrics:
@@ -137,29 +144,29 @@ def _task_rows(measured: Measured, entry: TaskEntry) -> list[dict[str, Any]]:
                 remarks=remarks if first else [],
             )
         )
-    for further in entry.further:
+    for extra in entry.further:
         split = next(
-            (name for name in further.files if any(f"{name}_samples" in result for result in done)), ""
+            (name for name in extra.files if any(f"{name}_samples" in result for result in done)), ""
         )
-        full = (entry.full[0], further.full) if entry.full and further.full else ()
+        full = (entry.full[0], extra.full) if entry.full and extra.full else ()
         below = row(
             split,
             metrics[0],
             full,
-            task=further.name,
-            title=further.title,
+            task=extra.name,
+            title=extra.title,
             remarks=_sizes(done, full, split) if split else [],
         )
-        rows.append({**below, "published": _published(further.name, metrics[0], True)})
+        rows.append({**below, "published": _published(extra.name, metrics[0], True)})
     return rows
 
 
-def _results(measured: Measured, entrant: Entrant, entry: TaskEntry) -> dict[str, Any] | None:
-    path = measured.folder.task(entrant.folder, entry.name).results
-    if not path.exists() or entry.name not in measured.plan["tasks"]:
+def _results(state: EvaluationState, model: ModelEntry, entry: TaskEntry) -> dict[str, Any] | None:
+    path = state.folder.task(model.folder, entry.name).results
+    if not path.exists() or entry.name not in state.plan["tasks"]:
         return None
-    found: dict[str, Any] = durable.read_json(path, RunFolderError)
-    return found
+    results: dict[str, Any] = durable.read_json(path, RunFolderError)
+    return results
 
 
 def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]:
@@ -175,7 +182,7 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
         **(
             {}
             if result.get(key) is not None
-            else {"reason": result.get(f"{key}_reason", "there is no file with answers")}
+            else {"reason": result.get(f"{key}_reason", "the file has no labels")}
         ),
         "seconds_per_seed": result["seconds"] / len(result["seeds"]),
         **{
@@ -193,29 +200,31 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
     }
 
 
-def _absent(measured: Measured, task: str, entrant: Entrant) -> dict[str, Any]:
-    if task not in measured.plan["tasks"] and task not in measured.plan["probes"]:
+def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, Any]:
+    if task not in state.plan["tasks"] and task not in state.plan["probes"]:
         return {"status": "no data"}
-    if (task, entrant.name) in measured.failures:
-        return {"status": "failed", "reason": measured.failures[task, entrant.name]}
-    if entrant.init == "floor" and not has_floor(measured.suite, task):
-        return {"status": "no floor"}
+    if (task, model.name) in state.failures:
+        return {"status": "failed", "reason": state.failures[task, model.name]}
+    if model.init == BASELINE and not has_baseline(state.suite, task):
+        return {"status": "no baseline"}
     return {"status": "waiting"}
 
 
-def has_floor(suite: Suite, name: str) -> bool:
-    """Whether a task can be done without a network: spans of a text cannot, and probes ask networks."""
+def has_baseline(suite: Suite, name: str) -> bool:
+    """Whether baselines can do a task of this name: not a probe, and no spans of a text."""
     return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
 
 
 def _limits(settings: Mapping[str, Any]) -> list[str]:
-    """Examples left out on purpose."""
-    told = {"limit_train": "training examples", "limit_eval": "scored examples"}
-    return [f"{settings[key]:,} {what} at most, by option" for key, what in told.items() if settings.get(key)]
+    """A remark for each option that leaves out examples."""
+    labels = {"limit_train": "training examples", "limit_eval": "scored examples"}
+    return [
+        f"at most {settings[key]:,} {label}, by option" for key, label in labels.items() if settings.get(key)
+    ]
 
 
 def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -> list[str]:
-    """What differs in size from the data behind published numbers."""
+    """Remarks on files that are smaller than the data behind published numbers."""
     if not full or not done:
         return []
     train, scored = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
@@ -227,16 +236,16 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
     return remarks
 
 
-def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
+def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any]]:
     """A row for each headline number of any model."""
     records = {}
-    for entrant in measured.entrants:
-        path = measured.folder.probes(entrant.folder).probe(entry.name)
-        if path.exists() and entry.name in measured.plan["probes"]:
-            records[entrant.name] = durable.read_json(path, RunFolderError)
+    for model in state.models:
+        path = state.folder.probes(model.folder).probe(entry.name)
+        if path.exists() and entry.name in state.plan["probes"]:
+            records[model.name] = durable.read_json(path, RunFolderError)
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
     if not keys:
-        scores = {entrant.name: _absent(measured, entry.name, entrant) for entrant in measured.entrants}
+        scores = {model.name: _absent(state, entry.name, model) for model in state.models}
         empty = {
             "metric": "",
             "title": entry.name,
@@ -251,7 +260,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
     for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
         task, _, metric = key.rpartition(": ")
         first = next(record for record in records.values() if key in record["headline"])
-        files = sum(file["folder"] == task for found in first["data"].values() for file in found)
+        files = sum(file["folder"] == task for paths in first["data"].values() for file in paths)
         remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
         remarks += (
             [f"the first {limit} pairs of each file, by option"]
@@ -266,8 +275,7 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
                 "title": key,
                 "split": "all",
                 "scores": {
-                    entrant.name: _estimate(measured, entry.name, records, entrant, key)
-                    for entrant in measured.entrants
+                    model.name: _estimate(state, entry.name, records, model, key) for model in state.models
                 },
                 "published": _published(task, metric, False),
                 "comparable": task in entry.full and not remarks,
@@ -278,13 +286,13 @@ def _probe_rows(measured: Measured, entry: ProbeEntry) -> list[dict[str, Any]]:
 
 
 def _estimate(
-    measured: Measured, probe: str, records: Mapping[str, Any], entrant: Entrant, key: str
+    state: EvaluationState, probe: str, records: Mapping[str, Any], model: ModelEntry, key: str
 ) -> dict[str, Any]:
-    if entrant.init == "pretrained" and entrant.name not in records:
-        return _absent(measured, probe, entrant)
-    estimate = records[entrant.name]["headline"].get(key) if entrant.name in records else None
+    if model.init == "pretrained" and model.name not in records:
+        return _absent(state, probe, model)
+    estimate = records[model.name]["headline"].get(key) if model.name in records else None
     if estimate is None:
-        return {"status": "not asked", "reason": "a probe asks networks that were pre-trained for it"}
+        return {"status": "not asked", "reason": "probes are run on pre-trained models only"}
     value = estimate["value"]
     return {
         "status": "done",
@@ -297,20 +305,20 @@ def _estimate(
 
 
 def _published(task: str, metric: str, first: bool) -> dict[str, float]:
-    found = {column.title: column.score(task, metric, first) for column in columns_for([task])}
-    return {title: value for title, value in found.items() if value is not None}
+    scores = {column.title: column.score(task, metric, first) for column in columns_for([task])}
+    return {title: value for title, value in scores.items() if value is not None}
 
 
 def _average(
-    measured: Measured, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
+    state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """The mean over tasks of the medians over seeds, over the tasks that every model has done; published
-    numbers and floors over the same tasks, where they have a number for each.
+    """The mean over tasks of the medians over seeds, over the tasks that every model has done.
+
+    Published numbers and baselines are averaged over the same tasks, if they have a number for each.
     """
-    first = {
-        row["task"]: row for row in reversed(rows) if row["task"] in average.tasks
-    }  # a task's first row: its primary metric
-    models = [entrant.name for entrant in measured.entrants if entrant.init != "floor"]
+    # A task's first row has its primary metric.
+    first = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
+    models = [model.name for model in state.models if model.init != BASELINE]
 
     def mean(model: str) -> float | None:
         values = [first[task]["scores"][model].get("median") for task in shared]
@@ -335,18 +343,20 @@ def _average(
         "about": average.about,
         "tasks": list(average.tasks),
         "over": shared,
-        "scores": {entrant.name: mean(entrant.name) for entrant in measured.entrants},
+        "scores": {model.name: mean(model.name) for model in state.models},
         "published": published,
         "comparable": complete and all(first[name]["comparable"] for name in shared),
     }
 
 
 def format_table(record: Mapping[str, Any]) -> bytes:
-    """The table as an unquoted tsv, in points; in parentheses published numbers not to be compared."""
+    """The table as unquoted TSV, in points. Published numbers not to be compared are in parentheses."""
     models, published = [model["name"] for model in record["models"]], record["published"]
     header = ["task", "metric", "split"]
     header += [
-        f"{model}: {what}" for model in models for what in ("median", "mean", "sd", "n", "seconds per seed")
+        f"{model}: {statistic}"
+        for model in models
+        for statistic in ("median", "mean", "sd", "n", "seconds per seed")
     ]
     lines = [[*header, *(column["title"] for column in published), "remarks"]]
     for row in record["rows"]:
@@ -357,7 +367,7 @@ def format_table(record: Mapping[str, Any]) -> bytes:
             numbers[0] = numbers[0] or {"done": "not defined"}.get(score["status"], score["status"])
             seconds = score.get("seconds_per_seed")
             line += [*numbers, str(score.get("n", "")), "" if seconds is None else f"{seconds:.1f}"]
-        lines.append([*line, *_beside(row, published), "; ".join(row["remarks"])])
+        lines.append([*line, *_published_cells(row, published), "; ".join(row["remarks"])])
     for average in record["averages"]:
         line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
         for model in models:
@@ -365,19 +375,20 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         lines.append(
             [
                 *line,
-                *_beside(average, published),
+                *_published_cells(average, published),
                 f"{average['title']}. {average['about']} Over {', '.join(average['over'])}",
             ]
         )
     return format_tsv(lines)
 
 
-def _beside(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
-    shown = [
+def _published_cells(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells = [
         (points(row["published"].get(column["title"])), column["other_examples"]) for column in published
     ]
-    return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in shown]
+    return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in cells]
 
 
 def points(value: float | None) -> str:
+    """A share as points with two decimals; "" for None."""
     return "" if value is None else f"{100 * value:.2f}"

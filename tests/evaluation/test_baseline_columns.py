@@ -1,4 +1,4 @@
-"""An evaluation scores what needs no network beside the models."""
+"""Baselines that need no network, as columns of an evaluation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from electra.finetuning.runner import floors
 pytestmark = pytest.mark.slow
 
 
-def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_path: Path) -> None:
+def test_baselines_are_columns_beside_the_models(model: Path, data: Path, tmp_path: Path) -> None:
     suite = tmp_path / "toys.toml"
     suite.write_text(
         'title = "toys"\n[[task]]\nname = "sst2"\nfolders = ["sst-2"]\n[[task]]\nname = "rte"\n'
@@ -43,4 +43,4 @@ def test_an_evaluation_has_them_beside_the_models(model: Path, data: Path, tmp_p
     assert record["averages"][0]["scores"][floors.MAJORITY] == pytest.approx(mean)
     page = (tmp_path / "out" / "evaluation.html").read_text()
     assert "word counting" in page and "no network" in page
-    assert main(words) == 0  # nothing is done again, and nothing is refused
+    assert main(words) == 0  # nothing is repeated or refused
