@@ -202,7 +202,7 @@ def test_finished_tasks_are_not_repeated_and_seeds_can_be_added(
         )
         == 0
     )
-    assert capsys.readouterr().out.count("done before") == 6
+    assert capsys.readouterr().out.count("already done") == 6
     assert {
         path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()
     } == before
