@@ -26,7 +26,7 @@ def main(address: str) -> None:
         WebDriverWait(browser, 30).until(
             lambda page: page.execute_script("return document.querySelectorAll('#near-found li').length > 0")
         )
-        end = browser.execute_script("return document.querySelector('#game').getBoundingClientRect().top")
+        end = browser.execute_script("return document.querySelector('#draw').getBoundingClientRect().top")
         size = {"width": 1000, "height": int(end) - 8, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         PICTURE.parent.mkdir(exist_ok=True)

@@ -11,10 +11,22 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-TAKEN = ["*.md", "LICENSE", "docs/*.md", "docs/pictures/*", "docs/site/*.css", "examples/*.*", "src/**/*.toml"]
+TAKEN = [
+    "*.md",
+    "LICENSE",
+    "docs/*.md",
+    "docs/pictures/*",
+    "docs/site/*.css",
+    "examples/*.*",
+    "src/**/*.toml",
+]
 TAKEN += ["results/README.md", "results/*.py", "results/*/*.*"]
+SHELL = re.compile(
+    r" {4}(?:#|\$|(?:electra|pip|make|python|pytest|git|curl|docker|torchrun|source|echo|cat|hf)\b)"
+)
 
 
 def sources() -> list[str]:
@@ -51,3 +63,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     theirs = [file for file in files if not (file.src_dir and Path(file.src_dir) == Path(config.docs_dir))]
     ours = [File(path, str(ROOT), config.site_dir, config.use_directory_urls) for path in sources()]
     return Files([*theirs, *ours])
+
+
+def on_page_markdown(markdown: str, page: Page, **kwargs: Any) -> str:
+    """Results rank below guides in the search; indented commands get the colours of a shell."""
+    if page.file.src_uri.startswith("results/"):
+        page.meta["search"] = {"boost": 0.3}
+
+    def colour(block: re.Match[str]) -> str:
+        before, code = block.groups()
+        in_a_list = re.match(r"\s|[-*] |\d+\. ", before)
+        if in_a_list or not SHELL.match(code):
+            return block.group()
+        lines = [line[4:] for line in code.rstrip("\n").split("\n")]
+        return "\n".join([before, "", "```sh", *lines, "```", ""])
+
+    parts = re.split(r"^(```.*?^```$)", markdown, flags=re.M | re.S)
+    parts[::2] = [re.sub(r"^(.*\S.*)\n\n((?: {4}.*\n)+)", colour, part, flags=re.M) for part in parts[::2]]
+    return "".join(parts)

@@ -90,7 +90,7 @@ def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[st
         raise DataError(
             f"no list {field!r}: this is not SQuAD's JSON",
             where=where,
-            fix="See docs/finetuning.md, Question answering",
+            fix="See docs/finetuning-data.md, Question answering",
         )
     for number, entry in enumerate(entries):
         place = f"{where}{'' if ': ' in where else ':'} {field} {number}"

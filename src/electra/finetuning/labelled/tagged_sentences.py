@@ -513,7 +513,7 @@ def _m2(path: Path) -> Iterator[Example]:
             raise DataError(
                 "neither a sentence (S) nor an edit (A)",
                 where=f"{path}:{number}",
-                fix="See docs/finetuning.md, Tagging",
+                fix="See docs/finetuning-data.md, Tagging",
             )
 
 
