@@ -115,9 +115,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         model = given.model or fresh_model(Path(folder) / "model")
         if model == "tiny-en":
-            from electra.artifacts.included import included
+            from electra.artifacts.included import included_model
 
-            model = str(included(model) / "discriminator")
+            model = str(included_model(model) / "discriminator")
         models = {"transformers": model, "electra": model}
         if given.onnx:
             from electra.exchange.load import load

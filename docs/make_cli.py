@@ -136,7 +136,7 @@ def recipe_keys() -> Iterator[str]:
 
 def recipes() -> str:
     rows = []
-    for name in config.names_in(config.RECIPES):
+    for name in config.toml_names(config.RECIPES):
         first = config.find_recipe(name).read_text(encoding="utf-8").splitlines()[0]
         rows.append((f"`{name}`", first.removeprefix("#").strip() if first.startswith("#") else ""))
     return table(("Recipe", "What it is"), rows)
@@ -190,7 +190,7 @@ def page() -> str:
         rows = [
             (f"[`{name}`](#electra-{name})", first_line(each))
             for name, each in classes.items()
-            if each.GROUP == group
+            if group == each.GROUP
         ]
         lists.append(f"{group}: {meaning}\n\n{table(('Command', 'What it does'), rows)}")
     return "\n".join(

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from electra import objectives
-from electra.model.sizes import resolve_size, discriminator_config, generator_config
 from electra.model.networks import Networks
+from electra.model.sizes import discriminator_config, generator_config, resolve_size
 
 VARIANTS = [("rtd", {"generator": "uniform"}), ("rtd", {"sampling_dropout": False})]
 

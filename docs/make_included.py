@@ -13,7 +13,7 @@ from pathlib import Path
 
 from electra.artifacts.included import MODELS
 from electra.artifacts.run import PairFolder
-from electra.exchange.transfer import make_card, load_networks, share_encoder, write
+from electra.exchange.transfer import load_networks, make_card, share_encoder, write
 
 
 def make(run: Path, name: str, summary: str) -> None:

@@ -75,7 +75,7 @@ def scaled(train, dev, length):
 def word_vectors(dimensions, window=8):
     """Of the positive mutual information over the whole text, contexts smoothed by the power of .75."""
     cooccurrence.MOST_TOKENS = store.train.num_tokens
-    counts = cooccurrence.neighbours(store.train, store.vocab_size, window)
+    counts = cooccurrence.cooccurrence_counts(store.train, store.vocab_size, window)
     (row, column), values = counts.tocoo().coords, counts.tocoo().data
     often = counts.sum(axis=1).astype(float)
     context = often**0.75 / (often**0.75).sum()

@@ -130,7 +130,7 @@ def in_this_process(
     stop: Stop,
     look: Callable[[], None],
 ) -> Iterator[jobs.Job]:
-    for job in jobs.in_turn(todo, say=say, stop=stop):
+    for job in jobs.run_in_turn(todo, say=say, stop=stop):
         look()
         yield job
 
@@ -139,7 +139,7 @@ def in_this_process(
 def test_a_study_from_plan_to_page(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(jobs, "side_by_side", in_this_process)
+    monkeypatch.setattr(jobs, "run_parallel", in_this_process)
     assert main([*command, "--budget", "12steps"]) == 0
     out, said = tmp_path / "out", capfd.readouterr().out
     results = json.loads((out / "results.json").read_text())
@@ -230,7 +230,7 @@ class Scorer:
 def scorer(monkeypatch: pytest.MonkeyPatch) -> Scorer:
     stub = Scorer()
     monkeypatch.setattr(worker, "run_job", stub.run_job)
-    monkeypatch.setattr(jobs, "side_by_side", in_this_process)
+    monkeypatch.setattr(jobs, "run_parallel", in_this_process)
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     return stub
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_study import STUDY
 
-from electra.foundation.config import names_in
+from electra.foundation.config import toml_names
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation.study import STUDIES, Study, arm_recipe, find_study, read_study
 
@@ -27,7 +27,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("name", names_in(STUDIES))
+@pytest.mark.parametrize("name", toml_names(STUDIES))
 def test_every_arm_of_our_studies_has_a_valid_recipe(name: str) -> None:
     study = read_study(find_study(name))
     recipes = {arm.name: arm_recipe(study, arm, study.recipe) for arm in study.arms.values()}
@@ -39,7 +39,7 @@ def test_every_arm_of_our_studies_has_a_valid_recipe(name: str) -> None:
 
 
 def test_our_studies_are_listed() -> None:
-    assert set(names_in(STUDIES)) >= ASKED
+    assert set(toml_names(STUDIES)) >= ASKED
 
 
 def test_options_carry_over_to_an_objective_that_has_them() -> None:

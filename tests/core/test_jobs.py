@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from electra.foundation.errors import DiskError, ElectraError, Interrupted
-from electra.foundation.jobs import Job, in_turn, side_by_side
+from electra.foundation.jobs import Job, run_in_turn, run_parallel
 
 WORKS = """
 import os, signal, sys, time
@@ -72,7 +72,7 @@ def test_each_job_ends_in_its_own_way_and_leaves_the_others_alone(works: Any, tm
         Job("killed", works.die, (signal.SIGKILL,)),
         Job("last", works.double, (1,)),
     ]
-    ended = list(side_by_side(jobs, 2, threads=3, say=said.append, stop=never))
+    ended = list(run_parallel(jobs, 2, threads=3, say=said.append, stop=never))
     assert {job.name for job in ended} == {job.name for job in jobs}
     double, refuse, crash, killed, last = jobs
     assert (double.state, double.result, double.error) == ("done", 42, None)
@@ -101,7 +101,7 @@ def test_no_more_at_a_time_than_asked_and_none_begin_after_a_stop(works: Any, tm
         if (tmp_path / "c.pid").exists():
             stopping.set()
 
-    ended = list(side_by_side(jobs, 2, threads=1, say=print, stop=stopping.is_set, look=look))
+    ended = list(run_parallel(jobs, 2, threads=1, say=print, stop=stopping.is_set, look=look))
     assert most == 2 and ended[0].name == "a"
     assert [job.state for job in jobs] == ["done", "stopped", "stopped", "waiting"]
     assert {path.name for path in tmp_path.glob("*.saved")} == {"b.saved", "c.saved"}
@@ -114,7 +114,10 @@ def test_in_turn_is_the_same_without_processes(works: Any, tmp_path: Path) -> No
         Job("left", works.crash),
     ]
     asked = iter([False, False, True, True])
-    assert [job.state for job in in_turn(jobs, say=print, stop=lambda: next(asked))] == ["failed", "stopped"]
+    assert [job.state for job in run_in_turn(jobs, say=print, stop=lambda: next(asked))] == [
+        "failed",
+        "stopped",
+    ]
     assert isinstance(jobs[0].error, ElectraError) and jobs[2].state == "waiting"
 
 
@@ -126,19 +129,19 @@ def test_an_error_of_ours_stops_what_runs(works: Any, tmp_path: Path) -> None:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(side_by_side(jobs, 2, threads=1, say=print, stop=never, look=look))
+        list(run_parallel(jobs, 2, threads=1, say=print, stop=never, look=look))
     assert len(list(tmp_path.glob("*.saved"))) == 2
 
 
 PARENT = """
 import sys
 import works
-from electra.foundation.jobs import Job, side_by_side
+from electra.foundation.jobs import Job, run_parallel
 from electra.foundation.signals import StopRequest
 
 jobs = [Job(name, works.wait, (sys.argv[1], name)) for name in "ab"]
 with StopRequest() as stop:
-    list(side_by_side(jobs, 2, threads=1, say=print, stop=stop))
+    list(run_parallel(jobs, 2, threads=1, say=print, stop=stop))
 print([job.state for job in jobs])
 """
 

@@ -35,11 +35,11 @@ def test_where_nothing_binds_all_cores_count(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert library("xml.dom.minidom", "data").dom.minidom.Document
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"^pandas is not installed.*'electra-encoder\[notebook\]'"):
+    with pytest.raises(ConfigError, match=r"electra-encoder\[notebook\]"):
         library("pandas", "notebook")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)  # another test may have imported it
-    with pytest.raises(DataError, match=r"^a\.parquet: parquet files need pyarrow.*electra-encoder\[data\]"):
+    with pytest.raises(DataError, match=r"^a\.parquet: .*electra-encoder\[data\]"):
         library("pyarrow.parquet", "data", "parquet files", DataError, where="a.parquet")
 
 
@@ -48,7 +48,7 @@ def test_threads_are_those_of_openmp(said: str, threads: int, monkeypatch: pytes
     """`plan` measured with all cores what `pretrain` then trained with one."""
     monkeypatch.setattr(machine, "cores", lambda: 7)
     monkeypatch.setenv("OMP_NUM_THREADS", said)
-    assert machine.usual_threads() == threads
+    assert machine.default_threads() == threads
 
 
 @pytest.mark.parametrize(

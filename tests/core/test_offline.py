@@ -13,13 +13,13 @@ ELSEWHERE = "192.0.2.1"  # of documentation (RFC 5737): nobody's
 
 
 def test_another_machine_is_refused_and_remembered() -> None:
-    with socket.socket() as one, pytest.raises(OSError, match="tests use no network"):
+    with socket.socket() as one, pytest.raises(OSError):
         one.connect((ELSEWHERE, 80))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, pytest.raises(OSError, match="no network"):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, pytest.raises(OSError):
         one.sendto(b"x", (ELSEWHERE, 53))
-    with pytest.raises(OSError, match="no network"):
+    with pytest.raises(OSError):
         socket.getaddrinfo("example.org", 443)
-    with pytest.raises(OSError, match="no network"):
+    with pytest.raises(OSError):
         urllib.request.urlopen("http://example.org/")
     assert len(offline.attempts) == 4
     offline.attempts.clear()

@@ -58,7 +58,7 @@ def test_permute_mixes_and_is_random_access() -> None:
     assert abs(np.corrcoef(np.arange(10_000), whole.astype(float))[0, 1]) < 0.05
     assert seeds.permute(np.array([1234]), 10_000, 5)[0] == whole[1234]
     assert not np.array_equal(whole, seeds.permute(np.arange(10_000), 10_000, 6))
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError):
         seeds.permute(np.array([10]), 10, 1)
 
 

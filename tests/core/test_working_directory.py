@@ -39,12 +39,12 @@ def caught(folder: Path) -> list[str]:
 
 def _one() -> None:
     todo = jobs.Job("", _tell)
-    [job] = jobs.side_by_side([todo], 1, threads=1, say=lambda line: None, stop=lambda: False)
+    [job] = jobs.run_parallel([todo], 1, threads=1, say=lambda line: None, stop=lambda: False)
     assert job.error is None and job.result == "random"
 
 
 def _each() -> None:
-    assert list(jobs.in_order(_lengths, (), ["a", "bb", "ccc"], 2)) == [1, 2, 3]
+    assert list(jobs.map_in_order(_lengths, (), ["a", "bb", "ccc"], 2)) == [1, 2, 3]
 
 
 def _launched() -> None:

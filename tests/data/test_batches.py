@@ -148,7 +148,7 @@ def test_special_tokens_inside_a_document_are_special() -> None:
 def test_too_short_and_empty_are_refused() -> None:
     with pytest.raises(ConfigError, match="5"):
         batches_of([9], length=4)
-    with pytest.raises(StoreError, match="no tokens"):
+    with pytest.raises(StoreError):
         Batches(TokenDocuments(np.empty(0, "<u2"), np.empty(0, "<u8")), length=8, seed=0, specials=SPECIALS)
 
 

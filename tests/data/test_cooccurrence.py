@@ -36,7 +36,7 @@ def test_neighbours_are_those_counted_by_hand(
 ) -> None:
     monkeypatch.setattr(cooccurrence, "BLOCK", block)
     documents = toy.documents(12, 3)
-    found = cooccurrence.neighbours(documents, toy.VOCABULARY, window)
+    found = cooccurrence.cooccurrence_counts(documents, toy.VOCABULARY, window)
     assert (found.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
 
 
@@ -46,19 +46,19 @@ def test_a_long_text_is_read_in_blocks_from_all_over_it(monkeypatch: pytest.Monk
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 30)
     for length, begins in ((95, (0, 30, 60)), (30, (0, 10, 20)), (21, (0, 10, 20)), (7, (0,))):
         text = TokenDocuments(np.arange(length, dtype=np.uint16), np.array([length], dtype=np.uint64))
-        found = np.flatnonzero(cooccurrence.neighbours(text, 100, window=1).diagonal(1))
+        found = np.flatnonzero(cooccurrence.cooccurrence_counts(text, 100, window=1).diagonal(1))
         expected = [at for begin in begins for at in range(begin, min(begin + 10, length - 1))]
         assert found.tolist() == expected
 
 
 def test_information_is_positive_and_by_the_formula() -> None:
-    together = cooccurrence.neighbours(toy.documents(40, 3), toy.VOCABULARY)
+    together = cooccurrence.cooccurrence_counts(toy.documents(40, 3), toy.VOCABULARY)
     joint = together.toarray() / together.sum()
     single = joint.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         contexts = single**0.75 / (single**0.75).sum()
         expected = np.nan_to_num(np.maximum(np.log(joint / np.outer(single, contexts)), 0), nan=0)
-    assert cooccurrence.mutual_information(together).toarray() == pytest.approx(expected, abs=1e-12)
+    assert cooccurrence.positive_pmi(together).toarray() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("dimensions", [5, 40])
@@ -71,7 +71,7 @@ def test_factors_are_those_of_the_singular_value_decomposition(dimensions: int) 
     matrix = (left * values) @ right.T
     kept = np.arange(30) < dimensions
     expected = (left * values * kept) @ left.T
-    found = cooccurrence.factors(sparse.csr_array(matrix), dimensions)
+    found = cooccurrence.factorise(sparse.csr_array(matrix), dimensions)
     assert found.shape == (30, dimensions)
     assert found @ found.T == pytest.approx(expected, abs=1e-5)
 

@@ -70,7 +70,7 @@ def test_the_command(tmp_path: Path) -> None:
         (["nowhere.txt"], "nowhere.txt: no such file or folder"),
         ([], "electra prepare"),
         (["a.txt", "--vocab-size", "9"], "at least 10 entries"),
-        (["a.txt", "--heldout", "2"], "--data.heldout: must lie between 0 and 1"),
+        (["a.txt", "--heldout", "2"], "data.heldout"),
         (["a.txt", "--workers", "0"], "--workers: must be at least 1"),
         (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
         (["a.txt", "--tokeniser", "x"], "tokenizer"),

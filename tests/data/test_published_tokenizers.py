@@ -205,7 +205,7 @@ def test_what_is_not_supported_is_named(files: dict[str, Any], named: str, tmp_p
 def test_a_sentencepiece_model_alone(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15\x00\xff")
     for name in (tmp_path, tmp_path / "spiece.model"):
-        with pytest.raises(TokenizerError, match=r"spiece\.model: a SentencePiece model"):
+        with pytest.raises(TokenizerError, match=r"spiece\.model"):
             Tokenizer.load(name)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from electra.data import seen
-from electra.data.seen import Seen
+from electra.data.seen import DigestSet
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 800])
@@ -19,7 +19,7 @@ def test_it_is_a_set_whatever_the_memory(
 ) -> None:
     monkeypatch.setattr(seen, "RECENT", 16)
     draw = random.Random(0)
-    found, expected = Seen(tmp_path, memory), set[int]()
+    found, expected = DigestSet(tmp_path, memory), set[int]()
     for _ in range(5000):
         digest = draw.choice([draw.randrange(3000), draw.randrange(2**64), 0, 2**64 - 1])
         assert found.add(digest) == (digest not in expected)
@@ -29,11 +29,11 @@ def test_it_is_a_set_whatever_the_memory(
 
 GROW = """
 import random, resource, sys
-from electra.data.seen import Seen
+from electra.data.seen import DigestSet
 import numpy
 from pathlib import Path
 number, folder = int(sys.argv[1]), sys.argv[2]
-seen = Seen(Path(folder))
+seen = DigestSet(Path(folder))
 draw = random.Random(1)
 for _ in range(200_000): seen.add(draw.getrandbits(64))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -127,7 +127,7 @@ def test_sizes_that_cannot_be() -> None:
     ):
         Tokenizer.train(corpus(), TokenizerConfig(kind="bpe", vocab_size=260))
     for kind in KINDS:
-        with pytest.raises(TokenizerError, match="no text to train a vocabulary on"):
+        with pytest.raises(TokenizerError):
             Tokenizer.train([" "], TokenizerConfig(kind=kind, vocab_size=300))  # type: ignore[arg-type]
 
 

@@ -206,7 +206,7 @@ def in_turn_here(
     todo: Iterable[jobs.Job], at_once: int, *, look: Callable[[], None], **kept: Any
 ) -> Iterator[jobs.Job]:
     """Processes of their own would each import torch."""
-    for job in jobs.in_turn(todo, say=kept["say"], stop=kept["stop"]):
+    for job in jobs.run_in_turn(todo, say=kept["say"], stop=kept["stop"]):
         look()
         yield job
 
@@ -228,7 +228,7 @@ def test_compare_two_objectives(
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texts")
     write_panel(tmp_path / "DATA")
-    monkeypatch.setattr(jobs, "side_by_side", in_turn_here)
+    monkeypatch.setattr(jobs, "run_parallel", in_turn_here)
     [study] = blocks("compare-two-objectives.md", "toml")
     Path("objectives.toml").write_text(study + SMALLER)
     instead = {"8192": "90", "2Mtokens": "10steps", "3": "2"}

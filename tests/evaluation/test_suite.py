@@ -10,7 +10,7 @@ import pytest
 
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
-from electra.foundation.config import build, names_in
+from electra.foundation.config import build, toml_names
 from electra.foundation.errors import ConfigError, DataError
 from electra.laboratory import analysis
 from electra.laboratory.evaluation.data import find_data, join_train
@@ -18,7 +18,7 @@ from electra.laboratory.evaluation.published import columns, columns_for
 from electra.laboratory.evaluation.suite import ALL, SUITES, TaskEntry, load_suite, read_suite
 
 
-@pytest.mark.parametrize("name", [*names_in(SUITES), ALL])
+@pytest.mark.parametrize("name", [*toml_names(SUITES), ALL])
 def test_our_suites_name_tasks_metrics_and_settings_that_exist(name: str) -> None:
     suite = load_suite(name)
     assert suite.task and suite.about

@@ -38,7 +38,7 @@ from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, 
 from electra.finetuning.windows.context_windows import Arrangement, Context, best_window, cut
 from electra.finetuning.windows.features import NO_TARGET, Batch, Tokens, collate
 from electra.finetuning.windows.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
-from electra.foundation.errors import ConfigError, Damaged, DataError, ElectraError, ModelError
+from electra.foundation.errors import ConfigError, DamagedModel, DataError, ElectraError, ModelError
 from electra.model.sizes import EncoderConfig
 from electra.testing import toy_task
 
@@ -610,7 +610,7 @@ def test_the_joint_reader_learns_and_is_found_again(
     assert predict(str(alone), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
     (alone / "task.json").unlink()
     said = r"head.safetensors is here, but not the task.json"
-    with pytest.warns(Damaged, match=r"task.json is missing"), pytest.raises(ModelError, match=said):
+    with pytest.warns(DamagedModel, match=r"task.json is missing"), pytest.raises(ModelError, match=said):
         predict(str(alone), squad2_folder / "dev-v1.json")
 
 

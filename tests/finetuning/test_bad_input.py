@@ -26,8 +26,8 @@ def case(name: str, files: dict[str, str], message: str, *options: str) -> objec
 
 TOO_LONG = r"--max-length: 25 tokens are more than the model's positions. Use at most 24"
 NO_TRAIN = r"data: no training file. Looked for train\* or training\* \(.tsv, .csv"
-NO_LABEL = r"train.csv: no column label or labels or class. It has text, mark: name one with --label-column"
-NO_TEXT = r"train.tsv: no column Satz. It has sentence, label: name one with --text-column"
+NO_LABEL = r"train.csv: no column label or labels or class. It has text, mark: choose one with --label-column"
+NO_TEXT = r"train.tsv: no column Satz. It has sentence, label: choose one with --text-column"
 
 NUMBERED = '{"tokens": ["Ann", "came"], "ner_tags": [1, 0]}\n'
 ANSWERED = '{"question": "who?", "context": "Ann came", "answers": ["Ann"]}\n'

@@ -27,7 +27,7 @@ from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task
 from electra.finetuning.runner.tuned_model import build_head
 from electra.finetuning.windows.features import Batch, Windows
-from electra.foundation.errors import ConfigError, Damaged, ModelError
+from electra.foundation.errors import ConfigError, DamagedModel, ModelError
 from electra.testing import toy_task
 
 BEFORE = {"terms": "known", "rarity": "rarity", "weight": "weight"}  # names of a saved head, and now
@@ -159,7 +159,7 @@ def test_a_text_is_classified_and_the_saved_model_answers_the_same(
         content = bytearray(head.read_bytes())
         content[-1] ^= 1
         head.write_bytes(content)
-        with pytest.raises(ModelError, match=r"head\.safetensors is not what was saved"):
+        with pytest.raises(ModelError, match=r"head\.safetensors was changed"):
             predict(str(out), sst2_folder / "dev.tsv")
 
 
@@ -257,7 +257,7 @@ def test_a_head_that_is_none_is_refused(
 def test_a_model_without_its_head_is_refused(tuned: Path, sst2_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(tuned / "model", tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()
-    with pytest.warns(Damaged), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
+    with pytest.warns(DamagedModel), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
         predict(str(tmp_path / "model"), sst2_folder / "dev.tsv")
 
 

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 import electra
-from electra.artifacts.included import MODELS, included, names
+from electra.artifacts.included import MODELS, included_model, included_names
 from electra.commands.framework.main import main
 from electra.testing.driven import write_corpus
 
@@ -47,7 +47,7 @@ def planted(sentence: str) -> tuple[str, str]:
 
 
 def test_it_comes_along_small_and_whole() -> None:
-    assert names() == ["tiny-en"] and included("tiny-fr") is None
+    assert included_names() == ["tiny-en"] and included_model("tiny-fr") is None
     size = sum(path.stat().st_size for path in MODELS.rglob("*") if path.is_file())
     assert size < LARGEST
     assert not [finding for finding in electra.verify(MODELS / "tiny-en") if finding.problem]

@@ -13,7 +13,7 @@ import torch
 from electra.artifacts.model import MODULES, POOLING
 from electra.exchange.load import Loaded, load
 from electra.exchange.transfer import export
-from electra.foundation.errors import Damaged, ModelError
+from electra.foundation.errors import DamagedModel, ModelError
 from electra.inference.embedding import embed
 from electra.testing import small
 
@@ -48,7 +48,7 @@ def test_a_folder_pools_as_it_says(tmp_path: Path, architecture: str, pooling: s
 def test_a_folder_that_says_nothing_takes_the_mean(tmp_path: Path) -> None:
     folder = small.write_pair(tmp_path / "pair") / "discriminator"
     (folder / POOLING).unlink()
-    with pytest.warns(Damaged, match=r"1_Pooling/config\.json is missing"):
+    with pytest.warns(DamagedModel, match=r"1_Pooling/config\.json is missing"):
         loaded = load(folder)
     assert loaded.pooling == "mean"
     assert not np.allclose(embed(loaded, TEXTS), embed(loaded, TEXTS, "cls"))

@@ -27,7 +27,7 @@ from electra.foundation.errors import (
     AbsentNetwork,
     CheckpointError,
     ConfigError,
-    Damaged,
+    DamagedModel,
     RunFolderError,
 )
 from electra.model.encoder import Encoder
@@ -94,7 +94,7 @@ def test_newest_whole_checkpoint_wins_and_the_damaged_one_is_named(
     assert same(new.main, load(run))
     assert same(old.main, load(run, step=9900))
     damage(run, 10000)
-    with pytest.warns(Damaged, match=r"step-00010000.*model\.safetensors"):
+    with pytest.warns(DamagedModel, match=r"step-00010000.*model\.safetensors"):
         assert same(old.main, load(run))
     with pytest.raises(CheckpointError, match=r"step-00010000.*model\.safetensors"):
         load(run, step=10000)
@@ -145,7 +145,7 @@ def test_average_of_the_last_checkpoints(
     one = load(run, average=1)
     assert same(pairs[-1].main, one) and not one.averaged and not one.notes
     damage(run, 30)
-    with pytest.warns(Damaged, match="step-00000030"):
+    with pytest.warns(DamagedModel, match="step-00000030"):
         assert is_mean(load(run, average=3), 1, 2, 4)
     with pytest.raises(CheckpointError, match="step-00000030"):
         load(run, step=30, average=2)
@@ -219,8 +219,8 @@ def test_export_of_an_average(
     assert "auc" not in card and made.threshold == 0.5, "measured on single checkpoints"
     before = (out / "model.safetensors").read_bytes()
     for options, said in (
-        (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average, or save"),
-        (["--average", "4"], "while training: --training.checkpoint-every, --training.keep 4"),
+        (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average"),
+        (["--average", "4"], "--training.checkpoint-every, --training.keep 4"),
         (["--average", "2", "--step", "50"], "there is 1 up to step 50"),
         (["--average", "0"], "--average: must be a whole number, at least 1, not 0"),
     ):

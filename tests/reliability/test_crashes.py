@@ -148,7 +148,7 @@ def test_a_checkpoint_and_the_removal_of_the_one_before(trained: Run, tmp_path: 
     for at in operations(lambda: write(2), anew, every):
         anew()
         assert forked(lambda: write(2), at) == -1
-        newest, damaged = checkpoints.newest(tmp_path)
+        newest, damaged = checkpoints.newest_checkpoint(tmp_path)
         assert newest is not None and newest.step in (1, 2) and not damaged
         durable.sweep(tmp_path)
         write(2)
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_does_not_fit_with_one_kept(
             patch.setattr(durable.Ops, name, full)
             with pytest.raises(FullDisk):
                 checkpoint.write(tmp_path, trained.pair, trained.optimizer, {"step": 2}, keep=1)
-        newest, damaged = checkpoints.newest(tmp_path)
+        newest, damaged = checkpoints.newest_checkpoint(tmp_path)
         assert newest is not None and newest.step == 1 and not damaged
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from electra.artifacts import open_folder
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
-from electra.data.readers import read
+from electra.data.readers import read_source
 from electra.data.rows import open_table
 from electra.data.sources import find_sources
 from electra.data.store import TokenStore
@@ -84,7 +84,7 @@ def rows_of(path: Path) -> None:
 
 def documents_of(path: Path) -> None:
     for source in find_sources([str(path)], path.parent):
-        for _ in read(source, "line", "text"):
+        for _ in read_source(source, "line", "text"):
             pass
 
 

@@ -47,7 +47,7 @@ def test_a_run_s_page_goes_where_it_is_told(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        ("old-run-rtd/checkpoints", "not a folder that electra wrote, but lies in a run"),
+        ("old-run-rtd/checkpoints", "old-run-rtd/checkpoints"),
         ("absent", "no such run folder"),
         ("README.md", "is a file, not a run folder"),
     ],

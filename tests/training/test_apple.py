@@ -29,7 +29,7 @@ from electra.training.start import start
 
 @pytest.fixture
 def apple(monkeypatch: pytest.MonkeyPatch) -> Apple:
-    monkeypatch.setitem(DEVICES, "mps", replace(DEVICES["mps"], is_there=lambda: True))
+    monkeypatch.setitem(DEVICES, "mps", replace(DEVICES["mps"], is_available=lambda: True))
     plain = nn.Module.to
 
     def to(module: nn.Module, *where: Any, **how: Any) -> nn.Module:
@@ -78,7 +78,7 @@ def test_every_device_that_is_offered_has_its_row() -> None:
 
 def test_a_device_that_is_not_there_is_refused() -> None:
     for name, kind in DEVICES.items():
-        if not kind.is_there():
+        if not kind.is_available():
             with pytest.raises(ConfigError) as refused:
                 pick_device(name, key="training.device")
             assert refused.value.key == "training.device"

@@ -397,9 +397,9 @@ def test_retention_keeps_the_newest_and_never_the_last_one_away(tmp_path: Path) 
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     for step in (9900, 10000, 10100):
         checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=2)
-    assert [found.step for found in checkpoints.listing(tmp_path)] == [10100, 10000]
+    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [10100, 10000]
     checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 10200}, keep=0)
-    assert [found.step for found in checkpoints.listing(tmp_path)] == [10200]
+    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [10200]
 
 
 def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_stale_higher_step_does_not_push_out_new_checkpoints(tmp_path: Path) -
     checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": 500}, keep=1)
     for step in (10, 20):
         checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=1)
-    assert [found.step for found in checkpoints.listing(tmp_path)] == [500, 20]
+    assert [found.step for found in checkpoints.list_checkpoints(tmp_path)] == [500, 20]
 
 
 def test_another_model_s_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -209,8 +209,8 @@ CHOICES: dict[str, Callable[[electra.Model], object]] = {
     "mask_fraction: 'a' is not a number": lambda model: model.table(TEXT, mask_fraction="a"),  # type: ignore[arg-type]
     "seed: None is not a whole number": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
     "seed: 1.5 is not a whole number": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
-    r"text: \['a'\] is not a text": lambda model: model.table(["a"]),  # type: ignore[arg-type]
-    "text: 3 is not a text": lambda model: model.table(3),  # type: ignore[arg-type]
+    r"text: \['a'\] is not a string": lambda model: model.table(["a"]),  # type: ignore[arg-type]
+    "text: 3 is not a string": lambda model: model.table(3),  # type: ignore[arg-type]
 }
 
 
@@ -227,7 +227,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "5: no such key": lambda: electra.pretrain("texts", out="run", overrides={5: 5}),  # type: ignore[dict-item]
     "processes: 'x' is not a whole": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
     "sizes: 5 is not a list": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
-    "budget: 60 is not a text": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
+    "budget: 60 is not a string": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probe="geometr"),
     "a: a corpus of no files": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
 }

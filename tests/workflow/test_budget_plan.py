@@ -32,7 +32,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electra.commands.parts.estimates.in_order", here)
+    monkeypatch.setattr("electra.commands.parts.estimates.map_in_order", here)
     monkeypatch.setattr("electra.training.estimate.SECONDS", 0.01)
 
 

@@ -1,4 +1,4 @@
-"""What lies on disk: one class for each kind of folder, which alone knows its files. Torch-free.
+"""The folders that electra writes: one class for each kind, which alone knows its files. No torch.
 
 artifacts.open_folder("runs/mine").facts()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.folder import Finding, Folder, expanded
-from electra.artifacts.included import included
+from electra.artifacts.folder import Finding, Folder, expand_path
+from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
@@ -41,7 +41,7 @@ __all__ = [
     "open_folder",
 ]
 
-KINDS: tuple[type[Folder], ...] = (  # a folder is the first of these that it looks like
+KINDS: tuple[type[Folder], ...] = (  # the first that matches is the kind of a folder
     RunFolder,
     PairFolder,
     StoreFolder,
@@ -56,33 +56,35 @@ KINDS: tuple[type[Folder], ...] = (  # a folder is the first of these that it lo
     EnsembleFolder,
 )
 OLD_PROMPTING = ("prompting.json", "prompt.json")
-WANTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
+EXPECTED = "Pass a run, token store, model, fine-tuning, study, evaluation or analysis folder"
 
 
 def kind_of(path: str | Path) -> type[Folder] | None:
-    """Which kind of folder lies at `path`; None where it is none of ours."""
+    """Returns the class of the folder at `path`, or None if electra did not write it."""
     path = Path(path)
     return next((kind for kind in KINDS if path.is_dir() and kind.is_at(path)), None)
 
 
 def open_folder(path: str | Path) -> Folder:
-    """The folder at `path` (or of the included model of that name), of whatever kind; RunFolderError says
-    what else is there.
+    """Opens the folder at `path`, or the included model of that name, as its kind.
+
+    Raises:
+        RunFolderError: there is no such folder, or electra did not write it.
     """
-    path = included(str(path)) or expanded(path, RunFolderError)
+    path = included_model(str(path)) or expand_path(path, RunFolderError)
     kind = kind_of(path)
     if kind is not None:
         return kind(path)
     if not path.exists():
-        raise RunFolderError("no such folder", where=path, fix=WANTED)
+        raise RunFolderError("no such folder", where=path, fix=EXPECTED)
     if any((path / name).is_file() for name in OLD_PROMPTING):
-        what = "a prompting, which electra no longer makes or opens; its numbers are in prompt.json"
-        raise RunFolderError(what, where=path, fix="Prompting is now a task: see examples/prompting.py")
-    around = next((parent for parent in path.absolute().parents if kind_of(parent) is not None), None)
-    found = kind_of(around) if around is not None else None
-    what = "is a file" if path.is_file() else "not a folder that electra wrote"
-    if found is not None:
+        problem = "a prompting folder, which this version does not open; its numbers are in prompt.json"
+        raise RunFolderError(problem, where=path, fix="Prompting is now a task: see examples/prompting.py")
+    parent = next((parent for parent in path.absolute().parents if kind_of(parent) is not None), None)
+    parent_kind = kind_of(parent) if parent is not None else None
+    problem = "is a file" if path.is_file() else "not a folder that electra wrote"
+    if parent_kind is not None:
         raise RunFolderError(
-            f"{what}, but lies in {with_article(found.KIND)}", where=path, fix=f"Pass {around}"
+            f"{problem}, but is inside {with_article(parent_kind.KIND)}", where=path, fix=f"Pass {parent}"
         )
-    raise RunFolderError(what, where=path, fix=WANTED)
+    raise RunFolderError(problem, where=path, fix=EXPECTED)

@@ -1,4 +1,4 @@
-"""The finder of checkpoints: directories `step-00001000/`, committed whole, found without a pointer."""
+"""Finds checkpoints: directories `step-00001000/`, committed whole, without a pointer to the latest."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import File, Sealed
+from typing_extensions import override
+
+from electra.artifacts.folder import File, SealedFolder
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError
 
 _NAME = re.compile(r"step-(\d{8,})")
 
 
-class Checkpoint(Sealed):
+class Checkpoint(SealedFolder):
     """The state of a training after `step` updates."""
 
     KIND = "checkpoint"
@@ -23,98 +25,111 @@ class Checkpoint(Sealed):
 
     weights = File("model.safetensors")
     optimizer = File("optimizer.safetensors")
-    best = File("best.safetensors")  # the weights of the best epoch so far (of a fine-tuning that keeps it)
+    best = File("best.safetensors")  # weights of the best epoch so far, in a fine-tuning that keeps them
     state = File(RECORD)
 
     @classmethod
+    @override
     def is_at(cls, path: Path) -> bool:
         return (path / cls.RECORD).is_file() or (bool(_NAME.fullmatch(path.name)) and path.is_dir())
 
     @property
     def step(self) -> int:
+        """The number of updates, from the name of the folder or, if it was renamed, from its record."""
         match = _NAME.fullmatch(self.path.name)
         return int(match[1] if match else self.record["step"])
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         return (("step", f"{self.step:,}"),)
 
 
 def at_step(folder: Path, step: int) -> Checkpoint:
-    """The checkpoint of `step` in `folder`, whether or not it exists yet."""
+    """Returns the checkpoint of `step` in `folder`, whether or not it exists."""
     return Checkpoint(folder / f"step-{step:08d}")
 
 
-def listing(folder: Path) -> list[Checkpoint]:
-    """The checkpoints in `folder`, damaged ones included, newest first."""
-    found = [
-        Checkpoint(path) for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name)
-    ]
-    found = [one for one in found if one.path == at_step(folder, one.step).path]  # copies under longer names
-    return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
+def list_checkpoints(folder: Path) -> list[Checkpoint]:
+    """Returns the checkpoints in `folder`, including damaged ones, newest first."""
+    paths = (path for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name))
+    # A number with more zeros than ours is a copy.
+    checkpoints = [each for each in map(Checkpoint, paths) if each.path == at_step(folder, each.step).path]
+    return sorted(checkpoints, key=lambda checkpoint: checkpoint.step, reverse=True)
 
 
-def newest(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """The newest checkpoint that verifies, and a line on each damaged one passed over.
+def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
+    """Returns the newest checkpoint that verifies (None: there are none), and a line on each damaged one.
 
-    Damaged ones are never deleted. A folder whose every checkpoint is damaged is refused: to start over in
-    silence would throw the user's training away.
+    Damaged checkpoints are never deleted.
+
+    Raises:
+        CheckpointError: all are damaged. Starting over silently would discard the user's training.
     """
     damaged: list[tuple[str, str]] = []
-    for checkpoint in listing(folder):
+    for checkpoint in list_checkpoints(folder):
         problem = durable.verify_directory(checkpoint.path)
         if problem is None:
             lines = (
-                f"{folder / name} is damaged ({what}): using the one before it" for name, what in damaged
+                f"{folder / name} is damaged ({damage}): using the one before it" for name, damage in damaged
             )
             return checkpoint, tuple(lines)
         damaged.append((checkpoint.path.name, problem))
     if damaged:
-        listed = "; ".join(f"{name}: {what}" for name, what in damaged)
+        listed = "; ".join(f"{name}: {damage}" for name, damage in damaged)
         fix = "Restore one of them, or choose another `out` to start over"
-        raise CheckpointError(f"no checkpoint is whole ({listed})", where=folder, fix=fix)
+        raise CheckpointError(f"every checkpoint is damaged ({listed})", where=folder, fix=fix)
     return None, ()
 
 
-def last(folder: Path, count: int, step: int | None = None) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
-    """The newest `count` checkpoints that verify, that of `step` and older ones where it is given, oldest
-    first; and a line on each damaged one passed over.
+def last_checkpoints(
+    folder: Path, count: int, step: int | None = None
+) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
+    """Returns the newest `count` checkpoints that verify, oldest first, and a line on each damaged one.
+
+    Args:
+        folder: the folder of checkpoints.
+        count: how many.
+        step: the last one to use (None: the newest).
+
+    Raises:
+        CheckpointError: there are fewer, or the one of `step` is missing or damaged.
     """
     if not isinstance(count, int) or count < 1:
         raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")
     if step is not None:
-        chosen(folder, step)  # refused where it is missing or damaged
-    found: list[Checkpoint] = []
+        verified_checkpoint(folder, step)
+    usable: list[Checkpoint] = []
     damaged: list[str] = []
-    for checkpoint in listing(folder):
-        if len(found) == count:
+    for checkpoint in list_checkpoints(folder):
+        if len(usable) == count:
             break
         if step is not None and checkpoint.step > step:
             continue
         problem = durable.verify_directory(checkpoint.path)
         if problem is None:
-            found.append(checkpoint)
+            usable.append(checkpoint)
         else:
             damaged.append(f"{checkpoint.path} is damaged ({problem}): left out")
-    if len(found) < count:
+    if len(usable) < count:
         until = "" if step is None else f" up to step {step}"
         lost = f" ({len(damaged)} damaged)" if damaged else ""
         raise CheckpointError(
-            f"cannot average {count} checkpoints: there {'is' if len(found) == 1 else 'are'}"
-            f" {len(found) or 'none'}{until}{lost}",
+            f"cannot average {count} checkpoints: there {'is' if len(usable) == 1 else 'are'}"
+            f" {len(usable) or 'none'}{until}{lost}",
             where=folder,
-            fix=f"Lower `average`, or save and keep more while training: `training.checkpoint_every`,"
+            fix=f"Lower `average`, or keep more checkpoints in training: `training.checkpoint_every`,"
             f" `training.keep={count}`",
         )
-    return tuple(reversed(found)), tuple(damaged)
+    return tuple(reversed(usable)), tuple(damaged)
 
 
-def chosen(folder: Path, step: int) -> Checkpoint:
-    """The checkpoint of `step`, verified."""
-    found = {checkpoint.step: checkpoint for checkpoint in reversed(listing(folder))}
-    if step not in found:
-        steps = ", ".join(map(str, found)) or "none"
-        raise CheckpointError(f"no checkpoint of step {step}", where=folder, fix=f"There are: {steps}")
-    problem = durable.verify_directory(found[step].path)
+def verified_checkpoint(folder: Path, step: int) -> Checkpoint:
+    """Returns the checkpoint of `step`. Raises CheckpointError if it is missing or damaged."""
+    by_step = {checkpoint.step: checkpoint for checkpoint in reversed(list_checkpoints(folder))}
+    if step not in by_step:
+        steps = ", ".join(map(str, by_step)) or "none"
+        raise CheckpointError(f"no checkpoint of step {step}", where=folder, fix=f"Available: {steps}")
+    problem = durable.verify_directory(by_step[step].path)
     if problem is not None:
-        raise CheckpointError(f"damaged: {problem}", where=found[step].path, fix="Choose another `step`")
-    return found[step]
+        raise CheckpointError(f"damaged: {problem}", where=by_step[step].path, fix="Choose another `step`")
+    return by_step[step]

@@ -1,7 +1,7 @@
-"""SHA-256 of the files of a folder that is finished, kept beside them in digests.json.
+"""SHA-256 of the files of a finished folder, kept in its digests.json.
 
-For folders that grow while work goes on in them, and so are never committed whole with a manifest. Work that
-goes on removes the digests first (`forget`), and records them anew when it is done.
+This is for folders that grow while a command works in them, so that they cannot be committed whole with a
+manifest. A command that continues removes the digests first (`forget`) and records new ones when it is done.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any
 from electra.foundation import durable
 
 DIGESTS = "digests.json"
-_GROWS = ".jsonl"  # lines may follow; those that were there stay
+_GROWS = ".jsonl"  # lines may be appended; the recorded ones stay
 
 
 def record(folder: Path, files: list[Path]) -> None:
-    """Record those of `files` that exist."""
+    """Writes the digests of those `files` that exist."""
     listing = {str(path.relative_to(folder)): _entry(path) for path in files if path.is_file()}
     durable.commit_json(folder / DIGESTS, {"files": listing})
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[None]:
-    """One file of a folder is about to be written: its old digest goes first, its new one follows."""
+    """Updates the digest of a file that the `with` block writes: removes it before, records it after."""
     listing = _listing(path.parent)
     if listing.pop(path.name, None) is not None:
         durable.commit_json(path.parent / DIGESTS, {"files": listing})
@@ -40,7 +40,7 @@ def _entry(path: Path) -> dict[str, Any]:
 
 
 def _listing(folder: Path) -> dict[str, Any]:
-    """What is recorded; {} where that is nothing, or damaged."""
+    """Returns what is recorded; {} if nothing is, or if it is damaged."""
     try:
         return dict(json.loads((folder / DIGESTS).read_bytes())["files"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -48,11 +48,12 @@ def _listing(folder: Path) -> dict[str, Any]:
 
 
 def forget(folder: Path) -> None:
+    """Removes the digests of a folder, if there are any."""
     (folder / DIGESTS).unlink(missing_ok=True)
 
 
 def compare(folder: Path) -> dict[str, str] | None:
-    """Each recorded file and what is wrong with it (empty: nothing). None: nothing was recorded."""
+    """Returns the problem of each recorded file ("": none), or None if nothing was recorded."""
     try:
         listing: dict[str, Any] = json.loads((folder / DIGESTS).read_bytes())["files"]
         return {
@@ -64,10 +65,10 @@ def compare(folder: Path) -> dict[str, str] | None:
         return {DIGESTS: "is damaged"}
 
 
-def changed(folder: Path) -> dict[str, str]:
-    """The files that are there and not what was recorded, and what is wrong with each."""
-    found = (compare(folder) or {}).items()
-    return {name: problem for name, problem in found if problem and (folder / name).exists()}
+def changed_files(folder: Path) -> dict[str, str]:
+    """Returns the problem of each existing file that differs from its record."""
+    problems = (compare(folder) or {}).items()
+    return {name: problem for name, problem in problems if problem and (folder / name).exists()}
 
 
 def _problem(folder: Path, name: str, size: int, digest: str) -> str:
@@ -76,7 +77,7 @@ def _problem(folder: Path, name: str, size: int, digest: str) -> str:
         return "points outside the folder"
     if not path.is_file():
         return "is missing"
-    found, grows = path.stat().st_size, path.suffix == _GROWS
-    if found < size or (found > size and not grows):
-        return f"has {found} bytes instead of {size}"
+    actual, grows = path.stat().st_size, path.suffix == _GROWS
+    if actual < size or (actual > size and not grows):
+        return f"has {actual} bytes instead of {size}"
     return "" if durable.sha256(path, size) == digest else "is damaged (its SHA-256 differs)"

@@ -1,4 +1,4 @@
-"""Evaluations and analyses: what models are worth on suites of tasks, and what probes found in them."""
+"""Evaluation folders (models on suites of tasks) and analysis folders (probes of models)."""
 
 from __future__ import annotations
 
@@ -7,62 +7,72 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import FIGURES, File, Finding, Folder, problem_of
+from typing_extensions import override
+
+from electra.artifacts.folder import FIGURES, File, Finding, Folder, error_message
 from electra.artifacts.session import LOG
 from electra.artifacts.tuning import TuningFolder
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
 from electra.foundation.errors import RunFolderError
 
-ENDING = ".probe.json"
+RECORD_SUFFIX = ".probe.json"
 PAGE = "analysis.html"
 
 
 class AnalysisFolder(Folder):
-    """What `electra analyze` writes: NAME.probe.json of each probe, log.txt, analysis.html, figures/.
+    """The folder that `electra analyze` writes.
 
-    Each record tells by itself what was asked; one that is asked otherwise is replaced.
+    OUT/  NAME.probe.json for each probe, log.txt, analysis.html, figures/
+
+    Each record holds its own settings; a probe that is run with other settings replaces its record.
     """
 
     KIND = "analysis"
-    RECORD = f"*{ENDING}"  # as many as probes were run
-    BESIDE = (LOG, PAGE, FIGURES)  # where the only record was deleted, to ask again
+    RECORD = f"*{RECORD_SUFFIX}"  # one for each probe
+    BESIDE = (LOG, PAGE, FIGURES)  # all that is left if the user deletes the only record to rerun its probe
 
     @classmethod
+    @override
     def is_at(cls, path: Path) -> bool:
         return any(path.glob(cls.RECORD))
 
     def probe(self, name: str) -> Path:
-        return self.path / f"{name}{ENDING}"
+        """Returns the record of a probe, whether or not it exists."""
+        return self.path / f"{name}{RECORD_SUFFIX}"
 
     def probes(self) -> dict[str, Path]:
-        """The record of each probe that was run, by its name."""
-        return {path.name.removesuffix(ENDING): path for path in sorted(self.path.glob(self.RECORD))}
+        """Returns the existing records by the name of the probe."""
+        return {path.name.removesuffix(RECORD_SUFFIX): path for path in sorted(self.path.glob(self.RECORD))}
 
     @property
+    @override
     def page(self) -> Path:
         return self.path / PAGE
 
     @property
+    @override
     def record(self) -> dict[str, Any]:
         return {name: read_json(path, RunFolderError) for name, path in self.probes().items()}
 
+    @override
     def check(self) -> Iterator[Finding]:
         for path in self.probes().values():
-            yield Finding(path, "record of a probe", problem_of(partial(read_json, path, RunFolderError)))
+            yield Finding(path, "record of a probe", error_message(partial(read_json, path, RunFolderError)))
         yield from self.check_digests()
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         models = dict.fromkeys(
-            str(model.get("name")) for found in self.record.values() for model in found.get("models", [])
+            str(model.get("name")) for probe in self.record.values() for model in probe.get("models", [])
         )
         return (("probes", ", ".join(self.probes())), ("models", ", ".join(models)))
 
 
 class EvaluationFolder(Folder):
-    """What `electra evaluate` writes.
+    """The folder that `electra evaluate` writes.
 
-    OUT/  evaluation.json    the plan and all numbers, written anew after every task
+    OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page        data/   training files joined
           tasks/MODEL/TASK/  a fine-tuning
           probes/MODEL/      an analysis
@@ -70,14 +80,14 @@ class EvaluationFolder(Folder):
 
     KIND = "evaluation"
     RECORD = "evaluation.json"
-    PARTS = ("models", "tasks", "probes")  # of its plan
+    PARTS = ("models", "tasks", "probes")  # keys of the plan
 
     table = File("evaluation.tsv")
     data = File("data")
 
     @property
     def plan(self) -> dict[str, Any]:
-        """What it was asked: suite, models, tasks and probes."""
+        """The suite, models, tasks and probes. Raises RunFolderError if the record has none."""
         plan = self.record.get("plan")
         if not isinstance(plan, dict) or not all(isinstance(plan.get(part), dict) for part in self.PARTS):
             path = self.path / self.RECORD
@@ -85,7 +95,7 @@ class EvaluationFolder(Folder):
         return plan
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Models and tasks may come and go; those that stay must be what they were, wherever they lie."""
+        """Compares the suite, and the models, tasks and probes that are in both; their paths may change."""
         old, new = self.plan, record["plan"]
         changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
         for part in self.PARTS:
@@ -95,20 +105,24 @@ class EvaluationFolder(Folder):
         return sorted(kept, key=lambda change: change[0])
 
     def with_earlier(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """A plan with all that the folder has ever held: what is left out now is not forgotten."""
+        """Returns `plan` with the models, tasks and probes that only the folder's own plan has added."""
         old = self.plan if self.exists() else plan
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 
     @property
+    @override
     def page(self) -> Path:
         return self.path / "evaluation.html"
 
-    def digested(self) -> list[Path]:
-        """Scores of what needs no network lie alone where the others have a fine-tuning."""
-        alone = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
-        floors = [folder.results for folder in alone if not folder.exists()]
-        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *floors]
+    @override
+    def final_files(self) -> list[Path]:
+        tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
+        baselines = [
+            folder.results for folder in tunings if not folder.exists()
+        ]  # results are their only file
+        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baselines]
 
+    @override
     def check(self) -> Iterator[Finding]:
         yield from super().check()
         yield from self.check_digests()
@@ -118,16 +132,20 @@ class EvaluationFolder(Folder):
                 yield Finding(path / tuning.RECORD, f"record of a {tuning.KIND}", "is missing")
 
     def task(self, model: str, task: str) -> TuningFolder:
+        """Returns the fine-tuning of a model on a task."""
         return TuningFolder(self.path / "tasks" / model / task)
 
     def probes(self, model: str) -> AnalysisFolder:
+        """Returns the analysis of a model."""
         return AnalysisFolder(self.path / "probes" / model)
 
+    @override
     def parts(self) -> Iterator[Folder]:
         tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
         analyses = (AnalysisFolder(path) for path in sorted((self.path / "probes").glob("*")))
         yield from (part for part in (*tunings, *analyses) if part.exists())
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
         plan = record.get("plan", {})

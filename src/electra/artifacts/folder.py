@@ -1,4 +1,4 @@
-"""The base of all kinds of folder: what marks one, its record, whose it is, and working in it."""
+"""The base class of all kinds of folder: how one is recognised, read, verified, compared and written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from typing_extensions import override
+
 from electra.artifacts import digests
 from electra.artifacts.session import LOG, Session, open_session, with_article
 from electra.foundation import config, durable
@@ -21,18 +23,24 @@ from electra.foundation.progress import Say, quiet
 Kind = TypeVar("Kind")
 FIGURES = "figures"
 REPORT = "report.html"
-LONGEST_TOLD = 200  # characters of a path in an error
+LONGEST_PATH = 200  # characters of a path in an error
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was verified: what it is, and what is wrong with it (empty: nothing)."""
+    """The result of one check.
+
+    Attributes:
+        path: the file or folder.
+        what: what was checked.
+        problem: what is wrong; empty if nothing is.
+        compared: False if there was nothing to compare it with, so that it may be damaged.
+    """
 
     path: Path
     what: str
     problem: str = ""
     compared: bool = True
-    """False: there was nothing to compare it with, so it may be damaged."""
 
 
 Check = Callable[[Any], Iterator[Finding]]
@@ -40,7 +48,7 @@ NO_CHECKS: Mapping[type[Any], Check] = MappingProxyType({})
 
 
 class Inside(Generic[Kind]):
-    """A folder of ours inside another, declared by its name there: `store = Inside(StoreFolder, "store")`."""
+    """Declares a folder inside another by its name: `store = Inside(StoreFolder, "store")`."""
 
     def __init__(self, kind: Callable[[Path], Kind], name: str) -> None:
         self.kind, self.name = kind, name
@@ -50,7 +58,7 @@ class Inside(Generic[Kind]):
 
 
 class File(Inside[Path]):
-    """The path of a folder's own file: `audit = File("audit.json")`."""
+    """Declares a file of a folder by its name: `audit = File("audit.json")`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(Path, name)
@@ -58,14 +66,14 @@ class File(Inside[Path]):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of ours, whether or not it exists yet. Subclasses say what marks it and name its files."""
+    """A folder that electra writes, whether or not it exists yet; subclasses define its kind and files."""
 
     path: Path
 
     KIND: ClassVar[str]  # "run", "fine-tuning"
-    RECORD: ClassVar[str]  # the file that makes a folder one of this kind
-    BESIDE: ClassVar[tuple[str, ...]] = (LOG,)  # what may lie there before the record does
-    IDENTITY: ClassVar[tuple[str, ...]] = ()  # the record's parts that must agree to resume (empty: all)
+    RECORD: ClassVar[str]  # the file that marks a folder of this kind
+    BESIDE: ClassVar[tuple[str, ...]] = (LOG,)  # names that may exist before the record does
+    IDENTITY: ClassVar[tuple[str, ...]] = ()  # parts of the record that must agree to resume (empty: all)
     ERROR: ClassVar[type[ElectraError]] = RunFolderError
 
     def __fspath__(self) -> str:
@@ -76,81 +84,85 @@ class Folder:
 
     @classmethod
     def is_at(cls, path: Path) -> bool:
+        """Whether `path` is a folder of this kind."""
         return (path / cls.RECORD).is_file()
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The folder at `path`, or an error that says what it is not."""
+        """Opens the folder at `path`. Raises the class's error if it is not of this kind."""
+        if not path.exists():
+            raise cls.ERROR("no such folder", where=path)
         if not cls.is_at(path):
-            what = (
-                "no such folder"
-                if not path.exists()
-                else f"not {with_article(cls.KIND)} (no {cls.RECORD} in it)"
-            )
-            raise cls.ERROR(what, where=path)
+            raise cls.ERROR(f"not {with_article(cls.KIND)} (it contains no {cls.RECORD})", where=path)
         return cls(path)
 
     def exists(self) -> bool:
+        """Whether the folder is on disk, with the file that marks it."""
         return self.is_at(self.path)
 
     @property
     def page(self) -> Path:
-        """The page that `electra report` draws of it."""
+        """The HTML page that `electra report` writes."""
         return self.path / REPORT
 
-    figures = File(FIGURES)  # its page's figures, as standalone SVG
+    figures = File(FIGURES)  # the page's figures as standalone SVG
     log = File(LOG)
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the folder says of itself, read anew."""
+        """The content of the marking file, read at each access. Raises the class's error if it is damaged."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict) or not record:
-            what = f"not the record of {with_article(self.KIND)}"
+            problem = f"not the record of {with_article(self.KIND)}"
             fix = "Restore it, or start over in another folder"
-            raise self.ERROR(what, where=self.path / self.RECORD, fix=fix)
+            raise self.ERROR(problem, where=self.path / self.RECORD, fix=fix)
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
+        """Writes the marking file atomically, and removes the digests of the finished folder."""
         digests.forget(self.path)
         durable.commit_json(self.path / self.RECORD, record)
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """The settings that keep `record` from resuming what lies here: (name, recorded value, value now)."""
-        old, new = self.record, json.loads(json.dumps(record, default=str))  # as it will be read: no tuples
+        """Returns (name, recorded value, new value) of settings that prevent resuming with `record`."""
+        old, new = self.record, json.loads(json.dumps(record, default=str))  # tuples become lists, as on disk
         parts = [(old.get(part, {}), new.get(part, {})) for part in self.IDENTITY] or [(old, new)]
         return [entry for a, b in parts for entry in config.differences(a, b)]
 
     def check(self) -> Iterator[Finding]:
-        """What is wrong with the folder's own files, its `parts` apart."""
+        """Checks the folder's own files, without its `parts`."""
         yield Finding(
-            self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem_of(lambda: self.record)
+            self.path / self.RECORD,
+            f"record of {with_article(self.KIND)}",
+            error_message(lambda: self.record),
         )
 
-    def digested(self) -> list[Path]:
-        """Its own files that change no more once the work in it is done."""
+    def final_files(self) -> list[Path]:
+        """Returns its own files that no longer change once the work is done."""
         return []
 
     def record_digests(self) -> None:
-        """Record what the files are, now that the work is done: `check` compares them."""
-        digests.record(self.path, self.digested())
+        """Records the SHA-256 of the final files, which `check` compares; call it when the work is done."""
+        digests.record(self.path, self.final_files())
 
     def check_digests(self) -> Iterator[Finding]:
+        """Compares the files with their recorded SHA-256."""
         compared = digests.compare(self.path)
         if compared is None:
-            what = f"no {digests.DIGESTS}: not finished, of an older version, or deleted. Nothing compared"
-            yield Finding(self.path, what, compared=False)
+            reason = f"no {digests.DIGESTS}: unfinished, from an older version, or deleted. Nothing compared"
+            yield Finding(self.path, reason, compared=False)
         for name, problem in (compared or {}).items():
-            yield Finding(self.path / name, "as it was written", problem)
+            yield Finding(self.path / name, "unchanged", problem)
 
     def parts(self) -> Iterator[Folder]:
-        """The folders of ours inside this one."""
+        """Yields the folders inside this one that are of a known kind."""
         yield from ()
 
     def verify(self, checks: Mapping[type[Folder], Check] = NO_CHECKS) -> Iterator[Finding]:
-        """Checks this folder and all folders of ours inside it, reading every byte that has a recorded hash.
+        """Checks this folder and its parts, reading every byte that has a recorded hash.
 
-        checks: further checks of a kind of folder, instead of its own (of weights, which takes torch).
+        Args:
+            checks: by kind of folder, a check that replaces the folder's own (of weights, which needs torch).
         """
         check = checks.get(type(self))
         yield from self.check() if check is None else check(self)
@@ -158,7 +170,7 @@ class Folder:
             yield from part.verify(checks)
 
     def facts(self) -> Sequence[tuple[str, Any]]:
-        """What a reader wants to know first: names and values (None: not known)."""
+        """Returns a summary as names and values (None: not known)."""
         return ()
 
     def session(
@@ -169,19 +181,20 @@ class Folder:
         stop: Callable[[], bool] | None = None,
         leads: bool = True,
     ) -> AbstractContextManager[Session]:
-        """Own the folder while working in it: see `artifacts.session.open_session`."""
+        """Opens a session, which owns the folder: see `artifacts.session.open_session`."""
         return open_session(self, record, say=say, stop=stop, leads=leads)
 
 
-class Sealed(Folder):
-    """A folder that was committed whole, with a manifest of its files' hashes."""
+class SealedFolder(Folder):
+    """A folder that is committed whole, with a manifest of its files' hashes."""
 
+    @override
     def check(self) -> Iterator[Finding]:
         yield Finding(self.path, self.KIND, durable.verify_directory(self.path) or "")
 
 
-def problem_of(read: Callable[[], object]) -> str:
-    """What is wrong with what `read` reads (empty: nothing)."""
+def error_message(read: Callable[[], object]) -> str:
+    """Calls `read` and returns what its ElectraError says; "" if it raises none."""
     try:
         read()
     except ElectraError as error:
@@ -190,7 +203,7 @@ def problem_of(read: Callable[[], object]) -> str:
 
 
 def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
-    """The last part of each path, with as much of the path before as tells them apart."""
+    """Returns the shortest endings of the paths that tell them apart."""
     names = [path[-1] for path in paths]
     for depth in range(2, max(map(len, paths), default=0) + 1):
         count = Counter(names)
@@ -201,22 +214,22 @@ def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
     return names
 
 
-def numbered(folder: Path, prefix: str) -> list[tuple[int, Path]]:
-    """The folders `prefix`N in `folder`, by their numbers."""
-    found = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
-    return sorted((int(number), path) for number, path in found if number.isdecimal())
+def numbered_folders(folder: Path, prefix: str) -> list[tuple[int, Path]]:
+    """Returns the folders `prefix`N in `folder` with their numbers, in order."""
+    names = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
+    return sorted((int(number), path) for number, path in names if number.isdecimal())
 
 
-def expanded(name: str | Path, error: type[ElectraError]) -> Path:
-    """The path of that name, `~` expanded; `error` where nothing could lie there, or nobody may look."""
+def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
+    """Expands `~` in a path. Raises `error` if nothing can exist at the path, or it may not be read."""
     try:
         path = Path(name).expanduser()
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return path
-    except (OSError, RuntimeError, ValueError) as problem:  # too long, closed; `~` of nobody; a NUL
+    except (OSError, RuntimeError, ValueError) as problem:  # too long, no permission; unknown user; a NUL
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        given = str(name)
-        where = given if len(given) <= LONGEST_TOLD else f"{given[:LONGEST_TOLD]}..."
+        text = str(name)
+        where = text if len(text) <= LONGEST_PATH else f"{text[:LONGEST_PATH]}..."
         raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
     return path

@@ -1,11 +1,11 @@
 """Keys of run.toml that change what is written, when, or how fast, but not what is learned.
 
-Two questions are put to two recipes, and they need different lists, the second one longer:
+Two questions about two recipes need different lists, the second one longer:
 
-    May this run be resumed with that recipe?   A key that moves the bits must not differ. So the seed must
-        agree, and the device, because a GPU adds in another order. The held-out scores may be of other rows.
-    Is that the same training?                  Runs are compared by what they were meant to learn. The seed
-        is a difference of its own kind (a replicate), and the device is none.
+    May this run be resumed with that recipe?   Keys that change the bits must agree, including the seed and
+        the device (a GPU adds in another order). The held-out scores may come from other rows.
+    Is that the same training?                  Runs are compared by what they were meant to learn. Another
+        seed makes a replicate, and the device does not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHEN_RESUMED = frozenset(
         "training.evaluate_every",
         "training.log_every",
         "training.on_collapse",
-        "training.on_spike",  # moves bits where there is a spike, and the ledger says so there
+        "training.on_spike",  # changes bits only at a spike, which the ledger records
         "training.threads",
         "training.compile",
         "training.micro_batch",
@@ -30,7 +30,9 @@ WHEN_RESUMED = frozenset(
 WHEN_COMPARED = WHEN_RESUMED | {"training.seed", "training.device"}
 
 
-def without(keys: Iterable[str], differences: Iterable[tuple[str, Any, Any]]) -> list[tuple[str, Any, Any]]:
-    """The differences (as `config.differences` gives them) that are not harmless."""
+def without_harmless(
+    keys: Iterable[str], differences: Iterable[tuple[str, Any, Any]]
+) -> list[tuple[str, Any, Any]]:
+    """Returns the differences (as from `config.differences`) in other keys than these."""
     harmless = set(keys)
     return [entry for entry in differences if entry[0] not in harmless]

@@ -7,12 +7,14 @@ from pathlib import Path
 MODELS = Path(__file__).parents[1] / "inference" / "models"
 
 
-def names() -> list[str]:
+def included_names() -> list[str]:
+    """Returns the sorted names of the models that come with the package."""
     return sorted(path.name for path in MODELS.iterdir() if path.is_dir()) if MODELS.is_dir() else []
 
 
-def included(name: str) -> Path | None:
-    """The folder of the model of this name. None: none such comes with the package, or there is a folder of
-    that name here, which goes first.
+def included_model(name: str) -> Path | None:
+    """Returns the folder of an included model.
+
+    None if there is no such model, or a folder of that name in the working directory, which takes precedence.
     """
-    return MODELS / name if name in names() and not Path(name).is_dir() else None
+    return MODELS / name if name in included_names() and not Path(name).is_dir() else None

@@ -1,15 +1,15 @@
-"""The ledger of a run, metrics.jsonl: the record of truth of what it measured and what happened to it.
+"""The ledger of a run, metrics.jsonl: the authoritative record of its measurements and events.
 
-One JSON object a line, each with its `step` (finished updates) and its `kind`:
+One JSON object per line, each with its `step` (finished updates) and its `kind`:
 
     train   tokens, flops, seconds, loss, losses.NAME, counts.NAME, learning_rate, ...
     eval    tokens, flops, seconds, and the held-out `metrics`
     event   `event` (started, resumed, stopped, collapse, finished, ...) and its `message`
 
-A run may be in progress, killed, resumed or half copied, so it is read with patience: a line that is torn or
-no object is left out, a row replaces what an abandoned stretch of the run (one that a resume went back over)
-wrote at the same step or later, unknown keys are kept, and what is missing or damaged becomes a sentence in
-`notes` instead of an error.
+A run may be in progress, killed, resumed or half copied, so reading is tolerant: a line that is incomplete or
+not an object is left out. After a resume that went back, a row replaces the rows of the abandoned stretch at
+the same step or later. Unknown keys are kept, and missing or damaged content becomes a sentence in `notes`,
+not an error.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ Kind = Literal["train", "eval"]
 Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
-_TAIL = 1 << 14  # bytes of the file that hold its last rows
-_MEMORY = 512  # bytes by which a follower knows the file again
+_TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
+_MEMORY = 512  # bytes by which a follower recognises the file
 
 
 @dataclass(frozen=True)
 class Point:
-    """One train or eval row: where the run was, and what was measured there."""
+    """One train or eval row: the position of the run and the values measured there."""
 
     step: int
     tokens: float | None
     flops: float | None
     seconds: float | None
     values: Mapping[str, float | None]
-    """Train: loss, losses.NAME, counts.NAME, learning_rate, ...; eval: the metrics. None where the run wrote
-    null (undefined)."""
+    """Train: loss, losses.NAME, counts.NAME, learning_rate, ...; eval: the metrics. None: undefined (null in
+    the file)."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened: started, resumed, stopped, collapse, finished, ..."""
+    """An event of the run: started, resumed, stopped, collapse, finished, ..."""
 
     step: int
     name: str
@@ -56,7 +56,7 @@ class Event:
 
 
 class Curve(NamedTuple):
-    """Measured values against an axis, rows without either left out."""
+    """Measured values against an axis, without rows that lack either."""
 
     x: list[float]
     y: list[float]
@@ -64,53 +64,59 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """The rows of a ledger in their order, those of abandoned stretches left out."""
+    """The rows of a ledger in order, without those of abandoned stretches."""
 
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Ledger:
-        """Whatever the file holds; of a missing file nothing but a note."""
+        """Reads what it can of the file; for a missing file, the ledger has only a note."""
         rows, notes = read_rows(path)
         return cls(_without_abandoned(rows), notes)
 
     def of(self, kind: str) -> list[Row]:
-        """The rows of one kind."""
+        """Returns the rows of one kind."""
         return [row for row in self.rows if row.get("kind") == kind]
 
     def last(self, *kinds: str) -> Row | None:
-        """The newest row of these kinds."""
+        """Returns the newest row of these kinds, or None."""
         return next((row for row in reversed(self.rows) if row.get("kind") in kinds), None)
 
     def until(self, step: int | None) -> Ledger:
-        """The ledger as it stood after `step` updates (None: as it is)."""
+        """Returns the ledger as it was after `step` updates (None: unchanged)."""
         return self if step is None else Ledger([row for row in self.rows if row["step"] <= step], self.notes)
 
     @cached_property
     def train(self) -> tuple[Point, ...]:
+        """The train rows."""
         return tuple(point_of(row) for row in self.of("train"))
 
     @cached_property
     def evals(self) -> tuple[Point, ...]:
+        """The held-out evaluations."""
         return tuple(point_of(row) for row in self.of("eval"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
+        """The events of the run."""
         return tuple(
             Event(row["step"], str(row.get("event", "event")), str(row.get("message") or ""))
             for row in self.of("event")
         )
 
     def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
-        """`ledger.curve("eval", "auc", "tokens")`, `ledger.curve("train", "losses.mlm")`."""
+        """Returns a curve: `ledger.curve("eval", "auc", "tokens")`, `ledger.curve("train", "losses.mlm")`."""
         points = self.train if kind == "train" else self.evals
         pairs = [(getattr(point, against), point.values.get(key)) for point in points]
         kept = [(float(x), y) for x, y in pairs if x is not None and y is not None]
         return Curve([x for x, _ in kept], [y for _, y in kept])
 
     def status(self, total_steps: int | None) -> Status:
-        """How the run ended: by its own word, or as all `total_steps` are done; else it may be going on."""
+        """Returns how the run ended, by its last event or because all `total_steps` are done.
+
+        A run that was killed is "in progress".
+        """
         last = self.last("train", "eval")
         if last is not None and total_steps and last["step"] >= total_steps:
             return "finished"
@@ -123,12 +129,16 @@ class Ledger:
 
 
 class Writer:
-    """Appends to a ledger, one whole line at a time."""
+    """Appends whole lines to a ledger.
+
+    Attributes:
+        rows: the rows that the ledger had when the writer was opened.
+    """
 
     def __init__(self, path: Path, step: int) -> None:
-        """Continue the ledger at `path` after `step` updates; `rows` are what it holds.
+        """Continues the ledger at `path` after `step` updates.
 
-        Later rows, of updates that are about to be done again, move to metrics.cut.jsonl beside it.
+        Later rows, whose updates are about to be repeated, move to metrics.cut.jsonl in the same folder.
         """
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
@@ -140,51 +150,53 @@ class Writer:
         self._file: TextIO = durable.open_to_append(path)
 
     def add(self, row: Mapping[str, Any]) -> None:
+        """Appends a row. Raises DiskError if it cannot be written."""
         with durable.explain_disk_errors(self._path):
             self._file.write(_line(row))
             self._file.flush()
         self._count += 1
 
     def sync(self) -> int:
-        """Make all rows so far survive a power cut; how many there are."""
+        """Makes all rows so far survive a power cut. Returns their number."""
         with durable.explain_disk_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
         return self._count
 
     def close(self) -> None:
-        with durable.explain_disk_errors(self._path):  # it writes what a full disk did not take
+        """Closes the file. Raises DiskError if buffered rows cannot be written."""
+        with durable.explain_disk_errors(self._path):
             self._file.close()
 
 
-class Grown(NamedTuple):
-    """What a ledger gained since it was last looked at."""
+class NewRows(NamedTuple):
+    """The rows that a ledger gained since the last read."""
 
     rows: list[Row]
-    anew: bool
-    """Whether `rows` replace all rows before: a resume went back, or the file is another."""
+    from_start: bool
+    """Whether `rows` replace all earlier rows: a resume went back, or the file was replaced."""
 
 
 class Follower:
-    """Reads a ledger that somebody else writes: each look reads only the lines that are new."""
+    """Follows a ledger that another process writes: each read covers only the new lines."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._at = 0  # bytes read so far; always the end of a line
-        self._end = b""  # the last of them: other bytes there mean another file
+        self._end = b""  # the last of them: other bytes there mean that the file was replaced
         self._furthest: dict[Any, int] = {}  # kind -> step
 
-    def look(self) -> Grown:
-        """The rows that were added. A line that is still being written is left for later."""
-        rows, anew = self._read(), False
+    def read_new(self) -> NewRows:
+        """Returns the rows that were added. An incomplete last line is left for the next call."""
+        rows, from_start = self._read(), False
         if rows is None or self._went_back(rows):
-            self._at, self._end, self._furthest, anew = 0, b"", {}, True
+            self._at, self._end, self._furthest, from_start = 0, b"", {}, True
             rows = _without_abandoned(self._read() or [])
             self._went_back(rows)
-        return Grown(rows, anew)
+        return NewRows(rows, from_start)
 
     def _read(self) -> list[Row] | None:
-        """The rows of the new lines; None where what was read before is no longer there."""
+        """Returns the rows of the new lines, or None if the file no longer has what was read before."""
         try:
             with open(self.path, "rb") as file:
                 file.seek(self._at - len(self._end))
@@ -212,24 +224,24 @@ class Follower:
 
 
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
-    """Every row that can be read, those of abandoned stretches included; and notes on what cannot."""
+    """Returns every readable row, including abandoned stretches, and notes on what is unreadable."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return [], (f"{path.name} is missing.",)
     except OSError as error:
         return [], (f"{path.name} cannot be read ({error.strerror}).",)
-    *lines, torn = content.split(b"\n")  # only the last line has no newline after it: a row being written
+    *lines, unfinished = content.split(b"\n")  # a row that is being written has no newline yet
     rows = [_row(line) for line in lines if line.strip()]
     damaged = rows.count(None)
-    rows.append(_row(torn))
-    damaged += b"\0" in torn  # no row that is being written, but what a power cut leaves
+    rows.append(_row(unfinished))
+    damaged += b"\0" in unfinished  # left by a power cut
     notes = (f"Unreadable lines of {path.name}, left out: {damaged}.",) if damaged else ()
     return [row for row in rows if row is not None], notes
 
 
 def newest_row(path: Path, kind: str) -> Row | None:
-    """The last row of a kind, of a run that may be going on; without reading a long file to find it."""
+    """Returns the last row of a kind, or None; reads only the end of the file."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
@@ -245,7 +257,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _row(line: bytes) -> Row | None:
-    """None where the line is torn, or no row of ours."""
+    """Parses a line; None if it is incomplete or not a ledger row."""
     try:
         row = json.loads(line)
         step = int(row["step"])
@@ -258,8 +270,8 @@ def _row(line: bytes) -> Row | None:
 
 def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
     kept: list[Row] = []
-    measured: dict[Any, list[int]] = {"train": [], "eval": []}  # where the rows of a kind stand in `kept`
-    gone: set[int] = set()
+    measured: dict[Any, list[int]] = {"train": [], "eval": []}  # kind -> positions in `kept`
+    abandoned: set[int] = set()
     for row in rows:
         kind, step = row.get("kind"), row["step"]
         if isinstance(kind, str) and kind in measured:
@@ -267,14 +279,14 @@ def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
                 while places and (
                     kept[places[-1]]["step"] > step or (other == kind and kept[places[-1]]["step"] == step)
                 ):
-                    gone.add(places.pop())
+                    abandoned.add(places.pop())
             measured[kind].append(len(kept))
         kept.append(row)
-    return [row for place, row in enumerate(kept) if place not in gone]
+    return [row for place, row in enumerate(kept) if place not in abandoned]
 
 
 def point_of(row: Row) -> Point:
-    """A train or eval row as a point."""
+    """Converts a train or eval row to a point."""
     values = (
         row.get("metrics")
         if row["kind"] == "eval"
@@ -286,17 +298,15 @@ def point_of(row: Row) -> Point:
 
 
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """The numbers of a row, those one level down under a dotted name."""
+    """Yields the numbers of a row, nested ones (one level) under a dotted name."""
     for key, value in values.items():
-        inner = (
-            {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {key: value}
-        )
-        for name, one in inner.items():
-            if one is None or (isinstance(one, int | float) and not isinstance(one, bool)):
-                yield name, number(one)
+        items = value.items() if isinstance(value, dict) else [("", value)]
+        for name, entry in items:
+            if entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool)):
+                yield f"{key}.{name}" if isinstance(value, dict) else key, number(entry)
 
 
 def number(value: object) -> float | None:
-    """A finite number, or None: JSON written by Python may hold NaN and Infinity."""
+    """Returns a finite number, else None: JSON written by Python may contain NaN and Infinity."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
     return value if known else None  # type: ignore[return-value]

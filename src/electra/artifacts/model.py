@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from typing_extensions import override
+
 from electra.artifacts.folder import REPORT, File, Finding, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
@@ -15,19 +17,19 @@ Dtype = Literal["float32", "bfloat16", "float16"]  # of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
 Judge = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-# transformers has no class for some heads: ours are then saved beside the weights of the encoder.
+# transformers has no class for some heads; they are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
-SHARED = "encoder_beside"  # in config.json: the name of the folder beside that has the encoder's weights
-SHARED_DIGEST = "encoder_beside"  # in the same header: SHA-256 of the encoder and the tokenizer beside
-FILES_DIGEST = "files"  # in the header of the weights: SHA-256 of the files that were written with them
-_LONGEST_HEADER = 100_000_000  # of the format
-SHARDS = f"{WEIGHTS}.index.json"  # in its place where the weights are in several files
+SHARED = "encoder_beside"  # in config.json: the name of the sibling folder with the encoder's weights
+SHARED_DIGEST = "encoder_beside"  # in the weights' header: SHA-256 of the sibling's encoder and tokenizer
+FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files that were written with them
+_LONGEST_HEADER = 100_000_000  # limit of the safetensors format
+SHARDS = f"{WEIGHTS}.index.json"  # present instead if the weights are in several files
 PICKLE = "pytorch_model.bin"
-GENERATOR_PICKLE = "pytorch_model.generator.bin"  # of DeBERTaV3, beside its discriminator's
+GENERATOR_PICKLE = "pytorch_model.generator.bin"  # in DeBERTaV3's repository, next to the discriminator's
 OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot")
-ONNX = "model.onnx"  # in the place of the weights
-TASK = "task.json"  # what a fine-tuned model answers: task and settings as its finetune.json has them
-# What sentence-transformers reads to make one vector of a text: its steps, and how tokens are pooled.
+ONNX = "model.onnx"  # instead of the weights
+TASK = "task.json"  # the task and settings of a fine-tuned model, as in finetune.json
+# Files of sentence-transformers: the steps from a text to its vector, and how tokens are pooled.
 MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, VOCABULARY = (
     "tokenizer.json",
@@ -50,7 +52,7 @@ TOKENIZER_FILES = (
 
 
 class ModelFolder(Folder):
-    """config.json, model.safetensors, the tokenizer's files, how vectors are pooled, README.md; no more."""
+    """One model: config.json, model.safetensors, tokenizer files, pooling, README.md, and nothing else."""
 
     KIND = "model folder"
     RECORD = CONFIG
@@ -60,52 +62,55 @@ class ModelFolder(Folder):
     weights = File(WEIGHTS)
     head = File(HEAD)
     card = File(CARD)
-    onnx = File(ONNX)  # the graph, in a folder that holds one in the place of weights
-    task = File(TASK)  # what a fine-tuned model was trained to answer
-    pooling = File(POOLING)  # how the tokens' states become one vector of a text; absent in folders of others
+    onnx = File(ONNX)  # the graph, in a folder without weights
+    task = File(TASK)  # the task of a fine-tuned model
+    pooling = File(POOLING)  # how token states become a vector of the text; other programs may omit it
     pickle = File(PICKLE)
 
     @property
     def page(self) -> Path:
-        """Beside the folder, which holds what can be published and nothing else."""
+        """The HTML page, next to the folder: the folder itself holds only what can be published."""
         return self.path.with_name(f"{self.path.resolve().name}-{REPORT}")
 
     @property
     def shares_encoder_with(self) -> Path | None:
-        """The folder beside this one that has this network's encoder and tokenizer: its own weights are its
-        head's alone. So one body with two heads comes with the package once.
+        """The sibling folder with this network's encoder and tokenizer; None if it has its own.
+
+        Its own weights are then only its head's, so that two networks with one encoder are stored once.
+        Raises ModelError if the folder is missing.
         """
         name = self.record.get(SHARED)
         if name is None:
             return None
         parent = self.path.resolve().parent
-        beside = {path.name: path for path in parent.iterdir() if ModelFolder.is_at(path)}
-        if not isinstance(name, str) or name not in beside:
-            what = f"{SHARED} is {str(name)[:60]!r}, not a model folder beside it"
-            raise ModelError(what, where=self.path / CONFIG, fix="Copy the folders that belong together")
-        return beside[name]
+        siblings = {path.name: path for path in parent.iterdir() if ModelFolder.is_at(path)}
+        if not isinstance(name, str) or name not in siblings:
+            problem = f"{SHARED} is {str(name)[:60]!r}, which is not a model folder in {parent}"
+            raise ModelError(problem, where=self.path / CONFIG, fix="Copy both folders")
+        return siblings[name]
 
     @property
     def holds_graph(self) -> bool:
+        """Whether the folder has an ONNX graph instead of weights."""
         return self.onnx.is_file() and not self.weights.is_file()
 
     def changed(self) -> dict[str, str]:
-        """Problems of the files that were written with the weights, by the digests in the weights' header."""
-        found = {}
+        """Returns the files that differ from the digests in the weights' header, with their problems."""
+        problems = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
             path = self.path / name
             if durable.points_outside(name) or not path.is_file():
-                found[name] = f"{name} is missing"
+                problems[name] = f"{name} is missing"
             elif durable.sha256(path) != digest:
-                found[name] = f"{name} is not what was saved (its SHA-256 differs from that in {WEIGHTS})"
-        return found
+                problems[name] = f"{name} was changed (its SHA-256 differs from that in {WEIGHTS})"
+        return problems
 
     def damage_of_graph(self) -> str | None:
-        """What is wrong with a folder that holds a graph. Its author adds to the card."""
-        return durable.verify_directory(self.path, apart=(CARD,))
+        """Returns the problem of a folder with a graph, or None. The card may change."""
+        return durable.verify_directory(self.path, skip=(CARD,))
 
     def check(self) -> Iterator[Finding]:
-        """Without torch: that the configuration can be read, and that the weights are as long as they say."""
+        """Checks, without torch, that the configuration is readable and the weights are complete."""
         yield from super().check()
         if self.holds_graph:
             yield Finding(self.onnx, "graph", self.damage_of_graph() or "")
@@ -113,6 +118,7 @@ class ModelFolder(Folder):
         problem = _problem_of_weights(self.weights)
         yield Finding(self.weights, "weights", problem or "; ".join(self.changed().values()))
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
         return (
@@ -123,7 +129,7 @@ class ModelFolder(Folder):
 
 
 def _problem_of_weights(path: Path) -> str:
-    """The header of a safetensors file names the bytes of every tensor: none may be missing."""
+    """Compares the length of a safetensors file with its header, which has the offsets of every tensor."""
     if not path.is_file():
         return "missing"
     try:
@@ -136,16 +142,19 @@ def _problem_of_weights(path: Path) -> str:
 
 
 def _header(path: Path) -> tuple[int, dict[str, Any]]:
-    """The length of a safetensors file's header, and what it says; ValueError and the like when damaged."""
+    """Returns the length and content of a safetensors header; ValueError and the like if it is damaged."""
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > _LONGEST_HEADER:
-            raise ValueError("a longer header than the format allows")
+            raise ValueError("the header is longer than the format allows")
         return length, dict(json.loads(file.read(length)))
 
 
 def recorded_files(weights: Path) -> dict[str, str] | None:
-    """The digests of other files in the header of the weights; None: of others, or of an older version."""
+    """Returns the digests of other files from the weights' header.
+
+    None if there are none: another program or an older version wrote the weights.
+    """
     try:
         listing = json.loads(_header(weights)[1]["__metadata__"][FILES_DIGEST])
         return {str(name): str(digest) for name, digest in listing.items()}

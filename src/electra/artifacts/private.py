@@ -1,4 +1,4 @@
-"""What leaves this machine names no path of it."""
+"""Removes paths of this machine from data that is published."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PATH = re.compile(r"^(/|~|[A-Za-z]:[\\/]|\\\\)[^\n]*[\\/]")
 
 
 def without_paths(value: Any) -> Any:
-    """Plain data with the last part of every absolute path in place of the whole."""
+    """Returns plain data with every absolute path shortened to its last part."""
     if isinstance(value, dict):
         return {key: without_paths(inner) for key, inner in value.items()}
     if isinstance(value, list):

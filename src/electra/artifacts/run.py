@@ -1,4 +1,4 @@
-"""Run folders, and the bare pairs of networks that `electra import` writes."""
+"""Run folders, and the pairs of networks that `electra import` writes."""
 
 from __future__ import annotations
 
@@ -7,75 +7,84 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import File, Finding, Folder, Inside, problem_of
+from electra.artifacts.folder import File, Finding, Folder, Inside, error_message
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
-from electra.artifacts.networks import EXPORTED, ORDER, shapes_in
+from electra.artifacts.networks import EXPORTED, ORDER, network_tables
 from electra.artifacts.session import LOG
 from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
-LOST = "lost_rows"  # the event of a ledger that was found incomplete
+LOST = "lost_rows"  # the event of an incomplete ledger
 LANGUAGE_MODEL = "language_model"
-BESIDE_MAIN = (*EXPORTED[1:], LANGUAGE_MODEL)  # what `electra push` puts in folders of its repository
+BESIDE_MAIN = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
 
 
 class PairFolder(Folder):
-    """One model folder or two: discriminator/, generator/. Of a repository that `electra push` filled, the
-    discriminator lies at the top.
+    """One or two model folders: discriminator/, generator/.
+
+    In a repository that `electra push` filled, the discriminator is at the top.
     """
 
     KIND = "pair of networks"
     RECORD = f"{EXPORTED[0]}/{CONFIG}"
     BESIDE: ClassVar[tuple[str, ...]] = ()
 
-    # The full-size network as a masked language model, of objectives that train one beside it.
+    # The main network as a masked language model, from objectives that train both.
     language_model = Inside(ModelFolder, LANGUAGE_MODEL)
 
     @classmethod
+    @override
     def is_at(cls, path: Path) -> bool:
         return bool(cls(path).finished())
 
     def network(self, name: str) -> ModelFolder:
+        """Returns the model folder of a network, whether or not it exists."""
         at_top = name == EXPORTED[0] and ModelFolder.is_at(self.path)
         if at_top and any(ModelFolder.is_at(self.path / other) for other in BESIDE_MAIN):
             return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 
     def finished(self) -> list[str]:
-        """Which networks lie here as model folders."""
+        """Returns the names of the networks that exist as model folders."""
         return [name for name in EXPORTED if self.network(name).exists()]
 
     @property
+    @override
     def record(self) -> dict[str, Any]:
         return {name: self.network(name).record for name in self.finished()}
 
+    @override
     def check(self) -> Iterator[Finding]:
         yield from ()  # nothing but its parts
 
+    @override
     def parts(self) -> Iterator[Folder]:
         parts = [*map(self.network, EXPORTED), self.language_model]
         yield from (part for part in parts if part.path.is_dir())
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         return [
-            (name, ", ".join(f"{what} {value}" for what, value in self.network(name).facts()))
+            (name, ", ".join(f"{label} {value}" for label, value in self.network(name).facts()))
             for name in self.finished()
         ]
 
 
 class RunFolder(PairFolder):
-    """What `electra pretrain` writes.
+    """The folder that `electra pretrain` writes.
 
     RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
           checkpoints/   discriminator/  generator/  language_model/ (model folders)   audit.json
           examples.json
-          report.html    figures/   store/ (when built from --corpus)   tokenizer/ (when trained from --store)
-          milestones/step-N/ (networks, examples and page of before the run was extended)
-          score.json (of a study's run: what its panel measured)
+          report.html    figures/   store/ (if made from --corpus)   tokenizer/ (if trained from --store)
+          milestones/step-N/ (networks, examples and page before the run was extended)
+          score.json (in a study: the scores of its panel)
     """
 
     KIND = "run"
@@ -91,10 +100,12 @@ class RunFolder(PairFolder):
     tokenizer = File("tokenizer")
 
     @classmethod
+    @override
     def is_at(cls, path: Path) -> bool:
         return (path / cls.RECORD).is_file()
 
     @property
+    @override
     def record(self) -> dict[str, Any]:
         record = config.read_toml(self.path / self.RECORD)
         if not record:
@@ -102,23 +113,25 @@ class RunFolder(PairFolder):
             raise self.ERROR("empty: not the record of a run", where=self.path / self.RECORD, fix=fix)
         return record
 
+    @override
     def write_record(self, record: Mapping[str, Any]) -> None:
         digests.forget(self.path)
         durable.commit_file(self.path / self.RECORD, config.write_toml(record).encode())
 
     @staticmethod
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
-        """The tables that must agree when a run is resumed, harmless keys apart."""
-        others = {"environment", *ORDER, *shapes_in(record)}
+        """Returns the tables of a record that must agree when a run is resumed."""
+        others = {"environment", *ORDER, *network_tables(record)}
         return {name: dict(table) for name, table in record.items() if name not in others}
 
     @staticmethod
     def shape(record: Mapping[str, Any]) -> tuple[str, str]:
-        """(layers and width of the main network as it was built, the name of its size and its vocabulary);
-        (the name of the size, "") where the record lacks the former.
+        """Describes the main network: (layers and width, size name and vocabulary).
+
+        (size name, "") if the record has no network tables.
         """
         model = record.get("model", {})
-        shapes = shapes_in(record)
+        shapes = network_tables(record)
         main = next((shapes[name] for name in EXPORTED if name in shapes), {})
         if not main:
             return str(model.get("size", "")), ""
@@ -127,41 +140,43 @@ class RunFolder(PairFolder):
         layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
         return f"{layers} of {main['hidden_size']}", ", ".join([*named, vocabulary])
 
+    @override
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         return self.compare(self.record, record)
 
     @classmethod
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """What keeps the run of one record from going on as that of another: (name, then, now)."""
+        """Returns (name, old, new) of the differences that prevent resuming; harmless keys are left out."""
         changed = config.differences(cls.settings(old), cls.settings(new))
-        return harmless.without(harmless.WHEN_RESUMED, changed)
+        return harmless.without_harmless(harmless.WHEN_RESUMED, changed)
 
     def ledger(self) -> Ledger:
+        """Reads the ledger; see `Ledger.read`."""
         return Ledger.read(self.metrics)
 
     def lost_rows(self, checkpoint: Checkpoint) -> str:
-        """What the ledger lacks of the rows that a checkpoint was saved with (empty: nothing)."""
+        """Describes the ledger rows that a checkpoint was saved with and that are missing now; "" if none."""
         rows, notes = read_rows(self.metrics)
-        expected = checkpoint.record.get("ledger_rows", 1)  # of older versions, not known: at least one
-        found = sum(row["step"] <= checkpoint.step for row in rows)
-        if found >= expected:
+        expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record it: at least one
+        count = sum(row["step"] <= checkpoint.step for row in rows)
+        if count >= expected:
             return ""
-        told = f"{expected - found} of the first {expected} rows" if found else "all rows"
-        return " ".join([f"{self.metrics.name} has lost {told} up to step {checkpoint.step}.", *notes])
+        missing = f"{expected - count} of the first {expected} rows" if count else "all rows"
+        return " ".join([f"{self.metrics.name} has lost {missing} up to step {checkpoint.step}.", *notes])
 
     def saved(self) -> list[Checkpoint]:
-        """Its checkpoints, newest first."""
-        return checkpoints.listing(self.checkpoints)
+        """Returns the checkpoints, including damaged ones, newest first."""
+        return checkpoints.list_checkpoints(self.checkpoints)
 
     @property
     def finish(self) -> list[Path]:
-        """What the end of the training leaves: it goes where a longer run has another end."""
-        names = dict.fromkeys([*EXPORTED, *(shapes_in(self.record) if self.exists() else ())])
+        """The files and folders that the end of the training writes; extending the run removes them."""
+        names = dict.fromkeys([*EXPORTED, *(network_tables(self.record) if self.exists() else ())])
         networks = (self.path / name for name in names)
         return [*networks, self.language_model.path, self.examples, self.page]
 
     def example_texts(self) -> list[str]:
-        """The sentences of its worked examples; none where the file is missing or damaged."""
+        """Returns the sentences of the examples; [] if the file is missing or damaged."""
         try:
             rows = durable.read_json(self.examples, self.ERROR)
         except (ElectraError, OSError):
@@ -170,47 +185,52 @@ class RunFolder(PairFolder):
         return [text for text in texts if isinstance(text, str)]
 
     def milestone(self, step: int) -> PairFolder:
-        """The networks of the run as it ended after `step` updates, before it was extended."""
+        """Returns the networks as the run ended after `step` updates, before it was extended."""
         return PairFolder(self.path / "milestones" / f"step-{step:08d}")
 
     def tokenizers(self) -> list[Path]:
-        """Where a tokenizer may lie, in the order to look."""
+        """Returns the places where the tokenizer may be, in the order to look."""
         return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in EXPORTED)]
 
     @property
     def total_steps(self) -> int | None:
-        """The steps it is to take, fixed when it starts."""
+        """The number of steps, fixed when the run starts; None if the record has none."""
         return self.steps_of(self.record)
 
     @staticmethod
     def steps_of(record: Mapping[str, Any]) -> int | None:
+        """Returns the number of steps in a run's record, or None."""
         training = record.get("training")
         steps = training.get("steps") if isinstance(training, Mapping) else None
         return steps if isinstance(steps, int) else None
 
-    def digested(self) -> list[Path]:
+    @override
+    def final_files(self) -> list[Path]:
         tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
         return [self.path / self.RECORD, self.metrics, self.audit, self.examples, *tokenizer]
 
+    @override
     def check(self) -> Iterator[Finding]:
         yield from Folder.check(self)
         yield from self.check_digests()
         newest, ledger = next(iter(self.saved()), None), self.ledger()
         lost = [event.message for event in ledger.events if event.name == LOST]
-        if newest is not None and not problem_of(lambda: newest.record):
+        if newest is not None and not error_message(lambda: newest.record):
             lost += filter(None, [self.lost_rows(newest)])
         if newest is not None or self.finished() or self.metrics.is_file():
             yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*lost, *ledger.notes])))
         for path in (self.audit, self.examples):
             if path.is_file():
-                yield Finding(path, "record", problem_of(partial(durable.read_json, path, self.ERROR)))
+                yield Finding(path, "record", error_message(partial(durable.read_json, path, self.ERROR)))
 
+    @override
     def parts(self) -> Iterator[Folder]:
         yield from self.saved()
         if self.store.path.is_dir():
             yield self.store
         yield from super().parts()
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record, ledger, steps = self.record, self.ledger(), self.total_steps
         last, scores = ledger.last("train", "eval"), ledger.evals[-1].values if ledger.evals else {}

@@ -1,14 +1,14 @@
-"""Owning a folder for as long as work in it takes: refuse strangers, lock, refuse other settings, log, stop.
+"""Owns a folder while a command works in it: refuses other contents or settings, locks, logs, stops.
 
     with folder.session(record, say=say) as session:
-        session.say("training")            # to the caller, and time-stamped to log.txt
+        session.say("training")            # to the caller, and with the time to log.txt
         while not session.stopping():
             ...
         session.interrupt()                # raises Interrupted: the same call resumes
 
-A command writes only into a folder that is new, empty or its own, and resumes only what it began with. What
-identifies the work is sometimes known only after work under the lock (a store has to be prepared first): then
-the session is opened without a record, and `begin(record)` follows.
+A command writes only into a folder that is new, empty or of its kind, and resumes only with the recorded
+settings. If the record is known only after work under the lock (a store must be prepared first), the session
+is opened without it, and `begin(record)` follows.
 """
 
 from __future__ import annotations
@@ -30,25 +30,36 @@ LOG = "log.txt"
 
 
 class Owned(Protocol):
-    """What a session needs to know of its folder; `artifacts.folder.Folder` is one."""
+    """The interface of a folder that a session can own; `artifacts.folder.Folder` implements it."""
 
-    KIND: ClassVar[str]  # "run", "fine-tuning": what the folder holds
+    KIND: ClassVar[str]  # what the folder holds: "run", "fine-tuning"
     RECORD: ClassVar[str]
     BESIDE: ClassVar[tuple[str, ...]]
 
     @property
-    def path(self) -> Path: ...
-    def exists(self) -> bool: ...
-    def write_record(self, record: Mapping[str, Any]) -> None: ...
-    def differences(self, record: Mapping[str, Any]) -> Differences: ...
+    def path(self) -> Path:
+        """Where the folder is."""
+
+    def exists(self) -> bool:
+        """Whether the folder has its record."""
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        """Writes the record."""
+
+    def differences(self, record: Mapping[str, Any]) -> Differences:
+        """Returns (name, recorded value, new value) of settings that prevent resuming with `record`."""
 
 
 class Session:
-    """A locked folder; see `open_session`."""
+    """A locked folder; see `open_session`.
+
+    Attributes:
+        resumed: whether the folder already had its record.
+    """
 
     def __init__(self, folder: Owned, say: Say, stopping: Callable[[], bool], leads: bool) -> None:
         self.folder, self.stopping, self.leads = folder, stopping, leads
-        self.resumed = folder.exists()  # whether the folder already held its record
+        self.resumed = folder.exists()
         self._say = say
 
     def begin(
@@ -59,10 +70,16 @@ class Session:
         fix: str = "",
         rewrite: bool = False,
     ) -> None:
-        """Refuse a record that differs from the one on disk; write it where there is none.
+        """Writes the record, or compares it with the one on disk.
 
-        differences: found by the caller, where the folder's own comparison does not fit.
-        rewrite:     the record may grow (another arm, another task), so it is written each time.
+        Args:
+            record: what identifies the work.
+            differences: the differences, if the folder's own comparison does not fit.
+            fix: what to do about differences.
+            rewrite: write the record each time, because it may grow (another arm, another task).
+
+        Raises:
+            RunFolderError: the record differs from the one on disk.
         """
         if self.folder.exists():
             changed = self.folder.differences(record) if differences is None else differences
@@ -71,13 +88,13 @@ class Session:
             self.folder.write_record(record)
 
     def say(self, line: str) -> None:
-        """One line for the caller, and time-stamped for log.txt. A process that does not lead is quiet."""
+        """Passes a line to the caller and, with the time, to log.txt. Only the leading process prints."""
         if self.leads:
             log_line(self.folder.path / LOG, line)
             self._say(line)
 
     def interrupt(self) -> NoReturn:
-        """To be called when asked to stop, once everything is saved."""
+        """Raises Interrupted; call it after a request to stop, when everything is saved."""
         self.say("stopped; rerun to resume")
         raise Interrupted(self.folder.path, getattr(self.stopping, "exit_code", 0) or 130)
 
@@ -91,21 +108,28 @@ def open_session(
     stop: Callable[[], bool] | None = None,
     leads: bool = True,
 ) -> Iterator[Session]:
-    """Hold a folder against other processes; raises RunFolderError where it is not ours to use.
+    """Opens a session, which holds the folder's lock.
 
-    record: what identifies the work; None: the caller knows it later, and calls `begin`.
-    stop:   asked between two steps of the work. None: signals are caught for the length of the session.
-    leads:  False in the processes of a group that share the folder with the one that locks and writes it.
+    Args:
+        folder: the folder to work in.
+        record: what identifies the work (None: the caller calls `begin` later).
+        say: receives the session's lines.
+        stop: polled between two steps of the work (None: the session catches signals).
+        leads: False in the processes of a group that share the folder with the one that locks and writes it.
+
+    Raises:
+        RunFolderError: the folder holds something else, is in use, or was begun with other settings.
+        DiskError: the disk is full.
     """
     if not folder.exists():
-        refuse_strangers(folder.path, folder.RECORD, with_article(folder.KIND), folder.BESIDE)
+        refuse_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.BESIDE)
     with ExitStack() as stack:
         if leads:
             stack.enter_context(durable.lock(folder.path))
         if stop is None:
             stop = stack.enter_context(StopRequest())
         session = Session(folder, say, stop, leads)
-        for name, problem in digests.changed(folder.path).items() if leads else ():
+        for name, problem in digests.changed_files(folder.path).items() if leads else ():
             session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:
             session.begin(record)
@@ -118,32 +142,37 @@ def open_session(
 
 
 def with_article(kind: str) -> str:
+    """Returns a noun with its article: "a run", "an evaluation"."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def log_line(path: Path, line: str) -> None:
+    """Appends a line with the local time to a log. Raises DiskError if it cannot be written."""
     with durable.explain_disk_errors(path), durable.open_to_append(path) as file:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 
-def refuse_strangers(folder: Path, record: str, kind: str, beside: Collection[str] = ()) -> None:
-    """Refuse a folder without the file `record` that holds anything else.
+def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collection[str] = ()) -> None:
+    """Raises RunFolderError for a folder that lacks the file `record` but holds other files.
 
-    kind:   what the folder should hold, with its article ("a run").
-    beside: names that may lie there before the record does: what a process leaves that was killed early.
-        Hidden files always may.
+    Args:
+        folder: the folder, which need not exist.
+        record: the name of the file that marks a folder of this kind.
+        kind: what the folder should hold, with its article ("a run").
+        beside: further names that are allowed, because a command that was killed early leaves them. Hidden
+            files always are.
     """
     if folder.exists() and not folder.is_dir():
         raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another `out`")
     if (folder / record).exists():
         return
-    strangers = sorted(
+    foreign = sorted(
         path.name for path in folder.glob("*") if path.name not in beside and not path.name.startswith(".")
     )
-    if strangers:
-        more = ", ..." if len(strangers) > 1 else ""
+    if foreign:
+        more = ", ..." if len(foreign) > 1 else ""
         raise RunFolderError(
-            f"holds files that are not {kind} ({strangers[0]}{more})",
+            f"holds files that are not {kind} ({foreign[0]}{more})",
             where=folder,
             fix="Choose another `out`",
         )
@@ -152,7 +181,7 @@ def refuse_strangers(folder: Path, record: str, kind: str, beside: Collection[st
 def refuse_differences(
     folder: Path, kind: str, changed: Differences, most: int | None = None, fix: str = ""
 ) -> None:
-    """Refuse to resume where settings differ from those recorded, naming each, or the first `most`."""
+    """Raises RunFolderError if there are differences, naming each, or the first `most`."""
     if not changed:
         return
     listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:most])

@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import File, Sealed
+from typing_extensions import override
+
+from electra.artifacts.folder import File, SealedFolder
 from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
 TOKENIZER = "tokenizer"
-ENDING = ".ds"  # of a file of documents; also of those that datatrove writes
+DOCUMENTS_SUFFIX = ".ds"  # as datatrove's files of documents
 
 
-class StoreFolder(Sealed):
-    """What `electra prepare` writes; `data.store.TokenStore` reads it.
+class StoreFolder(SealedFolder):
+    """The folder that `electra prepare` writes; `data.store.TokenStore` reads it.
 
     STORE/ train.ds, train.ds.index, heldout.ds, heldout.ds.index   tokenizer/   store.json   audit.json
            manifest.json
@@ -26,26 +28,27 @@ class StoreFolder(Sealed):
     ERROR = StoreError
 
     tokenizer = File(TOKENIZER)
-    audit = File("audit.json")  # what became of the text
+    audit = File("audit.json")  # how many documents were kept, and why the others were dropped
 
     def documents(self, split: str) -> Path:
-        """The ids of a split, documents back to back."""
-        return self.path / f"{split}{ENDING}"
+        """Returns the file of a split's token ids, documents back to back."""
+        return self.path / f"{split}{DOCUMENTS_SUFFIX}"
 
     def index(self, split: str) -> Path:
-        """Where each document of a split ends."""
-        return index_of(self.documents(split))
+        """Returns the file that says where each document of a split ends."""
+        return index_path(self.documents(split))
 
     @classmethod
     def split_files(cls) -> list[str]:
-        """The names of the files that hold the splits."""
-        here = cls(Path())
-        return [file.name for split in SPLITS for file in here.of_split(split)]
+        """Returns the names of the files that hold the splits."""
+        folder = cls(Path())
+        return [file.name for split in SPLITS for file in folder.files_of(split)]
 
-    def of_split(self, split: str) -> list[Path]:
-        """The files that hold one split."""
+    def files_of(self, split: str) -> list[Path]:
+        """Returns the files that hold one split."""
         return [self.documents(split), self.index(split)]
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
         return (
@@ -58,21 +61,24 @@ class StoreFolder(Sealed):
 
 
 class ShardFolder(StoreFolder):
-    """A part of a corpus, prepared on one machine of several; `electra prepare --merge` joins them."""
+    """One shard of a corpus, prepared on a separate machine; `electra prepare --merge` joins shards."""
 
     KIND = "shard of a token store"
     RECORD = "shard.json"
 
     def digests(self, split: str) -> Path:
-        """What is remembered of each document, so that duplicates are found across shards."""
+        """Returns the file of document hashes with which the merge finds duplicates across shards."""
         return self.path / f"{split}.docs"
 
-    def of_split(self, split: str) -> list[Path]:
-        return [*super().of_split(split), self.digests(split)]
+    @override
+    def files_of(self, split: str) -> list[Path]:
+        return [*super().files_of(split), self.digests(split)]
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         return ()
 
 
-def index_of(documents: Path) -> Path:
+def index_path(documents: Path) -> Path:
+    """Returns the index that belongs to a file of documents."""
     return documents.with_name(documents.name + ".index")

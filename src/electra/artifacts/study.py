@@ -1,4 +1,4 @@
-"""Studies: the arms of an ablation, each in run folders of its own."""
+"""Study folders: the arms of an ablation, each in its own run folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.folder import File, Finding, Folder, numbered, problem_of
+from typing_extensions import override
+
+from electra.artifacts.folder import File, Finding, Folder, error_message, numbered_folders
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import LOG
 from electra.foundation.durable import read_json
@@ -30,37 +32,41 @@ class StudyFolder(Folder):
     arms = File("arms")
 
     def run(self, arm: str, share: float, seed: int) -> RunFolder:
-        """One run: an arm, trained for a share of the budget."""
+        """Returns the run of an arm, trained for the given share of the budget."""
         return RunFolder(self._runs(arm, share) / f"seed-{seed}")
 
     def seeds(self, arm: str, share: float) -> list[int]:
-        """The seeds of which there is a run folder."""
-        return [seed for seed, _ in numbered(self._runs(arm, share), "seed-")]
+        """Returns the seeds that have a run folder."""
+        return [seed for seed, _ in numbered_folders(self._runs(arm, share), "seed-")]
 
     def _runs(self, arm: str, share: float) -> Path:
         runs = self.arms / arm
         return runs if share == 1 else runs / f"budget-{share:g}"
 
     def runs(self) -> Iterator[RunFolder]:
-        """All runs, by arm and seed."""
+        """Yields all runs, ordered by arm and seed."""
         for arm in sorted(self.arms.glob("*")):
             for folder in (arm, *sorted(arm.glob("budget-*"))):
-                yield from (RunFolder(path) for _, path in numbered(folder, "seed-"))
+                yield from (RunFolder(path) for _, path in numbered_folders(folder, "seed-"))
 
-    def digested(self) -> list[Path]:
+    @override
+    def final_files(self) -> list[Path]:
         tokenizer = sorted(self.tokenizer.iterdir()) if self.tokenizer.is_dir() else []
         return [self.path / self.RECORD, self.results, *tokenizer, *(run.score for run in self.runs())]
 
+    @override
     def check(self) -> Iterator[Finding]:
         yield from super().check()
         yield from self.check_digests()
         if self.results.is_file():
-            problem = problem_of(lambda: read_json(self.results, RunFolderError))
+            problem = error_message(lambda: read_json(self.results, RunFolderError))
             yield Finding(self.results, "results", problem)
 
+    @override
     def parts(self) -> Iterator[Folder]:
         yield from self.runs()
 
+    @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
         return (
@@ -71,5 +77,5 @@ class StudyFolder(Folder):
 
 
 def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
-    """The arm that each arm is tested against: its own, or the study's."""
+    """Returns, for each arm, the arm it is tested against: its own baseline or the study's."""
     return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}

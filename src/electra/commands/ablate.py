@@ -14,7 +14,7 @@ from electra.commands.parts.train import Inputs, open_store
 from electra.commands.results.artifact import given_path
 from electra.commands.results.study import Study
 from electra.foundation import machine
-from electra.foundation.config import check_least, check_most
+from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.options import given_names, name_of, several
 from electra.foundation.signals import StopRequest
@@ -116,7 +116,7 @@ class Ablate(
 
     @property
     def threads_each(self) -> int:
-        return self.threads or max(1, machine.usual_threads() // self.jobs)
+        return self.threads or max(1, machine.default_threads() // self.jobs)
 
     def run(self) -> Study:
         with display_for(self.progress) as display:
@@ -140,8 +140,8 @@ def _carry_out(order: Ablate, display: Display, *, dry_run: bool = False) -> Non
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.study import find_study, read_study
 
-    check_least(order, dict.fromkeys(("seeds", "jobs", "threads"), 1))
-    check_most(order, {"threads": machine.MOST_THREADS})
+    check_at_least(order, dict.fromkeys(("seeds", "jobs", "threads"), 1))
+    check_at_most(order, {"threads": machine.MOST_THREADS})
     if order.store_name is not None and order.sources:
         raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
     study, folder = read_study(find_study(order.study)), StudyFolder(order.folder)

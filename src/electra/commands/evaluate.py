@@ -19,7 +19,7 @@ from electra.commands.framework.display import display_for
 from electra.commands.results.artifact import given_path
 from electra.commands.results.evaluation import Evaluation
 from electra.finetuning.settings import Baselines, Settings
-from electra.foundation.config import check_least
+from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import given_names, several
@@ -89,7 +89,7 @@ class Evaluate(
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
         probes = several(self.probe_option, "probe_option")
         options = Options(self.seeds, self.device, self.jobs, settings, probes)
-        check_least(options, {"seeds": 1, "jobs": 1})
+        check_at_least(options, {"seeds": 1, "jobs": 1})
         with display_for(self.progress) as display, StopRequest() as stop:
             record = run_suite(
                 suite,

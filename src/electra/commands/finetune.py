@@ -10,7 +10,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Annotated, Any
 
-from electra.artifacts.session import refuse_strangers, with_article
+from electra.artifacts.session import refuse_other_contents, with_article
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import (
     Command,
@@ -114,7 +114,7 @@ def laid_out(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
     """The rows in OUT/data while a fine-tuning begins with them. One that is refused leaves nothing there."""
     kind = TuningFolder(out)
     if tables:
-        refuse_strangers(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
+        refuse_other_contents(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
     paths = {split: place(out, split) for split in tables}
     new = {split: path for split, path in paths.items() if not path.is_file()}
     for split, path in paths.items():

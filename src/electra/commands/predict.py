@@ -17,7 +17,7 @@ from electra.commands.parts.vectors import names_no_file
 from electra.commands.results.artifact import given_path
 from electra.foundation.errors import DataError
 from electra.foundation.options import given_name, several
-from electra.foundation.visible import from_argument
+from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
@@ -121,7 +121,7 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
     if not is_text and path.is_dir():
         raise DataError("this is a folder", where=path, fix="Give a file")
     if is_text:
-        content = from_argument(name).encode("utf-8", "surrogatepass")
+        content = decode_argument(name).encode("utf-8", "surrogatepass")
     else:
         content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
     first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")

@@ -15,7 +15,7 @@ from electra.commands.results.store import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import name_of
-from electra.foundation.signals import unwinding
+from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import TokenizerSection
 
 
@@ -117,7 +117,7 @@ class Prepare(
             raise ConfigError("all shards need the same tokenizer", key="cut_to", fix=fix)
         stores.check_memory(self.memory)
         tokenizer, number = stores.existing_tokenizer(self.tokenizer), parse_shard(str(self.shard))
-        with unwinding(self.out):
+        with interrupt_on_signal(self.out):
             new = build_shard(
                 names,
                 tokenizer,
@@ -134,7 +134,7 @@ class Prepare(
         from electra.data.sharding import merge
 
         out = given_path(self.out, "out")
-        with unwinding(out):
+        with interrupt_on_signal(out):
             merge([given_path(name, "corpus") for name in names], out, stores.counting(display))
             store = Store(out)
             stores.tell_audit(store, display)

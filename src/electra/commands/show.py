@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import load
 from electra.commands.results.rows import Rows
-from electra.foundation.visible import from_argument
+from electra.foundation.visible import decode_argument
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Show(
     """Share of the tokens to mask (at least one token)."""
 
     def run(self) -> Rows:
-        model, text = load(self.model, device="cpu"), from_argument(self.text) if self.text else None
+        model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
         return model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
 
     def main(self) -> int:

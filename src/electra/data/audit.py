@@ -1,4 +1,4 @@
-"""The audit: what became of every document, byte and token on the way from text to token store."""
+"""The audit: counts of documents, bytes and tokens on the way from text to token store."""
 
 from __future__ import annotations
 
@@ -15,51 +15,55 @@ class Audit:
     """
 
     documents_read: int = 0
-    documents_empty: int = 0  # dropped: no text, or nothing that makes a token
+    documents_empty: int = 0  # dropped: no text, or no token
     documents_duplicate: int = 0  # dropped: the same text as an earlier document
-    documents_near_duplicate: int = 0  # dropped: nearly the same text, where that is asked
+    documents_near_duplicate: int = 0  # dropped: nearly the same text, if `near_duplicates` is set
     documents_train: int = 0
     documents_heldout: int = 0
-    heldout_by: str = (
-        "hash"  # "hash"; "smallest hash"; or "end of one document", when any whole one would be too much
-    )
-    characters: int = 0  # of the kept documents, as are all counts below
+    heldout_by: str = "hash"  # or "smallest hash", or "end of one document" if a whole one is too much
+    characters: int = 0  # of the kept documents, like all counts below
     words: int = 0  # separated by white space
     tokens_train: int = 0
     tokens_heldout: int = 0
     tokens_unknown: int = 0
-    tokens_lost: int = 0  # between encoding and the files, counted again from the files
+    tokens_lost: int = 0  # tokens encoded minus tokens counted in the files; 0 unless there is a bug
     vocabulary_used: int = 0  # entries that occur at least once
     vocab_size: int = 0
     bytes_replaced: int = 0  # not UTF-8, each run now one U+FFFD (in all documents read)
     nuls_dropped: int = 0
-    # share of [PAD] in an epoch of training rows of a length
+    # length of training rows -> fraction of [PAD] in an epoch
     padding: dict[str, float] = field(default_factory=dict)
-    near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, the least similar first
-    # whether a vocabulary trained here removes accents, and the share of the characters that this changes
+    near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, least similar first
+    # whether the tokenizer removes accents, and the fraction of characters that this changes
     accents: dict[str, Any] | None = None
-    mixture: list[dict[str, Any]] = field(default_factory=list)  # of named corpora: what is read of each
-    notes: list[str] = field(default_factory=list)  # what was passed over or repaired, a line each
+    mixture: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # for each named corpus, the counts of what is read
+    notes: list[str] = field(default_factory=list)  # what was skipped or repaired, one line each
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
+        """All tokens of the store."""
         return self.tokens_train + self.tokens_heldout
 
     @property
     def unknown_rate(self) -> float:
+        """The fraction of tokens that are [UNK]."""
         return self.tokens_unknown / self.tokens if self.tokens else 0.0
 
     @property
     def tokens_per_word(self) -> float:
+        """Tokens per white-space separated word, without the repetitions of a mixture."""
         return (self.tokens - self.tokens_mixed_in) / self.words if self.words else 0.0
 
     @property
     def tokens_mixed_in(self) -> int:
-        """By which a mixture is longer than its corpora together; they match to some documents."""
+        """The tokens that a mixture has more than its corpora together; a few documents, maybe negative."""
         return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
 
     def as_json(self) -> dict[str, Any]:
+        """Returns the content of audit.json; empty optional parts are left out."""
         derived = {
             "tokens": self.tokens,
             "unknown_rate": self.unknown_rate,
@@ -73,7 +77,7 @@ class Audit:
 
 
 def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """An audit, as it stands in audit.json, as the lines of a table."""
+    """Formats the content of audit.json as (name, value) lines for people."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     near = f", {count['documents_near_duplicate']} nearly so" if audit.get("documents_near_duplicate") else ""
     accents = audit.get("accents") or {}

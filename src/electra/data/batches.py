@@ -5,13 +5,13 @@ The documents are laid end to end in one virtual stream, with two slots between 
 
     [CLS] end of document a [SEP] [CLS] all of document b [SEP] [CLS] start of document c [SEP]
 
-Separators at a block's edge would make an empty piece; they are dropped, and the row is filled with [PAD] at
-its end. So every token is used exactly once per epoch, and only such rows and the last one hold any padding.
-Models keep pieces apart by `piece_ids`. The order of an epoch is a keyed permutation of the blocks: example n
-is block permute(n mod N) of epoch n // N.
+Separators at the edge of a block would make an empty piece; they are dropped, and the row is padded at its
+end. So every token is used exactly once per epoch, and only such rows and the last one have padding.
+`piece_ids` keep the pieces of a row apart in attention. The order of an epoch is a keyed permutation of the
+blocks: example n is block permute(n mod N) of epoch n // N.
 
-Departs from the paper's code, which cuts each line at the length and loses the rest
-(build_pretraining_dataset.py), pads the remnants of documents, and joins two random segments.
+This differs from the paper's code (build_pretraining_dataset.py), which cuts each line at the length and
+drops the rest, pads the remnants of documents, and joins two random segments.
 """
 
 from __future__ import annotations
@@ -29,46 +29,48 @@ from electra.foundation import seeds
 from electra.foundation.errors import ConfigError, StoreError
 
 Int64 = npt.NDArray[np.int64]
-_BLOCK = 1 << 17  # documents looked at in one go
-_MARK = 256  # one document in so many has its place in memory; a power of two
-SHORTEST = 5  # with 3 slots between [CLS] and [SEP], every block holds at least one token
+_BLOCK = 1 << 17  # documents per block when all are read
+_MARK = 256  # the position of every 256th document is in memory; a power of two
+SHORTEST = 5  # with 3 slots between [CLS] and [SEP], every block has at least one token
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of token ids, ready for a model. B rows of T positions."""
+    """Rows of token ids, ready for a model: B rows of T positions."""
 
-    input_ids: Int64  # [B, T]
-    position_ids: Int64  # [B, T] from 0 in each piece; 0 at padding
-    piece_ids: Int64  # [B, T] 0, 1, 2, ... in each row; -1 at padding
-    special: npt.NDArray[
-        np.bool_
-    ]  # [B, T] true at [CLS], [SEP], [PAD] and [MASK], wherever they stand: never masked, never replaced
-    packed: bool  # true when a row holds more than one piece, or padding: then attention needs the piece ids
+    input_ids: Int64
+    """[B, T]"""
+    position_ids: Int64
+    """[B, T] from 0 in each piece; 0 at padding."""
+    piece_ids: Int64
+    """[B, T] 0, 1, 2, ... in each row; -1 at padding."""
+    special: npt.NDArray[np.bool_]
+    """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents: never masked or replaced."""
+    packed: bool
+    """Whether a row has several pieces or padding, so that attention needs the piece ids."""
 
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    examples: npt.NDArray[
-        np.uint64
-    ]  # [B] the global example numbers, which key every random draw about a row
+    """The rows of one step, or a process's part of them."""
+
+    examples: npt.NDArray[np.uint64]
+    """[B] the global numbers of the examples, which key every random draw about a row."""
 
     @cached_property
     def digest(self) -> str:
-        """64 bits over the example numbers and the ids: two runs that print the same saw the same batch."""
+        """64 bits over the example numbers and the ids, in hexadecimal: equal for equal batches."""
         state = hashlib.blake2b(self.examples.astype("<u8").tobytes(), digest_size=8)
         state.update(self.input_ids.astype("<u4").tobytes())
         return state.hexdigest()
 
 
 class Batches:
-    """All rows of length `length` that `documents` make, in the order that `seed` gives them."""
+    """The rows of `length` tokens packed from `documents`, in the order given by `seed`."""
 
     def __init__(self, documents: TokenDocuments, *, length: int, seed: int, specials: Specials) -> None:
         if length < SHORTEST:
-            raise ConfigError(
-                f"sequence length {length}", fix=f"The shortest that packs documents is {SHORTEST}"
-            )
+            raise ConfigError(f"the sequence length {length} is too short", fix=f"Use at least {SHORTEST}")
         self._stream = _Stream(documents)
         self._tokens = np.asarray(documents.tokens)
         self._slots = self._stream.slots
@@ -76,7 +78,7 @@ class Batches:
         self.num_blocks = -(-self._slots // (length - 2))
 
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
-        """Examples `start` to `stop` (a process's share) of the global batch of `batch_size` at `step`."""
+        """Returns examples `start` to `stop` (a process's part) of the global batch at `step`."""
         first = step * batch_size
         examples = np.arange(first + start, first + (batch_size if stop is None else stop), dtype=np.uint64)
         epochs, places = np.divmod(examples, np.uint64(self.num_blocks))
@@ -90,7 +92,7 @@ class Batches:
         return Batch(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, rows.packed, examples)
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
-        """The rows of the given block numbers, in their order."""
+        """Returns the rows of the given block numbers, in their order."""
         numbers = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
         begin, begin_document = self._first_token(numbers * width)
@@ -117,62 +119,64 @@ class Batches:
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         piece[padding], position[padding] = -1, 0
-        # A store of another maker may hold special tokens inside its documents, such as an end-of-text after
-        # each.
+        # Stores from other programs may have special tokens inside documents, such as an end-of-text token.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
         return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
     def padding(self) -> float:
-        """The share of [PAD] in the rows of an epoch: two separators at a block's edge are both dropped."""
+        """Returns the fraction of [PAD] in the rows of an epoch."""
         width = self.length - 2
         padded = self.num_blocks * width - self._slots
         for first in range(0, self._stream.documents - 1, _BLOCK):
             stops = self._stream.stop(np.arange(first, min(first + _BLOCK, self._stream.documents - 1)))
+            # Two separators at the edge of a block are both dropped.
             padded += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
         return padded / (self.num_blocks * self.length)
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """The first slot from each of `slots` on that holds a token, and the document it belongs to."""
+        """Returns the first slot at or after each of `slots` that holds a token, and its document."""
         document = self._stream.document(slots)
-        document += slots >= self._stream.stop(document)  # on a separator: the next document's start
+        document += slots >= self._stream.stop(document)  # on a separator: the start of the next document
         return np.maximum(slots, self._stream.start(document)), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """The last slot up to each of `slots` that holds a token, and the document it belongs to."""
+        """Returns the last slot at or before each of `slots` that holds a token, and its document."""
         document = self._stream.document(slots)
         return np.minimum(slots, self._stream.stop(document) - 1), document
 
 
 class _Stream:
-    """Where each document lies in the virtual stream. In memory is the place of every 256th; the others are
-    read where the ends of the documents are mapped.
+    """The positions of documents in the virtual stream.
+
+    The position of every 256th document is in memory; the others are read from the mapped index.
     """
 
     def __init__(self, documents: TokenDocuments) -> None:
         ends = np.asarray(documents.ends)
         blocks = [ends[max(first - 1, 0) : first + _BLOCK] for first in range(0, len(ends), _BLOCK)]
         if not len(ends) or ends[0] == 0 or any((block[1:] == block[:-1]).any() for block in blocks):
-            ends = ends[np.diff(ends, prepend=np.uint64(0)) > 0]  # another maker's store: empty documents
+            ends = ends[np.diff(ends, prepend=np.uint64(0)) > 0]  # other programs may write empty documents
         if not len(ends):
-            raise StoreError("no tokens to make batches of")
+            raise StoreError("the store has no tokens")
         self._ends, self.documents = ends, len(ends)
         self._marks = self.start(np.arange(0, len(ends), _MARK))
         self.slots = int(self.stop(np.array([len(ends) - 1]))[0])
 
     def start(self, document: Int64) -> Int64:
+        """Returns the first slot of each document."""
         before = self._ends[np.maximum(document - 1, 0)].astype(np.int64)
         return np.where(document > 0, before, 0) + 2 * document
 
     def stop(self, document: Int64) -> Int64:
-        """The slot behind each document, a separator's."""
+        """Returns the slot behind each document, which is a separator."""
         return self._ends[document].astype(np.int64) + 2 * document
 
     def document(self, slots: Int64) -> Int64:
-        """The last document that starts at or before each slot."""
-        found = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
+        """Returns the last document that starts at or before each slot."""
+        document = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
         step = _MARK // 2
         while step:
-            further = np.minimum(found + step, self.documents - 1)
-            found = np.where(self.start(further) <= slots, further, found)
+            further = np.minimum(document + step, self.documents - 1)
+            document = np.where(self.start(further) <= slots, further, document)
             step //= 2
-        return found
+        return document

@@ -1,8 +1,8 @@
-"""Rows of columnar files: parquet, Arrow's streams and files (feather), in memory bounded by what they say.
+"""Reads rows of columnar files (parquet, Arrow streams and files, feather) in bounded memory.
 
-A value that many rows repeat is kept once, so a few kilobytes can stand for gigabytes. Batches therefore keep
-repeated values as dictionaries, rows are made one at a time, and each value is charged to a `Room` before the
-next is made. Class names in the metadata of `datasets` take the place of their numbers.
+A repeated value is stored once, so a few kilobytes can stand for gigabytes. Batches therefore keep repeated
+values as dictionaries, rows are made one at a time, and each value is charged to a `SizeBudget` before the
+next is made. Class numbers are replaced by the class names in the metadata of `datasets`.
 """
 
 from __future__ import annotations
@@ -16,39 +16,40 @@ from typing import Any
 from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 
-AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000  # bytes of a column chunk; how far it may unfold beyond that
+AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000  # bytes of a column chunk; above, the most it may expand
 BATCH = 256  # rows
 Row = dict[str, Any]
 
 
-class Room:
-    """How many characters and bytes a file may still unfold to."""
+class SizeBudget:
+    """The number of characters and bytes that a file may still expand to."""
 
     def __init__(self, most: int, name: str) -> None:
         self.most = self.left = most
         self.name = name
 
     def spend(self, amount: int) -> None:
+        """Charges an amount. Raises DataError when the budget is exceeded."""
         self.left -= amount
         if self.left < 0:
-            what = f"unfolds to more than {self.most >> 20} MiB"
-            raise DataError(
-                what, where=self.name, fix="No text compresses that well: check the file's source"
-            )
+            problem = f"expands to more than {self.most >> 20} MiB"
+            fix = "No text compresses that well: check the file's source"
+            raise DataError(problem, where=self.name, fix=fix)
 
 
 def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
+    """Returns the columns of a parquet file; `name` is the file's name in messages. Raises DataError."""
     return tuple(_parquet(path, name).schema_arrow.names)
 
 
-def parquet_rows(path: Path, name: str, room: Room, only: list[str] | None = None) -> Iterator[Row]:
-    """The rows of a parquet file."""
+def parquet_rows(path: Path, name: str, room: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
+    """Yields the rows of a parquet file, with all columns or those in `only`. Raises DataError."""
     pyarrow = _library(name)
     try:
         file = _parquet(path, name)
         _refuse_unfolding(file.metadata, name)
         leaves = [file.schema.column(number).path for number in range(len(file.schema))]
-        # repeated values stay one value with many numbers until a row is made
+        # Repeated values stay dictionary-encoded until a row is made.
         file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
         yield from _rows(pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, room, only)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -56,6 +57,7 @@ def parquet_rows(path: Path, name: str, room: Room, only: list[str] | None = Non
 
 
 def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
+    """Returns the columns of an Arrow stream or file; `name` is its name in messages. Raises DataError."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
@@ -64,8 +66,8 @@ def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
         raise _unreadable("Arrow", name, error) from None
 
 
-def arrow_rows(path: Path, name: str, room: Room, only: list[str] | None = None) -> Iterator[Row]:
-    """The rows of an Arrow stream or file, as `datasets` and feather write them."""
+def arrow_rows(path: Path, name: str, room: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
+    """Yields the rows of an Arrow stream or file, as `datasets` and feather write them. Raises DataError."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
@@ -81,40 +83,43 @@ def _reader(pyarrow: Any, source: Any, name: str) -> Any:
     head = source.read(6)
     source.seek(0)
     if head.startswith(b"FEA1"):
-        raise DataError("the first version of feather", where=name, fix="Save it again with a newer pandas")
+        raise DataError("feather version 1", where=name, fix="Save it again with a newer pandas")
     _refuse_packed(pyarrow, source, name, skip=8 if head == b"ARROW1" else 0)
     source.seek(0)
     return (pyarrow.ipc.open_file if head == b"ARROW1" else pyarrow.ipc.open_stream)(source)
 
 
 def _refuse_packed(pyarrow: Any, source: Any, name: str, skip: int) -> None:
-    """Refuse compressed batches that say they unfold far beyond their size: they are unfolded as a whole."""
+    """Refuses compressed batches that declare a far larger size, since a batch is decompressed as a whole."""
     source.seek(skip)
     while True:
         try:
             message = pyarrow.ipc.read_message(source)
-        except (EOFError, pyarrow.ArrowInvalid):  # the end; what is damaged shows when it is read
+        except (EOFError, pyarrow.ArrowInvalid):  # the end; damage is reported when rows are read
             return
         body = message.body
         if message.type not in ("record batch", "dictionary") or body is None:
             continue
         unpacked = _unpacked_size(message.metadata.to_pybytes(), body)
         if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * body.size:
-            what = f"{body.size} bytes of a batch unfold to {unpacked >> 20} MiB"
-            raise DataError(what, where=name, fix="No text compresses that well: check the file's source")
+            problem = f"{body.size} bytes of a batch expand to {unpacked >> 20} MiB"
+            fix = "No text compresses that well: check the file's source"
+            raise DataError(problem, where=name, fix=fix)
 
 
 def _unpacked_size(metadata: bytes, body: Any) -> int:
-    """The bytes that the buffers of a message say they unfold to. Message and RecordBatch are flatbuffers:
-    Message.header is field 2, DictionaryBatch.data field 1, RecordBatch.buffers field 2 (pairs of 64-bit
-    numbers: place and length) and RecordBatch.compression field 3.
+    """Returns the decompressed size that the buffers of a message declare.
+
+    Message and RecordBatch are flatbuffers: Message.header is field 2, DictionaryBatch.data field 1,
+    RecordBatch.buffers field 2 (pairs of 64-bit numbers: offset and length) and RecordBatch.compression field
+    3.
     """
 
     def number(place: int, size: int, signed: bool = True) -> int:
         return int.from_bytes(metadata[place : place + size], "little", signed=signed)
 
     def field(table: int, index: int) -> int:
-        """Where a field of a table lies; 0 where the table has none."""
+        """Returns the position of a field of a table; 0 if it is absent."""
         listing = table - number(table, 4)
         here = 4 + 2 * index
         offset = number(listing + here, 2, False) if here < number(listing, 2, False) else 0
@@ -138,7 +143,7 @@ def _unpacked_size(metadata: bytes, body: Any) -> int:
 
 
 def _rows(  # noqa: PLR0917
-    pyarrow: Any, batches: Any, schema: Any, name: str, room: Room, only: list[str] | None
+    pyarrow: Any, batches: Any, schema: Any, name: str, room: SizeBudget, only: list[str] | None
 ) -> Iterator[Row]:
     names, known = schema.names, _classes(schema.metadata)
     if len(set(names)) < len(names):
@@ -149,14 +154,16 @@ def _rows(  # noqa: PLR0917
         columns = []
         for column in names:
             values = batch.column(column)
-            made = map(_maker(pyarrow, values.type, room), values)
-            columns.append(map(partial(_named, known[column]), made) if column in known else made)
+            column_values = map(_maker(pyarrow, values.type, room), values)
+            columns.append(
+                map(partial(_class_name, known[column]), column_values) if column in known else column_values
+            )
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
 
 
-def _maker(pyarrow: Any, kind: Any, room: Room) -> Callable[[Any], Any]:
-    """What makes Python's values of a type's scalars, charged to `room`. UTF-8 bytes become texts."""
+def _maker(pyarrow: Any, kind: Any, room: SizeBudget) -> Callable[[Any], Any]:
+    """Returns a function from a type's scalars to Python values, charged to `room`; UTF-8 becomes text."""
     types = pyarrow.types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = _maker(pyarrow, kind.value_type, room)
@@ -177,20 +184,20 @@ def _maker(pyarrow: Any, kind: Any, room: Room) -> Callable[[Any], Any]:
 
 
 def with_names(row: Mapping[str, Any], known: Mapping[str, list[str]]) -> Row:
-    """A row with the names of its classes."""
-    return {name: _named(known[name], value) if name in known else value for name, value in row.items()}
+    """Returns a row with class numbers replaced by names, for the columns in `known`."""
+    return {name: _class_name(known[name], value) if name in known else value for name, value in row.items()}
 
 
-def _named(names: list[str], value: Any) -> Any:
+def _class_name(names: list[str], value: Any) -> Any:
     if isinstance(value, list):
-        return [_named(names, inner) for inner in value]
+        return [_class_name(names, inner) for inner in value]
     if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
-        return names[value] if value >= 0 else None  # -1: no answer
+        return names[value] if value >= 0 else None  # -1: no label
     return value
 
 
 def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
-    """The names of the classes of each column that has them, as `datasets` notes them."""
+    """Returns the class names of each column that has them, from the metadata of `datasets`."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
         return class_names(features)
@@ -199,7 +206,7 @@ def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, list[str]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """The names of the classes of each column, of the features of `datasets` as JSON has them."""
+    """Returns the class names of each column that has them, from the features of `datasets` as JSON."""
 
     def names(feature: Any) -> list[str] | None:
         if isinstance(feature, list):
@@ -211,8 +218,8 @@ def class_names(features: Any) -> dict[str, list[str]]:
             return [str(each) for each in known]
         return names(feature.get("feature"))
 
-    found = {column: names(feature) for column, feature in features.items()}
-    return {column: known for column, known in found.items() if known}
+    classes = {column: names(feature) for column, feature in features.items()}
+    return {column: known for column, known in classes.items() if known}
 
 
 def _refuse_unfolding(metadata: Any, name: str) -> None:
@@ -221,9 +228,9 @@ def _refuse_unfolding(metadata: Any, name: str) -> None:
             chunk = metadata.row_group(group).column(column)
             packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
             if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * packed:
-                what = f"{packed} bytes of column {chunk.path_in_schema!r} unfold to {unpacked >> 20} MiB"
+                problem = f"{packed} bytes of column {chunk.path_in_schema!r} expand to {unpacked >> 20} MiB"
                 fix = "No text compresses that well: check the file's source"
-                raise DataError(what, where=name, fix=fix)
+                raise DataError(problem, where=name, fix=fix)
 
 
 def _parquet(path: Path, name: str) -> Any:
@@ -240,12 +247,12 @@ def _library(name: str) -> Any:
 
 
 def _unreadable(kind: str, name: str, error: Exception) -> DataError:
-    said = (str(error).splitlines() or [type(error).__name__])[0]
-    return DataError(f"not a readable {kind} file ({said})", where=name)
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return DataError(f"not a readable {kind} file ({reason})", where=name)
 
 
 Opened = tuple[
-    Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, Room, list[str] | None], Iterator[Row]]
+    Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, SizeBudget, list[str] | None], Iterator[Row]]
 ]
 READERS: dict[str, Opened] = {
     "parquet": (parquet_columns, parquet_rows),

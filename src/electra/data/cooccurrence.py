@@ -1,8 +1,8 @@
-"""Token vectors from counts: what stands near what, factorised, with no network.
+"""Token vectors from co-occurrence counts, without a network, for the initialisation of embeddings.
 
-The positive pointwise mutual information of tokens within a few positions of each other, as a matrix of few
-dimensions: what skip-gram learns by gradient descent (Levy & Goldberg 2014; Levy, Goldberg & Dagan 2015), in
-seconds. Shapes: V vocabulary, D dimensions.
+The matrix of positive pointwise mutual information of tokens within a few positions of each other is
+factorised. Skip-gram approximates the same by gradient descent (Levy & Goldberg 2014; Levy, Goldberg & Dagan
+2015). Shapes: V vocabulary, D dimensions.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from electra.foundation import seeds
 Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
-CONTEXT_POWER = 0.75  # of the frequencies of the neighbours, or rare ones would count for most
-MOST_TOKENS = 8_000_000  # read, from all over the text: half a second a million
+CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare ones do not dominate
+MOST_TOKENS = 8_000_000  # read from evenly spaced blocks; half a second per million
 ROUNDS = 5  # of subspace iteration
-GRID = 2.0**-12  # in deviations: vectors are rounded to it, since last bits differ between processors
+GRID = 2.0**-12  # standard deviations: vectors are rounded to it, since last bits differ between processors
 BLOCK = 1 << 21  # tokens counted at once
 
 
-def neighbours(documents: TokenDocuments, vocab_size: int, window: int = WINDOW) -> sparse.csr_array:
-    """How often two tokens stand within `window` of each other in a document [V, V]: symmetric and exact, in
-    units of 1 / lcm(1 ... window). Of a long text, in blocks spread evenly over it.
+def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int = WINDOW) -> sparse.csr_array:
+    """Counts how often two tokens occur within `window` of each other in a document.
+
+    Returns a symmetric matrix [V, V] of int64, in units of 1 / lcm(1 ... window), so that it is exact. A long
+    corpus is sampled in evenly spaced blocks.
     """
     ends = np.asarray(documents.ends).astype(np.int64)
     unit = math.lcm(*range(1, window + 1))
@@ -47,9 +49,10 @@ def neighbours(documents: TokenDocuments, vocab_size: int, window: int = WINDOW)
     return sparse.csr_array(total + total.T)
 
 
-def mutual_information(together: sparse.csr_array) -> sparse.csr_array:
-    """log p(a, b) / (p(a) q(b)) of counts [V, V] where it is positive; elsewhere nothing. q is p to the power
-    CONTEXT_POWER, normalised.
+def positive_pmi(together: sparse.csr_array) -> sparse.csr_array:
+    """Returns log p(a, b) / (p(a) q(b)) of counts [V, V], without entries that are not positive.
+
+    q is p to the power CONTEXT_POWER, normalised.
     """
     counts = together.tocoo()
     row, column = counts.coords
@@ -60,11 +63,12 @@ def mutual_information(together: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array((values[kept], (row[kept], column[kept])), shape=together.shape)
 
 
-def factors(matrix: sparse.csr_array, dimensions: int) -> Float64:
-    """Vectors [V, D] for a matrix M = U S V^T [V, V]: U sqrt(S) of the D largest S, turned.
+def factorise(matrix: sparse.csr_array, dimensions: int) -> Float64:
+    """Returns vectors [V, D] of a matrix M = U S V^T [V, V]: a rotation of U sqrt(S) for the D largest S.
 
-    Subspace iteration with M M^T from random columns to a basis Q; then Q (B^T B)^(1/4), where B = M^T Q. No
-    single singular vector is computed: their signs and order are up to the linear algebra library.
+    Subspace iteration with M M^T from random columns gives a basis Q; the result is Q (B^T B)^(1/4), where B
+    = M^T Q. No single singular vector is computed, because signs and order depend on the linear algebra
+    library.
     """
     keys = seeds.keys(0, "cooccurrence", 0, np.arange(matrix.shape[0]))
     vectors = seeds.uniforms(keys, dimensions) - 0.5
@@ -77,7 +81,7 @@ def factors(matrix: sparse.csr_array, dimensions: int) -> Float64:
 
 
 def _power(columns: Float64, exponent: float) -> Float64:
-    """The inner products of `columns` [V, D] to that power [D, D]; by -1/2 columns become orthonormal."""
+    """Returns a power of the Gram matrix of `columns` [V, D], [D, D]; -1/2 orthonormalises them."""
     values, vectors = np.linalg.eigh(columns.T @ columns)
     real = values > values[-1] * 1e-10
     powers = np.zeros_like(values)
@@ -86,12 +90,12 @@ def _power(columns: Float64, exponent: float) -> Float64:
 
 
 def token_vectors(documents: TokenDocuments, vocab_size: int, dimensions: int) -> Float64:
-    """Vectors [V, D] of mean 0 and deviation 1 over the tokens that have neighbours; zeros for the others.
+    """Returns vectors [V, D] with mean 0 and standard deviation 1; zeros for tokens without neighbours.
 
-    The same on any number of threads and, but for a chance of about one in a thousand, on any processor.
+    They are equal for any number of threads and, with a probability of about 99.9 %, on any processor.
     """
-    matrix = mutual_information(neighbours(documents, vocab_size))
-    vectors = factors(matrix, dimensions)
+    matrix = positive_pmi(cooccurrence_counts(documents, vocab_size))
+    vectors = factorise(matrix, dimensions)
     seen = np.diff(matrix.indptr) > 0
     vectors[seen] -= vectors[seen].mean(axis=0)
     vectors[seen] /= vectors[seen].std()

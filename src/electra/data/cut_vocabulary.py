@@ -1,8 +1,8 @@
-"""A WordPiece vocabulary cut to the entries that a text needs most. Nothing else changes: the normalisation,
-the names of the special tokens, and what each entry that stays is written as.
+"""Cuts a WordPiece vocabulary to the entries that a text needs most.
 
-A word whose entry is gone is spelt with shorter ones, so the single letters stay, at the beginning of a word
-and inside it.
+The normalisation, the names of the special tokens and the spelling of the remaining entries do not change. A
+word whose entry is gone is written with shorter ones, so single letters stay, both at the start of a word and
+inside it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from electra.data.tokenizer import Tokenizer
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, TokenizerError
 
-AT_ONCE = 1000  # texts
-RARE = 1e-6  # share of the text's characters below which a letter is not kept
+AT_ONCE = 1000  # texts encoded per call
+RARE = 1e-6  # rarer letters, as a fraction of the text's characters, are not kept
 
 
 @dataclass(frozen=True)
 class VocabularyCut:
-    """A tokenizer to make: `tokenizer` with the `size` entries that the text needs most."""
+    """Settings of a tokenizer to make: `tokenizer` with the `size` entries that the text needs most."""
 
     tokenizer: Tokenizer
     size: int
@@ -34,7 +34,7 @@ class VocabularyCut:
 
 
 def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
-    """How often each id of the tokenizer occurs in the texts [V]."""
+    """Returns how often each id of the tokenizer occurs in the texts [V]."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for first in range(0, len(texts), AT_ONCE):
         for ids in tokenizer.encode_corpus(texts[first : first + AT_ONCE]):
@@ -43,29 +43,37 @@ def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
 
 
 def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
-    """The tokenizer with at most `size` entries, numbered in their old order. counts: of each id in the
-    text [V].
+    """Returns the tokenizer cut to at most `size` entries, numbered in their old order.
+
+    Args:
+        tokenizer: a WordPiece tokenizer.
+        counts: how often each id occurs in the text [V].
+        size: entries to keep, special tokens and letters included.
+
+    Raises:
+        TokenizerError: the tokenizer is not WordPiece.
+        ConfigError: `size` is too small for the letters and special tokens.
     """
     content = json.loads(tokenizer.definition)
     if content["model"]["type"] != "WordPiece":
-        what = f"only WordPiece vocabularies can be cut, and this is {content['model']['type']}"
-        raise TokenizerError(what, where=tokenizer.origin, fix="Leave `cut_to` out")
+        problem = f"only WordPiece vocabularies can be cut, not {content['model']['type']}"
+        raise TokenizerError(problem, where=tokenizer.origin, fix="Leave `cut_to` out")
     vocabulary: dict[str, int] = content["model"]["vocab"]
     prefix = content["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in content["added_tokens"]} | set(tokenizer.names.values())
     letters: Counter[str] = Counter()
-    for piece, number in vocabulary.items():
-        if counts[number] and piece not in needed:
+    for piece, id_ in vocabulary.items():
+        if counts[id_] and piece not in needed:
             for letter in piece.removeprefix(prefix):
-                letters[letter] += int(counts[number])
+                letters[letter] += int(counts[id_])
     least = RARE * sum(letters.values())
     for piece in vocabulary:
         letter = piece.removeprefix(prefix)
         if len(letter) == 1 and (letter.isascii() or letters[letter] > least):
             needed.add(piece)
     if size < len(needed):
-        what = f"must be at least {len(needed):,}, the letters and special tokens of this text, not {size:,}"
-        raise ConfigError(what, key="tokenizer.cut_to")
+        problem = f"must be at least {len(needed):,} (this text's letters and special tokens), not {size:,}"
+        raise ConfigError(problem, key="tokenizer.cut_to")
     by_use = sorted(
         vocabulary.keys() - needed, key=lambda piece: (-counts[vocabulary[piece]], vocabulary[piece])
     )
@@ -76,45 +84,49 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
     }
     content["model"]["vocab"] = new
     return Tokenizer(
-        json.dumps(_numbered(content, new), ensure_ascii=False), tokenizer.names, tokenizer.origin
+        json.dumps(_renumber(content, new), ensure_ascii=False), tokenizer.names, tokenizer.origin
     )
 
 
 def entries(small: Tokenizer, large: Tokenizer) -> Ints | None:
-    """The id in `large` of each entry of `small` [V], where `small` was cut from it; None: it was not."""
-    mine, theirs = (json.loads(each.definition) for each in (small, large))
-    own, known = (each["model"].get("vocab") for each in (mine, theirs))
-    if not isinstance(own, dict) or not isinstance(known, dict) or not own.keys() <= known.keys():
+    """Returns the id in `large` of each entry of `small` [V], or None unless `small` was cut from `large`."""
+    definitions = [json.loads(tokenizer.definition) for tokenizer in (small, large)]
+    entries, all_entries = (definition["model"].get("vocab") for definition in definitions)
+    if not isinstance(entries, dict) or not isinstance(all_entries, dict):
         return None
-    for each in (mine, theirs):
-        each["model"]["vocab"] = {}
-    unnumbered = dict.fromkeys(known, 0)
-    if small.names != large.names or _numbered(mine, unnumbered) != _numbered(theirs, unnumbered):
+    if not entries.keys() <= all_entries.keys() or small.names != large.names:
         return None
-    return np.array([known[piece] for piece in sorted(own, key=own.__getitem__)], dtype=np.int64)
+    for definition in definitions:
+        definition["model"]["vocab"] = {}
+    same_id = dict.fromkeys(all_entries, 0)
+    without_ids = [_renumber(definition, same_id) for definition in definitions]
+    if without_ids[0] != without_ids[1]:
+        return None
+    return np.array(
+        [all_entries[piece] for piece in sorted(entries, key=entries.__getitem__)], dtype=np.int64
+    )
 
 
-def _numbered(content: dict[str, Any], numbers: dict[str, int]) -> dict[str, Any]:
-    """A tokenizer's definition with these ids where it repeats those of its vocabulary."""
-    added = [token | {"id": numbers[token["content"]]} for token in content["added_tokens"]]
+def _renumber(content: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
+    """Returns a tokenizer's definition with new `ids` wherever it repeats those of its vocabulary."""
+    added = [token | {"id": ids[token["content"]]} for token in content["added_tokens"]]
     return content | {
         "added_tokens": added,
-        "post_processor": _renumbered(content["post_processor"], numbers),
+        "post_processor": _renumber_processor(content["post_processor"], ids),
     }
 
 
-def _renumbered(processor: Any, numbers: dict[str, int]) -> Any:
+def _renumber_processor(processor: Any, ids: dict[str, int]) -> Any:
     if not isinstance(processor, dict):
         return processor
     new = dict(processor)
     if "processors" in new:
-        new["processors"] = [_renumbered(each, numbers) for each in new["processors"]]
+        new["processors"] = [_renumber_processor(each, ids) for each in new["processors"]]
     for role in ("cls", "sep"):  # BertProcessing
         if isinstance(pair := new.get(role), list):
-            new[role] = [pair[0], numbers[pair[0]]]
+            new[role] = [pair[0], ids[pair[0]]]
     if isinstance(special := new.get("special_tokens"), dict):  # TemplateProcessing
         new["special_tokens"] = {
-            name: token | {"ids": [numbers[each] for each in token["tokens"]]}
-            for name, token in special.items()
+            name: token | {"ids": [ids[each] for each in token["tokens"]]} for name, token in special.items()
         }
     return new

@@ -1,8 +1,8 @@
-"""Lines with cells: how the cells of a csv or tsv are told apart, and how ours are written.
+"""Reads and writes cells of csv and tsv files, in several dialects.
 
 A csv is quoted as in RFC 4180, a tsv is not (GLUE's files contain lone double quotes: reading them as csv
-swallows rows). Where the beginning of a file does not fit that, other dialects are tried, and the one under
-which all its rows have as many cells is used, with a note.
+swallows rows). If the beginning of a file does not fit, other dialects are tried, and the first in which all
+rows have the same number of cells is used, with a note.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from electra.foundation.errors import DataError
 
-LONGEST_CELL = 1 << 27  # characters: beyond it a quote was never closed
+LONGEST_CELL = 1 << 27  # characters; a longer cell has an unclosed quote
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -23,26 +23,32 @@ _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 @dataclass(frozen=True)
 class Dialect:
+    """How the cells of a line are separated and quoted."""
+
     delimiter: str
     quoted: bool = True
-    backslashes: bool = False  # before quotes inside of cells, where RFC 4180 doubles them
+    backslashes: bool = False  # quotes inside cells are escaped by backslashes, not doubled
     spaced: bool = False  # spaces between delimiter and quote
 
     def note(self, kind: str) -> str:
-        """What is unusual about it in a file of this ending."""
+        """Describes what is unusual in a file with this extension; "" if nothing is."""
         usual = "\t" if kind == "tsv" else ",;"
-        told = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
+        notes = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
-            told.append("its cells are quoted as in a csv, so the quotes are removed")
+            notes.append("its cells are quoted as in a csv, so the quotes are removed")
         if self.spaced:
-            told.append("its quoted cells begin after spaces, which are removed")
+            notes.append("its quoted cells begin after spaces, which are removed")
         if self.backslashes:
-            told.append("quotes inside of its cells have a backslash before them, which is removed")
-        return ", and ".join(told)
+            notes.append("quotes inside its cells are escaped by backslashes, which are removed")
+        return ", and ".join(notes)
 
 
 def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row that is not empty, with the number of its first line. `lines` have their ends."""
+    """Yields (number of the first line, cells) of each row that is not empty; `lines` include their ends.
+
+    Raises:
+        DataError: the lines are not valid in this dialect.
+    """
     if not dialect.quoted:
         for number, line in enumerate(lines, 1):
             if bare := line.rstrip("\r\n"):
@@ -64,23 +70,23 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
                 yield first_line, row
             first_line = reader.line_num + 1
     except csv.Error as error:
-        what, fix = f"not valid csv ({error})", ""
-        if "new-line character" in str(error):  # Python's advice is for its own programmers
-            what, fix = "a carriage return in a cell that is not quoted", "End all lines in the same way"
-        raise DataError(what, where=f"{where}:{first_line}", fix=fix) from None
+        problem, fix = f"not valid csv ({error})", ""
+        if "new-line character" in str(error):  # Python's own advice is for programmers
+            problem, fix = "a carriage return in an unquoted cell", "Use the same line end everywhere"
+        raise DataError(problem, where=f"{where}:{first_line}", fix=fix) from None
 
 
 def dialect_of(head: Sequence[str], kind: str, whole: bool) -> Dialect:
-    """The dialect of a file of this kind ("csv" or "tsv") by its first lines.
+    """Detects the dialect of a file of this kind ("csv" or "tsv") from its first lines.
 
-    whole: there are no others; else the last row may go on below.
+    `whole` says that there are no other lines; otherwise the last row may be incomplete.
     """
     first = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
     if kind == "tsv":
         usual = Dialect("\t", quoted=False)
         tried = [Dialect("\t")] if _quoted_throughout(head) else [usual, Dialect("\t")]
         others = ",;|"
-    else:  # where a decimal point is a comma, spreadsheets write semicolons
+    else:  # spreadsheets write semicolons in locales with decimal commas
         usual = Dialect(";" if first.count(";") > first.count(",") else ",")
         after = re.compile(f'(?:^|{usual.delimiter}) +"(?:[^"]|"")*" *(?:{usual.delimiter}|$)', re.MULTILINE)
         usual = replace(usual, spaced=any(map(after.search, head)))
@@ -96,13 +102,13 @@ def _fits(head: Sequence[str], dialect: Dialect, whole: bool) -> bool:
     try:
         widths.extend(len(row) for _, row in cells(head, dialect, ""))
     except DataError as error:
-        if whole or "unexpected end" not in error.what:  # a cell that goes on below is no fault
+        if whole or "unexpected end" not in error.what:  # an incomplete last cell is no misfit
             return False
     return len(set(widths)) == 1 and widths[0] > 1
 
 
 def _quoted_throughout(head: Sequence[str]) -> bool:
-    """Whether the quotes of a tsv are a csv's: whole columns are quoted, or just what must be."""
+    """Whether a tsv is quoted like a csv: whole columns are quoted, or just the cells that must be."""
     rows = [line.rstrip("\r\n").split("\t") for line in head if line.rstrip("\r\n")]
     quotes = [cell for row in rows for cell in row if '"' in cell]
     if len(rows) < 3 or len({*map(len, rows)}) > 1 or not quotes or not all(map(_QUOTED.fullmatch, quotes)):
@@ -114,19 +120,19 @@ def _quoted_throughout(head: Sequence[str]) -> bool:
 
 
 def format_tsv(rows: Sequence[Sequence[str]]) -> bytes:
-    """Rows of cells as an unquoted tsv; tabs and line ends inside a cell become spaces."""
+    """Formats rows as an unquoted tsv; tabs and line ends inside a cell become spaces."""
     return "".join(
         "\t".join(" ".join(cell.splitlines()).replace("\t", " ") for cell in row) + "\n" for row in rows
     ).encode()
 
 
 def read_tsv(content: bytes) -> list[list[str]]:
-    """The rows of cells that `format_tsv` wrote."""
+    """Parses the rows that `format_tsv` wrote."""
     return [line.split("\t") for line in content.decode().split("\n") if line]
 
 
 def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
-    """Rows of cells as in RFC 4180. What a spreadsheet would take for a formula is made a text by a quote."""
+    """Formats rows as in RFC 4180; an apostrophe keeps spreadsheets from reading a cell as a formula."""
     return "".join(_csv_line([_no_formula(cell) for cell in row]) for row in rows).encode()
 
 
@@ -137,5 +143,5 @@ def _no_formula(cell: str) -> str:
 
 def _csv_line(row: Sequence[str]) -> str:
     line = io.StringIO(newline="")
-    csv.writer(line).writerow(row)  # with "\n" as its end of lines it would leave a "\r" unquoted
+    csv.writer(line).writerow(row)  # with "\n" as line end it would not quote a "\r"
     return line.getvalue().removesuffix("\r\n") + "\n"

@@ -1,4 +1,4 @@
-"""How folders of text and data are walked; people link folders together."""
+"""Walks folders of text and data, which may be linked together."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def folders_below(
+def walk_folders(
     root: Path,
     deepest: int | None = None,
     fail: Callable[[OSError], None] | None = None,
     enter: Callable[[Path], bool] = lambda folder: True,
 ) -> Iterator[Path]:
-    """`root` and the folders below it, a folder before what is in it, in order of their names.
+    """Yields `root` and the folders below it, parents first, sorted by name.
 
-    Linked folders are entered too, except through a link back up, which would never end. Hidden folders are
-    left out, and so is what lies more than `deepest` levels down. A folder that cannot be read is left out
-    too, and `fail` hears of it. `enter` tells of each folder below `root` whether it is looked into.
+    Links are followed, except to a folder above, which would never end. Hidden folders are left out.
+
+    Args:
+        root: where to begin.
+        deepest: the most levels below `root` (None: all).
+        fail: called with the error of a folder that cannot be read, which is then left out.
+        enter: says whether to enter a folder below `root`.
     """
     yield from _below(root, (), deepest, fail, enter)
 

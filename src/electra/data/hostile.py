@@ -1,4 +1,4 @@
-"""Tokenizer definitions that would take all memory, hang, or bring the library down."""
+"""Refuses tokenizer definitions that would exhaust memory, hang, or crash the library."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ MOST_ENTRIES, MOST_ADDED = 2_000_000, 20_000  # the largest published vocabulari
 MOST_GROWTH = 1000  # characters that a normalizer may make of one
 
 
-def refuse(definition: Mapping[str, Any], origin: object) -> None:
-    """Refuse what no published tokenizer has, before the library builds it."""
+def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
+    """Raises TokenizerError for a definition beyond any published one, before the library builds it."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
     sizes = [(entries, MOST_ENTRIES, "vocabulary"), (added, MOST_ADDED, "list of added tokens")]
-    for found, most, name in sizes:
-        if isinstance(found, list | dict) and len(found) > most:
-            raise TokenizerError(f"its {name} has {len(found):,} entries, over {most:,}", where=origin)
+    for collection, most, name in sizes:
+        if isinstance(collection, list | dict) and len(collection) > most:
+            raise TokenizerError(f"its {name} has {len(collection):,} entries, over {most:,}", where=origin)
     ids, special = list(_numbers(entries, added)), _special_ids(definition.get("post_processor"))
     for number in (*ids, *special):
         if type(number) is not int or not 0 <= number < 2 * MOST_ENTRIES:
-            raise TokenizerError(f"{number!r} is no token id", where=origin)
+            raise TokenizerError(f"{number!r} is not a token id", where=origin)
     if special and max(special) > max(ids, default=-1):
-        what = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
-        raise TokenizerError(what, where=origin)
+        problem = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
+        raise TokenizerError(problem, where=origin)
     if _growth(definition.get("normalizer")) > MOST_GROWTH:
-        what = f"its normalizer makes over {MOST_GROWTH:,} characters of one"
-        raise TokenizerError(what, where=origin, fix="Download it again from its source")
+        problem = f"its normalizer turns one character into over {MOST_GROWTH:,}"
+        raise TokenizerError(problem, where=origin, fix="Download it again from its source")
 
 
 def _numbers(entries: Any, added: Any) -> Iterator[Any]:
-    """The ids of a vocabulary (a list numbers its entries) and of added tokens."""
+    """Yields the ids of a vocabulary (in a list, the positions) and of added tokens."""
     if isinstance(entries, Mapping):
         yield from entries.values()
     elif isinstance(entries, list):
@@ -42,39 +42,37 @@ def _numbers(entries: Any, added: Any) -> Iterator[Any]:
 
 
 def _special_ids(processor: Any) -> list[Any]:
-    """The ids that a post-processor adds: of a template's tokens, or of BERT's and RoBERTa's pair."""
+    """Returns the ids that a post-processor adds: a template's tokens, or BERT's and RoBERTa's pair."""
     if not isinstance(processor, Mapping):
         return []
     parts, tokens = processor.get("processors"), processor.get("special_tokens")
-    found = [number for part in parts for number in _special_ids(part)] if isinstance(parts, list) else []
+    ids = [number for part in parts for number in _special_ids(part)] if isinstance(parts, list) else []
     for token in tokens.values() if isinstance(tokens, Mapping) else ():
-        found += token["ids"] if isinstance(token, Mapping) and isinstance(token.get("ids"), list) else []
+        ids += token["ids"] if isinstance(token, Mapping) and isinstance(token.get("ids"), list) else []
     pairs = (processor.get(name) for name in ("cls", "sep"))
-    return found + [pair[1] for pair in pairs if isinstance(pair, list) and len(pair) == 2]
+    return ids + [pair[1] for pair in pairs if isinstance(pair, list) and len(pair) == 2]
 
 
 def _growth(normalizer: Any) -> int:
-    """By how much a normalizer can lengthen a text."""
+    """Returns the factor by which a normalizer can lengthen a text."""
     if not isinstance(normalizer, Mapping):
         return 1
     total = 1
     parts = normalizer.get("normalizers")
     for part in parts if isinstance(parts, list) else []:
-        total = min(total * _growth(part), MOST_GROWTH + 1)  # no further: the numbers would grow, too
+        total = min(total * _growth(part), MOST_GROWTH + 1)  # capped, or the numbers would explode
     contents = (normalizer.get(name) for name in ("content", "prepend"))
     return total * max(1, *(len(text) for text in contents if isinstance(text, str)), 1)
 
 
 @contextmanager
-def panics(origin: object) -> Iterator[None]:
-    """Turn a panic of the library, which is no Exception, or its bare Exception into one line."""
+def explain_panics(origin: object) -> Iterator[None]:
+    """Turns a panic of the library (not an Exception) or its bare Exception into a TokenizerError."""
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException" and type(error) is not Exception:  # what it raises
+        if type(error).__name__ != "PanicException" and type(error) is not Exception:
             raise
-        what = (
-            f"its tokenizer library gave up ({str(error).splitlines()[0][:200] if str(error) else 'a panic'})"
-        )
-        fix = "A pattern that backtracks without end, or no entry for its unk_token? Use another tokenizer"
-        raise TokenizerError(what, where=origin, fix=fix) from None
+        reason = str(error).splitlines()[0][:200] if str(error) else "a panic"
+        fix = "Use another tokenizer; this one may have an endless pattern, or no entry for its unk_token"
+        raise TokenizerError(f"the tokenizers library failed ({reason})", where=origin, fix=fix) from None

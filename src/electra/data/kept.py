@@ -1,4 +1,4 @@
-"""The documents that are kept: neither empty nor said before, nor nearly said before where that is asked."""
+"""Selects the documents to keep: not empty, not a duplicate, and optionally not a near-duplicate."""
 
 from __future__ import annotations
 
@@ -12,50 +12,60 @@ from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.near import NearDuplicates
 from electra.data.runs import MEMORY
-from electra.data.seen import Seen
+from electra.data.seen import DigestSet
 
-_CHUNK = 1 << 20  # characters that a worker gets at a time, and that are compared at a time
+_CHUNK = 1 << 20  # characters that are encoded, or compared, at a time
 _CHUNK_DOCUMENTS = 1 << 12
 
 
-class Kept(NamedTuple):
+class KeptDocument(NamedTuple):
     """A document to encode."""
 
     text: str
-    # 16 bytes; the first half decides whether it is held out, the second whether it is in the vocabulary's
-    # sample
     digest: bytes
+    """16 bytes of BLAKE2b: the first half decides whether it is held out, the second whether it is in the
+    sample for the vocabulary."""
     held: bool
-    corpus: int = 0  # which of the named corpora of a mixture it is of
+    """Whether it is held out."""
+    corpus: int = 0
+    """The number of its corpus in a mixture."""
 
 
-def kept(
+def keep_documents(
     documents: Documents,
     audit: Audit,
     progress: Callable[[int], None],
     work: Path,
     memory: int = MEMORY,
-) -> Iterator[Kept]:
-    """The documents to encode; the audit counts those, and those that are left out.
+) -> Iterator[KeptDocument]:
+    """Yields the documents to encode, and counts these and the dropped ones in the audit.
 
-    work: a folder for what must be remembered of them. memory: bytes of it that stay in memory.
+    Args:
+        documents: the corpus.
+        audit: receives the counts.
+        progress: receives the number of characters read so far.
+        work: a folder for hashes that do not fit in memory.
+        memory: bytes of hashes in memory.
     """
     config = documents.config
     if config.near_duplicates is None:
-        yield from _new(documents, audit, progress, Seen(work, memory))
+        yield from _new(documents, audit, progress, DigestSet(work, memory))
         return
     with closing(NearDuplicates(config.near_duplicates, work, memory // 2)) as near:
-        for chunk in chunks(_new(documents, audit, progress, Seen(work, memory // 2))):
-            for document, earlier in zip(chunk, near.find([one.text for one in chunk]), strict=True):
-                if earlier is None:
+        for chunk in chunks(_new(documents, audit, progress, DigestSet(work, memory // 2))):
+            matches = near.find([document.text for document in chunk])
+            for document, match in zip(chunk, matches, strict=True):
+                if match is None:
                     yield document
                 else:
                     audit.documents_near_duplicate += 1
         audit.near_duplicates = near.examples()
 
 
-def _new(documents: Documents, audit: Audit, progress: Callable[[int], None], seen: Seen) -> Iterator[Kept]:
-    """Those that are neither empty nor exactly an earlier one."""
+def _new(
+    documents: Documents, audit: Audit, progress: Callable[[int], None], seen: DigestSet
+) -> Iterator[KeptDocument]:
+    """Yields the documents that are neither empty nor equal to an earlier one."""
     threshold = int(documents.config.heldout * 2**64)
     characters = 0
     for document in documents:
@@ -70,15 +80,18 @@ def _new(documents: Documents, audit: Audit, progress: Callable[[int], None], se
         elif not seen.add(int.from_bytes(digest[8:], "little")):
             audit.documents_duplicate += 1
         else:
-            yield Kept(text, digest, int.from_bytes(digest[:8], "little") < threshold, document.corpus)
+            yield KeptDocument(
+                text, digest, int.from_bytes(digest[:8], "little") < threshold, document.corpus
+            )
         if audit.documents_read % 256 == 0:
             progress(characters)
     audit.notes = documents.notes()
     progress(characters)
 
 
-def chunks(documents: Iterable[Kept]) -> Iterator[list[Kept]]:
-    chunk: list[Kept] = []
+def chunks(documents: Iterable[KeptDocument]) -> Iterator[list[KeptDocument]]:
+    """Yields lists of documents of about a million characters each."""
+    chunk: list[KeptDocument] = []
     size = 0
     for document in documents:
         chunk.append(document)

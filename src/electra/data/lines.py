@@ -1,10 +1,9 @@
-"""A file of text as bytes, characters and lines: the layer below everything that reads text, tables or
-columns.
+"""Reads a file as bytes, characters and lines; the layer below everything that reads text or tables.
 
-Bytes are decompressed in bounded memory, and whatever is wrong with them is an error that names the file.
-Characters are UTF-8 unless the file begins with another byte order mark, or the user names an encoding; what
-cannot be decoded becomes one surrogate a byte (U+DC00 and the byte), for the caller to count or refuse. Lines
-end as the caller says: see `line_end`.
+Bytes are decompressed in bounded memory, and every problem with them is an error that names the file.
+Characters are UTF-8 unless the file begins with another byte order mark, or the user names an encoding. A
+byte that cannot be decoded becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The
+caller sets what ends a line: see `line_end`.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from electra.foundation.errors import ConfigError, DataError, ElectraError
 from electra.foundation.machine import library
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
-HEAD = 1 << 16  # bytes by which a file's encoding and line ends are told
-# Against bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB at a time make at most 64 MiB.
+HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
+# Against decompression bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB become at most 64 MiB.
 AT_ONCE = 1 << 11
-ZSTD_WINDOW = 1 << 27  # what the zstd program itself accepts
+ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 _UNDECODED = "undecoded-as-surrogates"
@@ -51,11 +50,14 @@ def open_bytes(
     most: int | None = None,
     error: type[ElectraError] = DataError,
 ) -> io.BufferedReader:
-    """A file's plain bytes. What is wrong with it is raised as `error`, also while it is read.
+    """Opens a file as decompressed bytes.
 
-    compression: one of COMPRESSIONS, or "" (None: the file's ending tells).
-    name: as messages name the file (by default its path).
-    most: how many bytes it may unfold to.
+    Args:
+        path: the file.
+        compression: one of COMPRESSIONS, or "" (None: by the extension).
+        name: the name of the file in messages (by default its path).
+        most: the number of bytes it may expand to (None: unlimited).
+        error: the class of every error, raised here or while reading.
     """
     if compression is None:
         compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
@@ -63,26 +65,25 @@ def open_bytes(
 
 
 class _Plain(io.RawIOBase):
-    """The decompressed bytes of a file, with errors explained."""
+    """A stream of the decompressed bytes of a file, which raises one-line errors."""
 
     def __init__(
         self, path: Path, compression: str, name: str, most: int | None, error: type[ElectraError]
     ) -> None:
         self._name, self._most, self._left, self._error = name, most, most, error
         self._stream: Any = None
-        self._stream = self._explained(lambda: _decompress(path, compression, name, error))
+        self._stream = self._with_errors(lambda: _decompress(path, compression, name, error))
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = self._explained(lambda: self._stream.readinto(buffer))
+        count: int = self._with_errors(lambda: self._stream.readinto(buffer))
         if self._most is not None and self._left is not None:
             self._left -= count
             if self._left < 0:
-                what = f"unfolds to more than {self._most >> 20} MiB"
                 fix = "No text compresses that well: check the file's source"
-                raise self._error(what, where=self._name, fix=fix)
+                raise self._error(f"expands to more than {self._most >> 20} MiB", where=self._name, fix=fix)
         return count
 
     def close(self) -> None:
@@ -90,18 +91,18 @@ class _Plain(io.RawIOBase):
             self._stream.close()
         super().close()
 
-    def _explained(self, act: Callable[[], Any]) -> Any:
+    def _with_errors(self, operation: Callable[[], Any]) -> Any:
         try:
-            return act()
+            return operation()
         except FileNotFoundError:
             raise self._error("no such file", where=self._name) from None
         except DAMAGE as problem:
             if "memory" in str(problem).lower():
-                what = f"needs too much memory to be decompressed ({problem})"
+                reason = f"decompressing it needs too much memory ({problem})"
                 fix = f"Compress it again with a window of at most {ZSTD_WINDOW >> 20} MiB"
             else:
-                what, fix = f"damaged or truncated ({problem})", "Download or compress it again"
-            raise self._error(what, where=self._name, fix=fix) from None
+                reason, fix = f"damaged or truncated ({problem})", "Download or compress it again"
+            raise self._error(reason, where=self._name, fix=fix) from None
         except OSError as problem:
             raise self._error(
                 f"cannot be read ({problem.strerror or problem})", where=self._name
@@ -124,8 +125,9 @@ def _decompress(path: Path, compression: str, name: str, error: type[ElectraErro
 
 
 class _Frames(io.RawIOBase):
-    """A zstd, xz or bz2 file as a stream, whatever the number of its frames. Unlike the libraries' readers it
-    notices a file that was cut off or that goes on with something else, and bounds the memory.
+    """A stream of a zstd, xz or bz2 file with any number of frames.
+
+    Unlike the libraries' readers, it detects a truncated file and trailing garbage, and bounds the memory.
     """
 
     def __init__(self, path: Path, new: Callable[[], Any], *errors: type[Exception]) -> None:
@@ -145,7 +147,7 @@ class _Frames(io.RawIOBase):
             if not block:
                 return 0
             if self._frame is None:
-                block = block.lstrip(b"\0") if self._begun else block  # zeros may follow a frame of xz
+                block = block.lstrip(b"\0") if self._begun else block  # padding may follow a frame of xz
                 if not block:
                     continue
                 self._frame, self._begun = self._new(), True
@@ -175,18 +177,25 @@ def _undecoded(problem: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
 
 
-def encoding_of(head: bytes, given: str | None = None, key: str = "encoding") -> str:
-    """The codec to decode a file with that begins with `head`: the one the user names, or UTF-16 or 32 by its
-    mark or its zeros, or UTF-8. A byte order mark is dropped by each of them.
+def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> str:
+    """Returns the codec for a file that begins with `head`; it drops a byte order mark.
+
+    Args:
+        head: the first bytes.
+        name: the encoding that the user set (None: UTF-16 or 32 by their mark or zeros, else UTF-8).
+        key: the setting of the name, for messages.
+
+    Raises:
+        ConfigError: the encoding is unknown.
     """
     marked = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
-    if given is not None:
+    if name is not None:
         try:
-            codec = codecs.lookup(given).name
-            io.TextIOWrapper(io.BytesIO(), given)  # a codec that makes no text (hex) is refused here
+            codec = codecs.lookup(name).name
+            io.TextIOWrapper(io.BytesIO(), name)  # refuses codecs that do not make text (hex)
         except LookupError:
             fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
-            raise ConfigError(f"unknown encoding {given!r}", key=key, fix=fix) from None
+            raise ConfigError(f"unknown encoding {name!r}", key=key, fix=fix) from None
         if codec == "utf-8":
             return "utf-8-sig"
         return marked if marked and codec.startswith(marked) else codec
@@ -199,9 +208,11 @@ def encoding_of(head: bytes, given: str | None = None, key: str = "encoding") ->
 
 
 def guess_encoding(content: bytes) -> str:
-    """The codec of a whole file, as `encoding_of` tells it; or cp1252, what Windows writes in Western Europe,
-    where the text is no UTF-8 and hardly two letters beyond ASCII stand side by side, as they do in scripts
-    of other alphabets. A file that is UTF-8 but for a few bytes stays that.
+    """Guesses the codec of a whole file: that of `encoding_of`, or cp1252.
+
+    cp1252, which Windows writes in Western Europe, is chosen if the text is not UTF-8 and letters beyond
+    ASCII are rarely adjacent, unlike in other alphabets. A file that is UTF-8 except for a few bytes stays
+    UTF-8.
     """
     codec = encoding_of(content[:HEAD])
     if codec == "utf-8-sig":
@@ -219,35 +230,31 @@ def guess_encoding(content: bytes) -> str:
     return codec
 
 
-def decoded(content: bytes, encoding: str) -> str:
-    """The beginning of a file as characters; one that is cut off at its end is left out."""
+def decode_head(content: bytes, encoding: str) -> str:
+    """Decodes the first bytes of a file; an incomplete last character is left out."""
     return codecs.getincrementaldecoder(encoding)(_UNDECODED).decode(content)
 
 
 def open_text(stream: IO[bytes], encoding: str, newline: str | None) -> io.TextIOWrapper:
-    """The characters of `stream`, in the encoding that `encoding_of` told; `newline` as for `open`."""
+    """Wraps `stream` as text in an encoding from `encoding_of`; `newline` is as for `open`."""
     return io.TextIOWrapper(stream, encoding, _UNDECODED, newline=newline)
 
 
 def line_end(head: str) -> str:
-    """What ends the lines of a file that begins so: a line feed; in a file without any, a carriage return.
+    """Returns the line end of a file: a line feed, or a carriage return if it has no line feeds.
 
-    Only that, for files where lines count: texts contain other characters that Python would split at, and a
-    cell of a csv may contain either.
+    Other characters that Python splits at may occur in texts, and both in quoted cells of a csv.
     """
     outside = _QUOTED.sub("", head)
     return "\r" if "\r" in outside and "\n" not in outside else "\n"
 
 
 def lines(text: IO[str], longest: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
-    """The lines with their ends; one of more than `longest` characters is an error."""
+    """Yields lines with their ends; raises `error` for a line of more than `longest` characters."""
     number = 0
     while line := text.readline(longest + 1):
         number += 1
         if len(line) > longest:
-            what, fix = (
-                f"a line of more than {longest:,} characters",
-                "Put a text of this size into a .txt file",
-            )
-            raise error(what, where=f"{name}:{number}", fix=fix)
+            fix = "Put a text of this size into a .txt file"
+            raise error(f"a line of more than {longest:,} characters", where=f"{name}:{number}", fix=fix)
         yield line

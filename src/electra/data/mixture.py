@@ -1,9 +1,9 @@
-"""Mixtures: how often the documents of several named corpora stand in a store.
+"""Mixtures: how often the documents of several named corpora occur in a store.
 
-Of what is read, a share proportional to n ** temperature comes from a corpus of n tokens (Conneau and Lample
-2019, who take 0.5 for languages): 1 takes the corpora as they are, 0 gives each the same share. The whole
-stays as long as the corpora are together, so documents of small corpora are repeated and documents of large
-ones left out. Within a corpus none is repeated more than once more often than another.
+The share of a corpus of n tokens is proportional to n ** temperature (Conneau and Lample 2019, who use 0.5
+for languages): 1 leaves the corpora as they are, 0 gives each the same share. The total length stays the
+same, so documents of small corpora are repeated and documents of large ones left out. Within a corpus, the
+numbers of repetitions differ by at most one.
 """
 
 from __future__ import annotations
@@ -22,48 +22,54 @@ from electra.foundation.errors import ConfigError, CorpusError
 _BLOCK = 1 << 12  # documents copied at once
 
 
-def named(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
-    """The sources of each corpus, from words such as de=PATH."""
-    found: dict[str, list[str]] = {}
+def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
+    """Returns the sources of each corpus, from arguments such as de=PATH.
+
+    Raises:
+        ConfigError: an argument has no name, or there is only one corpus.
+    """
+    sources: dict[str, list[str]] = {}
     for argument in map(str, arguments):
         name, sign, source = argument.partition("=")
         if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
             raise ConfigError(
-                f"a corpus without a name: {argument!r}",
+                f"{argument!r} has no corpus name",
                 key="data.mix_temperature",
                 fix="Name each, such as de=texts/de fi=texts/fi",
             )
-        found.setdefault(name, []).append(source)
-    if len(found) < 2:
+        sources.setdefault(name, []).append(source)
+    if len(sources) < 2:
         raise ConfigError(
-            "one corpus is no mixture",
+            "a mixture needs at least two corpora",
             key="data.mix_temperature",
             fix="Name several, such as de=texts/de fi=texts/fi",
         )
-    return found
+    return sources
 
 
 class Mixture:
+    """Counts the documents of each corpus in each split, and repeats or leaves out training documents."""
+
     def __init__(self, names: Sequence[str], temperature: float, seed: int) -> None:
         self.names, self.temperature, self.seed = list(names), temperature, seed
         self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
 
     def count(self, split: str, corpora: Ints) -> None:
-        """Documents were written to a split: the corpus of each, never smaller than of those before."""
+        """Counts documents written to a split, given the number of the corpus of each, in ascending order."""
         self._documents[split] += np.bincount(corpora, minlength=len(self.names))
 
-    def swap(self) -> None:
-        """All held-out documents became those to train on."""
+    def swap_splits(self) -> None:
+        """Exchanges the counts of both splits."""
         counts = self._documents
         counts["train"], counts["heldout"] = counts["heldout"], counts["train"]
 
-    def take(self, places: Ints) -> None:
-        """These documents of the training split are now held out."""
+    def hold_out(self, places: Ints) -> None:
+        """Removes documents, by their positions in the training split, from its counts."""
         owners = np.searchsorted(np.cumsum(self._documents["train"]), places, side="right")
         self._documents["train"] -= np.bincount(owners, minlength=len(self.names))
 
-    def mixed(self, texts: Sequence[Sequence[str]]) -> list[str]:
-        """Texts of each corpus in their shares: what a vocabulary is trained on."""
+    def mix_texts(self, texts: Sequence[Sequence[str]]) -> list[str]:
+        """Returns texts of each corpus in the shares of the mixture, to train a vocabulary on."""
         sizes = [np.array([len(text) for text in part], np.int64) for part in texts]
         rates = self._rates(np.array([part.sum() for part in sizes], np.int64))
         chosen: list[str] = []
@@ -73,7 +79,11 @@ class Mixture:
         return chosen
 
     def write(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-        """Mix the training split in place; what became of each corpus."""
+        """Mixes the training split in place and returns counts for the audit, one entry per corpus.
+
+        Raises:
+            CorpusError: a corpus has no training tokens.
+        """
         ends = np.fromfile(index, dtype="<u8").astype(np.int64)
         sizes, counts = np.diff(ends, prepend=0), self._documents["train"]
         parts = np.split(sizes, np.cumsum(counts)[:-1])
@@ -81,9 +91,9 @@ class Mixture:
         for name, size in zip(self.names, tokens, strict=True):
             if not size:
                 raise CorpusError(
-                    "nothing to train on is left of this corpus",
+                    "this corpus has no training text left",
                     where=name,
-                    fix="Give more: part is held out, and what another corpus says first is dropped",
+                    fix="Add text: part is held out, and duplicates of earlier corpora are dropped",
                 )
         rates = self._rates(tokens)
         times = [self._times(part, float(rates[i]), i) for i, part in enumerate(parts)]
@@ -103,25 +113,25 @@ class Mixture:
         ]
 
     def _rates(self, sizes: Ints) -> Floats:
-        """How often each corpus is read: its share of the whole, over its size."""
+        """Returns how often each corpus is read: its share of all tokens, divided by its size."""
         weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.temperature, 0.0)
         rates: Floats = weights / weights.sum() * sizes.sum() / np.maximum(sizes, 1)
         return rates
 
     def _times(self, sizes: Ints, rate: float, corpus: int) -> Ints:
-        """How often each document is read, so that all are read `rate` times on average of their sizes."""
+        """Returns how often each document is read, so that the average over tokens is `rate`."""
         whole = int(rate)
         times = np.full(len(sizes), whole, dtype=np.int64)
         order = np.argsort(seeds.keys(self.seed, "mixture", corpus, np.arange(len(sizes))), kind="stable")
-        wanted = (rate - whole) * sizes.sum()
+        missing = (rate - whole) * sizes.sum()
         after = np.cumsum(sizes[order])
-        more = int(np.searchsorted(after - sizes[order] / 2, wanted))  # one that ends nearer than it begins
+        more = int(np.searchsorted(after - sizes[order] / 2, missing))  # rounds to the nearest document
         times[order[: max(more, int(whole == 0))]] += 1
         return times
 
 
 def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTypeLike) -> None:
-    """Write each document so often; first all that are wanted once, then those wanted twice, and so on."""
+    """Writes each document `times` times: first all that occur once or more, then twice or more, ..."""
     tokens, sizes = np.memmap(documents, dtype=dtype, mode="r"), np.diff(ends, prepend=0)
     mixed = documents.with_name("mixed")
     lengths = []
@@ -129,11 +139,11 @@ def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTyp
         for often in range(1, int(times.max()) + 1):
             for first in range(0, len(times), _BLOCK):
                 here = slice(first, first + _BLOCK)
-                wanted = times[here] >= often
+                repeated = times[here] >= often
                 begin = int(ends[first] - sizes[first])
                 block = tokens[begin : int(ends[here][-1])]
-                file.write(block[np.repeat(wanted, sizes[here])].tobytes())
-                lengths.append(sizes[here][wanted])
+                file.write(block[np.repeat(repeated, sizes[here])].tobytes())
+                lengths.append(sizes[here][repeated])
     del tokens
     mixed.replace(documents)
     index.write_bytes(np.cumsum(np.concatenate(lengths)).astype("<u8").tobytes())

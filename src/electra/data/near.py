@@ -1,12 +1,11 @@
-"""Documents that are nearly an earlier one: MinHash signatures, and locality-sensitive hashing to find pairs.
+"""Finds near-duplicate documents with MinHash signatures and locality-sensitive hashing.
 
-Two documents are as similar as the share of runs of 8 bytes that they have in common, lower-cased and with
-single spaces (the Jaccard index). 128 minima of each document estimate it to about 0.03. Documents that agree
-in all minima of one band are compared; the bands are chosen so that of pairs just at the threshold one in a
-hundred is missed at most.
+The similarity of two documents is the Jaccard index of their 8-byte substrings, lower-cased and with single
+spaces. 128 minima of each document estimate it to about 0.03. Documents that agree in all minima of one band
+are compared; the bands are chosen so that at most one in a hundred pairs at the threshold is missed.
 
-In memory, or in files beyond the bound, are 8 bytes a band of each document that was kept; in a file is one
-byte of each minimum.
+Each kept document takes 8 bytes per band, in memory or in files beyond the bound, and one byte of each
+minimum in a file.
 """
 
 from __future__ import annotations
@@ -32,45 +31,48 @@ UInt64 = npt.NDArray[np.uint64]
 
 MINIMA = 128
 WINDOW = 8  # bytes
-LONGEST = 1 << 20  # characters of a document that are looked at
-COMPARED = 64  # earlier documents that one is compared with, the earliest first
+LONGEST = 1 << 20  # characters of a document that are compared
+COMPARED = 64  # most earlier documents that one is compared with, earliest first
 MISSED = 0.01
 SMALLEST = 0.5
 SHOWN, SHOWN_OF, SHOWN_BYTES = 10, 1 << 20, 240  # examples; the documents whose beginnings are kept for them
 _SEED = 1
-_NUMBER = np.uint64((1 << 32) - 1)  # the lower half of an entry is the document's number
+_NUMBER = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the number of the document
 
 
-class Earlier(NamedTuple):
-    """The earlier document that one is nearly the same as."""
+class NearMatch(NamedTuple):
+    """The most similar earlier document."""
 
-    number: int  # among those that were kept
+    number: int  # its number among the kept documents
     similarity: float
 
 
 @dataclass(frozen=True, order=True)
 class Example:
+    """A near-duplicate for the audit: the beginnings of both documents."""
+
     similarity: float
     document: str
     earlier: str
 
 
 class NearDuplicates:
-    """The documents kept so far, and which of the next ones are too similar to one of them."""
+    """Compares documents with those kept so far; see `Runs` for `folder` and `memory`."""
 
     def __init__(self, threshold: float, folder: Path | None = None, memory: int = MEMORY) -> None:
-        """folder, memory: see `Runs`."""
         self.threshold = threshold
-        self._bands, self._rows = bands(threshold)
+        self._bands, self._rows = band_layout(threshold)
         self._runs = [Runs(folder, memory // self._bands) for _ in range(self._bands)]
         self._signatures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # MINIMA bytes of each
         self._beginnings = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # SHOWN_BYTES of each
         self._kept = 0
         self._examples: list[Example] = []
 
-    def find(self, texts: Sequence[str]) -> list[Earlier | None]:
-        """For each text the most similar earlier document, or None: it is kept, and later ones are compared
-        with it. The result does not depend on how texts are dealt to calls.
+    def find(self, texts: Sequence[str]) -> list[NearMatch | None]:
+        """Returns the near-duplicate of each text among the earlier documents, or None.
+
+        A text with None is kept, and later ones are compared with it. The result does not depend on how texts
+        are divided into calls.
         """
         minima = signatures(texts)
         small = (minima & 255).astype(np.uint8)
@@ -78,45 +80,44 @@ class NearDuplicates:
         earlier = self._with_equal_keys(keys)
         repeated = _repeated(keys)
         recent: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # documents by band and key
-        found: list[Earlier | None] = []
-        kept: list[int] = []  # of these texts
+        matches: list[NearMatch | None] = []
+        kept: list[int] = []  # indices in `texts`
 
-        def similar(index: int, number: int) -> Earlier:
+        def similar(index: int, number: int) -> NearMatch:
             if number < self._kept:
                 bytes_ = os.pread(self._signatures.fileno(), MINIMA, number * MINIMA)
                 signature = np.frombuffer(bytes_, dtype=np.uint8)
             else:
                 signature = small[kept[number - self._kept]]
             same = float((signature == small[index]).mean())
-            return Earlier(
-                number, max(0.0, (256 * same - 1) / 255)
-            )  # less what one byte has in common by chance
+            return NearMatch(number, max(0.0, (256 * same - 1) / 255))  # corrects chance agreement of bytes
 
         for index, places in enumerate(repeated):
             numbers = earlier[index].union(*(recent[place] for place in places))
             candidates = [similar(index, number) for number in sorted(numbers)[:COMPARED]]
-            best = max(candidates, key=lambda one: (one.similarity, -one.number), default=None)
+            best = max(candidates, key=lambda match: (match.similarity, -match.number), default=None)
             if best is None or best.similarity < self.threshold:
                 for place in places:
                     recent[place].append(self._kept + len(kept))
                 kept.append(index)
-                found.append(None)
+                matches.append(None)
             else:
-                self._show(best, texts[index], [texts[i] for i in kept])
-                found.append(best)
-        self._remember(keys[kept], small[kept], [texts[i] for i in kept])
-        return found
+                self._add_example(best, texts[index], [texts[i] for i in kept])
+                matches.append(best)
+        self._keep(keys[kept], small[kept], [texts[i] for i in kept])
+        return matches
 
     def examples(self) -> list[dict[str, Any]]:
-        """The least similar of what was found, as it stands in the audit: similarity and both beginnings."""
+        """Returns the least similar near-duplicates for the audit: similarity and both beginnings."""
         return [asdict(example) for example in self._examples]
 
     def close(self) -> None:
+        """Removes the temporary files."""
         self._signatures.close()
         self._beginnings.close()
 
     def _keys(self, minima: npt.NDArray[np.uint32]) -> UInt64:
-        """[N, bands]: the upper half is a digest of the band's minima, the lower is zero."""
+        """Returns keys [N, bands]: the upper half is a digest of the band's minima, the lower is zero."""
         parts = minima[:, : self._bands * self._rows].reshape(len(minima), self._bands, self._rows)
         digest = np.zeros((len(minima), self._bands), dtype=np.uint64)
         for row in range(self._rows):
@@ -124,8 +125,8 @@ class NearDuplicates:
         return digest & ~_NUMBER
 
     def _with_equal_keys(self, keys: UInt64) -> list[set[int]]:
-        """Of each text, the numbers of documents of earlier calls that agree with it in a band."""
-        found: list[set[int]] = [set() for _ in keys]
+        """Returns, for each text, the numbers of documents of earlier calls that agree with it in a band."""
+        matches: list[set[int]] = [set() for _ in keys]
         for band, runs in enumerate(self._runs):
             for run in map(np.asarray, runs):
                 first = np.searchsorted(run, keys[:, band])
@@ -133,13 +134,13 @@ class NearDuplicates:
                 for index in np.flatnonzero(there & (first < len(run))).tolist():
                     entries = run[first[index] : first[index] + COMPARED]
                     equal = entries[entries & ~_NUMBER == keys[index, band]]
-                    found[index].update((equal & _NUMBER).tolist())
-        return found
+                    matches[index].update((equal & _NUMBER).tolist())
+        return matches
 
-    def _remember(self, keys: UInt64, small: npt.NDArray[np.uint8], texts: list[str]) -> None:
+    def _keep(self, keys: UInt64, small: npt.NDArray[np.uint8], texts: list[str]) -> None:
         numbers = np.arange(self._kept, self._kept + len(keys), dtype=np.uint64)
         if self._kept + len(keys) > _NUMBER:
-            raise ConfigError("more documents than near-duplicates are looked for in (4.3 billion)")
+            raise ConfigError("near-duplicates are supported for at most 4.3 billion documents")
         for band, runs in enumerate(self._runs) if len(keys) else ():
             runs.add(np.sort(keys[:, band] | numbers))
         self._signatures.write(small.tobytes())
@@ -149,8 +150,8 @@ class NearDuplicates:
         self._beginnings.flush()
         self._kept += len(keys)
 
-    def _show(self, earlier: Earlier, text: str, recent: list[str]) -> None:
-        """Keep it as an example if it is one of the least similar."""
+    def _add_example(self, earlier: NearMatch, text: str, recent: list[str]) -> None:
+        """Adds the pair to the examples if it is one of the least similar."""
         if earlier.number >= SHOWN_OF:
             return
         if len(self._examples) == SHOWN and earlier.similarity >= self._examples[-1].similarity:
@@ -164,38 +165,43 @@ class NearDuplicates:
         del self._examples[SHOWN:]
 
 
-def bands(threshold: float) -> tuple[int, int]:
-    """How many bands of how many minima: the longest that miss few pairs at the threshold."""
+def band_layout(threshold: float) -> tuple[int, int]:
+    """Returns the number of bands and the minima in each: the longest bands that miss few pairs.
+
+    Raises:
+        ConfigError: the threshold is not in [0.5, 1).
+    """
     if not SMALLEST <= threshold < 1:
-        fix = f"It must be at least {SMALLEST} and below 1, such as 0.8"
-        raise ConfigError(f"near-duplicates at a similarity of {threshold}", key="near_duplicates", fix=fix)
+        problem = f"must be at least {SMALLEST} and below 1, such as 0.8, not {threshold}"
+        raise ConfigError(problem, key="near_duplicates")
     rows = max(rows for rows in range(1, MINIMA) if (1 - threshold**rows) ** (MINIMA // rows) <= MISSED)
     return MINIMA // rows, rows
 
 
 def _repeated(keys: UInt64) -> list[list[tuple[int, int]]]:
-    """Of each text, the bands and keys that it shares with others of the same call."""
-    found: list[list[tuple[int, int]]] = [[] for _ in keys]
+    """Returns, for each text, the bands and keys that it shares with others of the same call."""
+    shared: list[list[tuple[int, int]]] = [[] for _ in keys]
     for band in range(keys.shape[1]):
         _, group, sizes = np.unique(keys[:, band], return_inverse=True, return_counts=True)
         for index in np.flatnonzero(sizes[group] > 1).tolist():
-            found[index].append((band, int(keys[index, band])))
-    return found
+            shared[index].append((band, int(keys[index, band])))
+    return shared
 
 
 def beginning(text: str) -> str:
+    """Returns the first SHOWN_BYTES of a text, with single spaces."""
     return " ".join(text.split()).encode()[:SHOWN_BYTES].decode(errors="ignore")
 
 
 def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """The minima of each text [N, MINIMA]."""
+    """Returns the minima of each text [N, MINIMA], uint32."""
     rensa = library("rensa", "dedup", "near-duplicates", key="near_duplicates")
     contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
     content = b"".join([*contents, bytes(WINDOW)])
     windows: UInt64 = np.ndarray(len(content) - WINDOW, dtype="<u8", buffer=content, strides=(1,))
-    sizes = np.array([len(one) for one in contents], dtype=np.int64)
+    sizes = np.array([len(content) for content in contents], dtype=np.int64)
     inside = np.ones(len(windows), dtype=bool)
-    for back in range(1, WINDOW):  # windows that would reach into the next text
+    for back in range(1, WINDOW):  # leaves out windows that reach into the next text
         inside[np.cumsum(sizes) - back] = False
     offsets = np.concatenate([[0], np.cumsum(sizes - WINDOW + 1)]).astype(np.uint64)
     matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(

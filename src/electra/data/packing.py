@@ -1,10 +1,9 @@
-"""Text to token store: read, drop what is empty or said before, hold some out, encode on all cores, write all
-or nothing.
+"""Builds a token store from text: reads, drops empty and duplicate documents, holds out, encodes, writes.
 
-The bytes of a store depend on the text and the settings only: documents are encoded independently of each
-other and written in the order of reading, whatever the number of workers. Everything is made in a folder
-`.NAME.building` beside the store, which takes its name in one rename; a killed build leaves that folder, and
-the next one begins by emptying it.
+The bytes of a store depend only on the text and the settings: documents are encoded independently and written
+in the order of reading, whatever the number of workers. The store is built in a sibling folder
+`.NAME.building` and gets its name in one rename. A killed build leaves that folder, and the next build
+empties it.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ from electra.data.batches import Batches
 from electra.data.corpus import Documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.encoding import id_dtype
-from electra.data.kept import Kept, chunks, kept
+from electra.data.kept import KeptDocument, chunks, keep_documents
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.runs import MEMORY
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
-from electra.data.wordpiece import MIN_FREQUENCY, Characters, settle_accents
+from electra.data.wordpiece import MIN_FREQUENCY, Characters, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import CorpusError, RunFolderError, StoreError
 
-Counted = Callable[
+StageProgress = Callable[
     [str, int], None
 ]  # what is being done, and the characters done so far; may raise to end the build
-FEWEST_HELD_OUT = 10_000  # tokens, in a corpus of ten times as many
-# of each document of a split, in SPLIT.docs
-_EXAMINED = 4_000_000  # characters that a given tokenizer's normalisation is looked at in
+FEWEST_HELD_OUT = 10_000  # tokens, if the corpus has at least ten times as many
+_EXAMINED = 4_000_000  # characters in which accents that an existing tokenizer removes are counted
+# One entry for each document of a split, in SPLIT.docs.
 RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
 
@@ -61,11 +60,22 @@ def build_store(
     config: CorpusConfig | None = None,
     workers: int | None = None,
     memory: int = MEMORY,
-    progress: Counted = lambda stage, characters: None,
+    progress: StageProgress = lambda stage, characters: None,
 ) -> TokenStore:
-    """The token store of a corpus at `out`; reused if it already exists with the same text and settings.
+    """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
-    memory: bytes for what is remembered of the documents to find duplicates; what is more lies on disk.
+    Args:
+        arguments: files, folders, patterns, addresses, as `data.corpus.Documents` takes them.
+        tokenizer: a tokenizer, or the settings of one to train on the corpus.
+        out: the folder of the store.
+        config: how the corpus is read and split (None: the defaults).
+        workers: processes that encode (None: one for each core).
+        memory: bytes for finding duplicates; more goes to disk.
+        progress: receives the stage and the characters done.
+
+    Raises:
+        CorpusError: text is missing or cannot be read.
+        StoreError: `out` holds something else, or a store from other text or settings.
     """
     out, config = Path(out), config or CorpusConfig()
     finished = _finished(arguments, tokenizer, out, config)
@@ -73,7 +83,9 @@ def build_store(
         sweep(out)
         return finished
     with workplace(out) as work:
-        finished = _finished(arguments, tokenizer, out, config)  # by whoever held the lock until now
+        finished = _finished(
+            arguments, tokenizer, out, config
+        )  # the process that held the lock may have built it
         if finished is None:
             _build(
                 Documents(arguments, config, work / "copies"),
@@ -99,13 +111,13 @@ def _build(
     work: Path,
     workers: int,
     memory: int,
-    progress: Counted,
+    progress: StageProgress,
 ) -> None:
     audit = Audit(sources=documents.describe())
     accents = None
     if not isinstance(tokenizer, Tokenizer):
         sample = _sample(
-            kept(documents, audit, partial(progress, "reading"), work, memory),
+            keep_documents(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
             mixture,
         )
@@ -117,13 +129,13 @@ def _build(
             tokenizer = cut(whole, counts_in(sample, whole), tokenizer.size)
         else:
             progress("training the vocabulary", sum(map(len, sample)))
-            tokenizer, accents = settle_accents(sample, tokenizer)
+            tokenizer, accents = choose_accents(sample, tokenizer)
             tokenizer = Tokenizer.train(sample, tokenizer)
         del sample
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     characters = Characters()
 
-    def counted(read: Iterable[Kept]) -> Iterator[Kept]:
+    def counted(read: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
         for document in read:
             if characters.total < _EXAMINED:
                 characters.add(document.text)
@@ -131,7 +143,7 @@ def _build(
 
     with durable.explain_disk_errors(out):
         write_documents(
-            counted(kept(documents, audit, partial(progress, "encoding"), work, memory)),
+            counted(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
             tokenizer,
             workers,
             work,
@@ -152,7 +164,7 @@ def commit_store(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """The store at `out` from the splits in `work`: hold out, mix, count everything again, rename once."""
+    """Makes the store at `out` from the splits in `work`: holds out, mixes, recounts, renames."""
     with durable.explain_disk_errors(out):
         _hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
@@ -195,7 +207,7 @@ def commit_store(
 
 
 def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
-    """Write the folder beside `out`, then give it its name."""
+    """Writes the folder inside `work`, then renames it to `out`."""
     durable.commit_directory(work / "made", files)
     with durable.explain_disk_errors(out):
         durable.OPS.rename(work / "made", out)
@@ -204,11 +216,11 @@ def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """An empty folder beside the store, locked against a second builder; gone when the build is done."""
+    """Yields an empty folder next to `out`, locked against a second build and removed afterwards."""
     work = out.with_name(f".{out.name}.building")
-    with durable.lock(work) as held:
+    with durable.lock(work) as lock:
         if not (work / ".lock").exists() or not os.path.samestat(
-            os.fstat(held.fileno()), os.stat(work / ".lock")
+            os.fstat(lock.fileno()), os.stat(work / ".lock")
         ):
             raise StoreError(
                 "another process has just finished building this store",
@@ -227,7 +239,7 @@ def workplace(out: Path) -> Iterator[Path]:
 
 
 def sweep(out: Path) -> None:
-    """Remove what a killed build left beside a finished store; not what another one is working in."""
+    """Removes the folder of a killed build next to a finished store, unless another build is using it."""
     if out.with_name(f".{out.name}.building").is_dir():
         with suppress(RunFolderError, StoreError), workplace(out):
             pass
@@ -245,28 +257,31 @@ def _finished(
         raise StoreError(
             "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
         )
-    found = TokenStore.open(out)
+    existing = TokenStore.open(out)
     settings = {"corpus": config.record(arguments), "tokenizer": describe(tokenizer)}
-    recorded = dict(found.description["settings"])
-    if isinstance(tokenizer, Tokenizer) and tokenizer.digest == found.tokenizer_digest:
+    recorded = dict(existing.description["settings"])
+    if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
     differing = [
         f"{key} ({old!r} in the store, now {new!r})"
         for key, old, new in recipes.differences(recorded, settings)
     ]
-    if not sources.same_text(found.description["sources"], config.plain(arguments), config.finding()):
+    if not sources.is_same_text(
+        existing.description["sources"], config.plain_sources(arguments), config.source_options()
+    ):
         differing.append("the text itself")
     if differing:
         only_text = differing == ["the text itself"]
         raise StoreError(
-            "holds other text" if only_text else f"built with other settings: {'; '.join(differing)}",
+            "was made from other text" if only_text else f"has other settings: {'; '.join(differing)}",
             where=out,
             fix="Choose another `out`, or remove the store",
         )
-    return found
+    return existing
 
 
 def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
+    """Returns what a store records of its tokenizer: a digest, or the settings it was trained with."""
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
@@ -274,16 +289,15 @@ def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str
         return {**given, "cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}
-    if settings["kind"] == "wordpiece":  # as in stores that were made when there was no other
+    if settings["kind"] == "wordpiece":  # older stores do not record the kind
         del settings["kind"]
     return settings
 
 
-def sample_of(documents: Iterable[Kept], characters: int) -> list[str]:
-    """At most so many characters of what is not held out, thinned out evenly by the documents' hashes.
+def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
+    """Returns training documents of at most `characters` in all, sampled evenly by their hashes.
 
-    Where every document is held out by its hash they are all trained on after all (see `_hold_out`), so they
-    are the sample.
+    If the hash holds out every document, all are trained on (see `_hold_out`) and returned.
     """
     chosen: list[tuple[int, str]] = []
     held: list[str] = []
@@ -302,26 +316,27 @@ def sample_of(documents: Iterable[Kept], characters: int) -> list[str]:
     return [text for _, text in chosen] or held
 
 
-def _sample(documents: Iterable[Kept], characters: int, mixture: Mixture | None) -> list[str]:
+def _sample(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
     if mixture is None:
         return sample_of(documents, characters)
     texts: list[list[str]] = [[] for _ in mixture.names]
     for corpus, group in groupby(documents, key=attrgetter("corpus")):
         texts[corpus] = sample_of(group, characters)
-    return mixture.mixed(texts)
+    return mixture.mix_texts(texts)
 
 
 class Writer:
-    """One split's files, appended to: the ids, where each document ends, and a RECORD of each."""
+    """Appends to the files of a split: the ids, where each document ends, and a RECORD for each."""
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
-        self.files = [open(path, "wb") for path in ShardFolder(work).of_split(split)]  # noqa: SIM115
+        self.files = [open(path, "wb") for path in ShardFolder(work).files_of(split)]  # noqa: SIM115
         self.documents = self.end = 0
 
     def append(
         self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]
     ) -> None:
+        """Appends documents: their ids back to back [N], the number of ids of each [D], their records [D]."""
         tokens, index, docs = self.files
         tokens.write(ids.data)
         index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
@@ -330,12 +345,13 @@ class Writer:
         self.end += len(ids)
 
     def close(self) -> None:
+        """Closes the files."""
         for file in self.files:
             file.close()
 
 
 def write_documents(
-    documents: Iterable[Kept],
+    documents: Iterable[KeptDocument],
     tokenizer: Tokenizer,
     workers: int,
     work: Path,
@@ -343,9 +359,9 @@ def write_documents(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Encode the documents and append each to its split."""
+    """Encodes documents and appends each to its split in `work`; counts them in the audit."""
     train, heldout = writers = [Writer(work, split) for split in SPLITS]
-    waiting: deque[list[Kept]] = deque()
+    waiting: deque[list[KeptDocument]] = deque()
 
     def texts() -> Iterator[list[str]]:
         for chunk in chunks(documents):
@@ -356,23 +372,23 @@ def write_documents(
         for encoded in encode_in_order(texts(), tokenizer, workers):
             chunk = waiting.popleft()
             held = np.array([document.held for document in chunk])
-            some = encoded.sizes > 0
+            nonempty = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=RECORD)
             records["digest"] = np.frombuffer(b"".join(document.digest for document in chunk), ">u8").reshape(
                 -1, 2
             )
             records["characters"], records["words"] = encoded.characters, encoded.words
-            for writer, chosen in ((train, some & ~held), (heldout, some & held)):
+            for writer, chosen in ((train, nonempty & ~held), (heldout, nonempty & held)):
                 writer.append(
                     encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen]
                 )
                 if mixture is not None:
                     corpora = np.array([document.corpus for document in chunk])
                     mixture.count(writer.split, corpora[chosen])
-            audit.characters += int(encoded.characters[some].sum())
-            audit.words += int(encoded.words[some].sum())
-            audit.tokens_lost += len(encoded.ids)  # until they are found in the files
-            audit.documents_empty += int((~some).sum())  # text of which the tokenizer keeps nothing
+            audit.characters += int(encoded.characters[nonempty].sum())
+            audit.words += int(encoded.words[nonempty].sum())
+            audit.tokens_lost += len(encoded.ids)  # commit_store subtracts those that are in the files
+            audit.documents_empty += int((~nonempty).sum())  # texts without a token
     finally:
         for writer in writers:
             writer.close()
@@ -380,20 +396,19 @@ def write_documents(
 
 
 def _hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
-    """See to it that both splits hold enough text: a small corpus may have no document, few or every one that
-    its hash holds out.
+    """Ensures that both splits have enough text; in a small corpus the hash may hold out none, few or all.
 
-    Where there is none, the document with the smallest hash is held out, or, if it is more than a tenth of
-    the corpus, its end. Where there are few, further ones in the order of their hashes.
+    If it holds out none, the document with the smallest hash is held out, or the end of it if it is more than
+    a tenth of the corpus. If it holds out few, more follow in the order of their hashes.
     """
-    if not audit.documents_train:  # every one: begin again with all of them to train on
+    if not audit.documents_train:  # all are held out: train on all, then hold out again
         for held, train in zip(
-            *(ShardFolder(work).of_split(split) for split in ("heldout", "train")), strict=True
+            *(ShardFolder(work).files_of(split) for split in ("heldout", "train")), strict=True
         ):
             os.replace(held, train)
         audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
         if mixture is not None:
-            mixture.swap()
+            mixture.swap_splits()
     if audit.documents_heldout:
         _hold_out_more(work, audit, mixture)
         return
@@ -412,7 +427,7 @@ def _hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -
     if start >= stop:
         raise CorpusError(
             f"too little text ({total} tokens)",
-            fix="Give more text: part of it is held out",
+            fix="Add more text: part of it is held out",
         )
     ends[place:] -= np.uint64(stop - start)
     tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
@@ -429,15 +444,16 @@ def _hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -
     audit.documents_heldout = 1
     if whole:
         if mixture is not None:
-            mixture.take(np.array([place]))
+            mixture.hold_out(np.array([place]))
         records = np.fromfile(folder.digests("train"), dtype=RECORD)
         folder.digests("train").write_bytes(np.delete(records, place).tobytes())
         _hold_out_more(work, audit, mixture)
 
 
 def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
-    """A few documents tell little: move some from the training split until FEWEST_HELD_OUT tokens are held
-    out, if that is at most a tenth of the corpus.
+    """Moves documents from the training split until FEWEST_HELD_OUT tokens are held out.
+
+    Does nothing if that is more than a tenth of the corpus.
     """
     folder = ShardFolder(work)
     (ids, train), (held_ids, held) = (
@@ -450,19 +466,19 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     sizes = np.diff(train, prepend=0)
     digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
     order = np.lexsort((digests[:, 1], digests[:, 0]))
-    fits = order[sizes[order] <= missing]  # a long one would take too much
+    fits = order[sizes[order] <= missing]  # not a document that is longer than needed
     count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
     moved = np.zeros(len(train), dtype=bool)
     moved[fits[:count]] = True
     if mixture is not None:
-        mixture.take(np.flatnonzero(moved))
+        mixture.hold_out(np.flatnonzero(moved))
     width = ids.stat().st_size // int(train[-1])
     tokens = np.fromfile(ids, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
-    gone = np.repeat(moved, sizes)
+    moved_tokens = np.repeat(moved, sizes)
     with open(held_ids, "ab") as file:
-        file.write(tokens[gone].data)
+        file.write(tokens[moved_tokens].data)
     held = np.concatenate([held, held[-1] + np.cumsum(sizes[moved])])
-    ids.write_bytes(tokens[~gone].data)
+    ids.write_bytes(tokens[~moved_tokens].data)
     folder.index("heldout").write_bytes(held.astype("<u8").data)
     folder.index("train").write_bytes(np.cumsum(sizes[~moved]).astype("<u8").data)
     audit.heldout_by = f"hash, at least {FEWEST_HELD_OUT:,} tokens"
@@ -470,9 +486,10 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
 
 
 def no_text(audit: Audit) -> CorpusError:
+    """Returns the error for a corpus whose documents are all empty."""
     where = ", ".join(source["name"] for source in audit.sources)
     return CorpusError(
         f"no text in any of the {audit.documents_read} documents read",
         where=where,
-        fix="Name files that hold text",
+        fix="Pass files that contain text",
     )

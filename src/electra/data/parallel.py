@@ -1,4 +1,4 @@
-"""Encoding on all cores, with the results in the order of the input."""
+"""Encodes texts on all cores, with the results in the order of the input."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Encoded(NamedTuple):
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
+    """Encodes a chunk of texts in this process."""
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
     raw = [text.encode(errors="replace") for text in texts]
@@ -40,14 +41,18 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    """Encode chunks of texts, a few at any time; little text, or one worker, takes no processes."""
+    """Encodes chunks of texts lazily, in child processes unless there is little text or one worker.
+
+    Raises:
+        RunFailed: a process failed.
+    """
     coming = iter(chunks)
     first = list(islice(coming, 3))
     if workers < 2 or len(first) < 3:
         yield from (encode(tokenizer, chunk) for chunk in chain(first, coming))
         return
     try:
-        yield from jobs.in_order(
+        yield from jobs.map_in_order(
             _encoder, (tokenizer.definition, tokenizer.names), chain(first, coming), workers
         )
     except RunFailed as error:

@@ -1,9 +1,9 @@
-"""The corpus that exists on every machine: the documentation that comes with the running Python.
+"""A corpus that exists on every machine: the documentation that comes with the running Python.
 
-The language reference (`pydoc_data.topics`) and the docstrings of the standard library and of the numerical
-libraries that this package needs anyway. Source files are parsed with `ast` and never imported. One document
-per topic and per module; docstrings seen before, doctest blocks, ruled lines and indentation are left out, so
-that what remains reads as prose.
+It consists of the language reference (`pydoc_data.topics`) and the docstrings of the standard library and of
+the numerical libraries that this package requires. Source files are parsed with `ast`, never imported. There
+is one document per topic and per module; duplicate docstrings, doctest blocks, ruled lines and indentation
+are left out, so that the rest reads as prose.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 @cache
 def documents() -> tuple[str, ...]:
-    """Every document (about 10 MB), in an order that depends on the installation only."""
+    """Returns all documents (about 10 MB), in an order that depends only on the installation."""
     seen: set[str] = set()
-    found = []
+    texts = []
     for docstrings in chain(_topics(), _modules()):
         kept = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
         seen.update(kept)
         if kept:
-            found.append("\n\n".join(kept))
-    return tuple(found)
+            texts.append("\n\n".join(kept))
+    return tuple(texts)
 
 
 def describe() -> dict[str, object]:
-    """What identifies this corpus: the documentation differs from one Python, or library, to the next."""
+    """Returns what identifies this corpus, which differs between versions of Python and the libraries."""
     state, size = hashlib.sha256(), 0
     for text in documents():
         content = text.encode("utf-8", "replace") + b"\0"
@@ -53,7 +53,7 @@ def describe() -> dict[str, object]:
 
 
 def prose(docstring: str) -> str:
-    """The docstring without indentation, doctest blocks and ruled lines."""
+    """Returns a docstring without indentation, doctest blocks and ruled lines."""
     text = _RULE.sub("", _DOCTEST.sub("", inspect.cleandoc(docstring)))
     text = "\n".join(line.strip() for line in text.splitlines())
     return _BLANK_LINES.sub("\n\n", text).strip()
@@ -84,20 +84,16 @@ def _modules() -> Iterator[list[str]]:
 def _docstrings(path: Path) -> list[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in another's source is no business of ours
+            warnings.simplefilter("ignore")  # invalid escapes in other people's source
             module = ast.parse(path.read_bytes())
-    except (
-        SyntaxError,
-        ValueError,
-        OSError,
-    ):  # the standard library keeps a few files that are broken on purpose
+    except (SyntaxError, ValueError, OSError):  # some files of the standard library are broken on purpose
         return []
-    found = (ast.get_docstring(node, clean=False) for node in [module, *_definitions(module.body)])
-    return [docstring for docstring in found if docstring]
+    docstrings = (ast.get_docstring(node, clean=False) for node in [module, *_definitions(module.body)])
+    return [docstring for docstring in docstrings if docstring]
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Classes and functions in source order, also inside `if` and `try`; faster than ast.walk."""
+    """Yields classes and functions in source order, also inside `if` and `try`; faster than ast.walk."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node

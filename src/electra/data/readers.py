@@ -1,10 +1,10 @@
-"""Files to texts: documents of plain text, and the field of tables that holds the text.
+"""Reads documents from files: plain text, or the text field of tables.
 
-The policy for imperfect text: UTF-8 is expected, or what a byte order mark or `data.encoding` says. Bytes
-that are not of the encoding become U+FFFD and are counted, as are lone surrogates in JSON; NUL characters are
-dropped and counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a
-text longer than `LONGEST` characters continues as the next document, cut at a space where there is one, so
-that memory stays bounded whatever the size of a file or line.
+The policy for imperfect text: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`.
+Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted; NUL characters are dropped and
+counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer
+than `LONGEST` characters continues as the next document, cut at a space if there is one, so that memory stays
+bounded whatever the size of a file or line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from electra.data import columnar, python_docs, rows
 from electra.data.lines import (
     HEAD,
     SURROGATES,
-    decoded,
+    decode_head,
     encoding_of,
     guess_encoding,
     open_bytes,
@@ -32,38 +32,40 @@ from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.machine import library
 
 LONGEST = 1 << 20  # characters of one document
-LARGE = 500_000  # characters of a file that may well be more than one document
-NAMED = 3  # files and rows that a note names
-EARLY = 1000  # broken rows after which reading stops, when they are most of those read
+LARGE = 500_000  # characters of a file that is probably more than one document
+NAMED = 3  # files and rows named in a note
+EARLY = 1000  # broken rows after which reading stops, if most rows are broken
 _WIKI_END = "</doc>"
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
 
 class Text(NamedTuple):
-    """One document's text, and what had to be repaired to read it."""
+    """One document's text and the number of repairs."""
 
     text: str
-    replaced: int = 0  # bytes that were not UTF-8
-    nuls: int = 0
-    corpus: int = 0  # which of the named corpora of a mixture it is of
+    replaced: int = 0  # undecodable bytes, each run now one U+FFFD
+    nuls: int = 0  # NUL characters dropped
+    corpus: int = 0  # the number of its corpus in a mixture
 
 
 @dataclass
 class Faults:
-    """What was wrong with what has been read so far of a corpus."""
+    """Counts and examples of the problems in the part of a corpus that was read so far."""
 
     rows: int = 0  # of tables
-    broken: int = 0  # rows without a text, or that cannot be read
+    broken: int = 0  # rows that are unreadable or without a text
     first: list[CorpusError] = field(default_factory=list)
     nulls: int = 0  # rows whose text is null: empty documents
     nulls_at: list[str] = field(default_factory=list)
-    undecoded: dict[str, int] = field(default_factory=dict)  # bytes, by the name of the file
+    undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
     western: int = 0  # of these files, those that look like cp1252
     wiki: list[str] = field(default_factory=list)  # files of WikiExtractor
-    long: list[tuple[str, str, int]] = field(default_factory=list)  # one document: name, better unit, parts
+    long: list[tuple[str, str, int]] = field(
+        default_factory=list
+    )  # large documents: name, better unit, parts
 
     def leave_out(self, error: CorpusError) -> None:
-        """Count a broken row; raises where most rows are broken."""
+        """Counts a broken row. Raises CorpusError if most rows are broken."""
         self.rows += 1
         self.broken += 1
         if len(self.first) < NAMED:
@@ -72,56 +74,65 @@ class Faults:
             self.check(0)
 
     def check(self, share: float) -> None:
-        """Raise where more than this share of the rows are broken."""
+        """Raises CorpusError if more than this fraction of the rows is broken."""
         if self.broken > share * self.rows:
             first = self.first[0]
-            what = f"{first.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
-            fix = f"{first.fix}; a share of broken rows may be left out with `data.broken_rows`".lstrip("; ")
-            raise CorpusError(what, where=first.where, fix=fix[0].upper() + fix[1:])
+            problem = f"{first.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
+            fix = f"{first.fix}; `data.broken_rows` sets the fraction of broken rows to allow".lstrip("; ")
+            raise CorpusError(problem, where=first.where, fix=fix[0].upper() + fix[1:])
 
     def notes(self) -> list[str]:
-        """What a user should know, a line each."""
+        """Returns notes for the user, one line each."""
         notes = []
         if self.broken:
             first = "; ".join(f"{error.where}: {error.what}" for error in self.first)
             notes.append(f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {first}")
         if self.nulls:
             notes.append(
-                f"{self.nulls:,} of {self.rows:,} rows have no text: {_named(self.nulls_at, self.nulls)}"
+                f"{self.nulls:,} of {self.rows:,} rows have no text:"
+                f" {_first_names(self.nulls_at, self.nulls)}"
             )
         if self.undecoded:
             total, count = sum(self.undecoded.values()), len(self.undecoded)
-            files = _named([f"{name} ({number:,})" for name, number in self.undecoded.items()], count)
+            files = _first_names([f"{name} ({number:,})" for name, number in self.undecoded.items()], count)
             guess = ", such as cp1252, which fits" if 2 * self.western > count else ""
             notes.append(
                 f"{total:,} bytes in {count:,} {'files'[: 4 + (count > 1)]} could not be decoded and were"
-                f" replaced: {files}. If that is another encoding{guess}, name it with --data.encoding"
+                f" replaced: {files}. If the encoding is another{guess}, set it with --data.encoding"
             )
         if self.wiki:
-            notes.append(f"documents are WikiExtractor's, its tags are left out: {_named(self.wiki)}")
+            notes.append(f"files from WikiExtractor, whose tags are left out: {_first_names(self.wiki)}")
         if self.long:
             name, unit, parts = self.long[0]
             others = f" (and {len(self.long) - 1:,} more files)" if len(self.long) > 1 else ""
-            what = "parts between blank lines" if unit == "blank-line" else "lines"
+            pieces = "parts between blank lines" if unit == "blank-line" else "lines"
             notes.append(
-                f"{name}{others} is read as one document; if its {parts:,} {what} are documents, pass"
+                f"{name}{others} is read as one document; if its {parts:,} {pieces} are documents, pass"
                 f" --data.unit {unit}"
             )
         return notes
 
 
-def _named(names: list[str], count: int | None = None) -> str:
-    """The first few names, and how many more there are."""
+def _first_names(names: list[str], count: int | None = None) -> str:
+    """Joins the first few names, and says how many more there are."""
     more = (len(names) if count is None else count) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def read(
+def read_source(
     source: Source, unit: Unit, field: str, encoding: str | None = None, faults: Faults | None = None
 ) -> Iterator[Text]:
-    """The documents of one source.
+    """Yields the documents of one source.
 
-    encoding: of text, csv and JSON (None: UTF-8, or by the byte order mark). faults: where they are counted.
+    Args:
+        source: the source.
+        unit: what is one document of a text file.
+        field: the column or field of the text in a table.
+        encoding: the encoding of text, csv and JSON (None: UTF-8, or by the byte order mark).
+        faults: receives the counts of problems.
+
+    Raises:
+        CorpusError: the source cannot be read, or most of its rows are broken.
     """
     faults = faults or Faults()
     if source.kind == "python-docs":
@@ -138,7 +149,7 @@ def read(
         with open_bytes(path, source.compression, source.name, most=most, error=CorpusError) as stream:
             head = stream.peek(HEAD)[:HEAD]
             used = encoding_of(head, encoding)
-            begins = decoded(head, used)
+            begins = decode_head(head, used)
             _refuse_binary(begins, used, source.name)
             if not head and source.named:
                 raise CorpusError("empty file", where=source.name)
@@ -154,9 +165,9 @@ def read(
 def _watched(
     source: Source, documents: Iterator[Text], unit: Unit, faults: Faults, head: bytes
 ) -> Iterator[Text]:
-    """The documents of a file; what is odd about it is noted."""
+    """Yields the documents of a file, and records in `faults` what is odd about it."""
     replaced = characters = lines = blocks = 0
-    wiki = source.format == "txt" and bool(WIKI.match(decoded(head, encoding_of(head))))
+    wiki = source.format == "txt" and bool(WIKI.match(decode_head(head, encoding_of(head))))
     for document in documents:
         replaced += document.replaced
         if unit == "file" and not wiki:
@@ -174,8 +185,8 @@ def _watched(
         faults.long.append((source.name, *better))
 
 
-def mend(text: str) -> Text:
-    """Apply the policy above to text decoded with `surrogateescape`."""
+def clean_text(text: str) -> Text:
+    """Applies the policy above to text decoded with `surrogateescape`."""
     replaced = nuls = 0
     if "\0" in text:
         nuls = text.count("\0")
@@ -193,16 +204,16 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
     if odd := is_binary(head):
         raise CorpusError(
             f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({odd} of its first {len(head)}"
-            " characters are not)",
+            " characters are not text)",
             where=name,
-            fix="Name its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8",
+            fix="Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8",
         )
 
 
 def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
-    """Documents of a text file. The pieces are lines, or blocks when the whole file is one document.
+    """Yields the documents of a text file, which is read by lines, or by blocks if it is one document.
 
-    wiki: the file is WikiExtractor's: its tags part documents, and are no text.
+    With `wiki`, the file is from WikiExtractor: its tags separate documents and are left out.
     """
     collected: list[str] = []
     size = 0
@@ -211,7 +222,7 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
         starts_line = not collected or collected[-1].endswith("\n")
         if wiki and starts_line and (piece.rstrip() == _WIKI_END or WIKI.fullmatch(piece)):
             if any(map(str.strip, collected)):
-                yield mend("".join(collected))
+                yield clean_text("".join(collected))
             collected, size = [], 0
             continue
         collected.append(piece)
@@ -222,15 +233,15 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
             joined = "".join(collected)
             cut = len(joined) if whole else _cut(joined)
             if unit != "blank-line" or not joined.isspace():
-                yield mend(joined[:cut])
+                yield clean_text(joined[:cut])
             collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
     rest = "".join(collected)
     if rest and not (unit == "blank-line" and rest.isspace()):
-        yield mend(rest)
+        yield clean_text(rest)
 
 
 def _cut(text: str) -> int:
-    """Where to end a document that goes on: after its last white space, or anywhere when it has none."""
+    """Returns where to cut a long document: after its last white space, or at its end if it has none."""
     space = _SPACE.search(text, max(0, len(text) - (1 << 16)))
     return space.end() if space else len(text)
 
@@ -244,9 +255,9 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _table(source: Source, path: str, field: str, encoding: str | None, faults: Faults) -> Iterator[Text]:
-    """The texts of a table's rows."""
+    """Yields the texts of a table's rows."""
 
-    def explained(error: DataError) -> CorpusError:
+    def as_corpus_error(error: DataError) -> CorpusError:
         fix = error.fix.replace("`encoding`", "`data.encoding`")
         return CorpusError(error.what, where=error.where.replace(path, source.name), fix=fix)
 
@@ -258,29 +269,29 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
             lenient=True,
             ratio=RATIO,
             only=field,
-            broken=lambda error: faults.leave_out(explained(error)),
+            broken=lambda error: faults.leave_out(as_corpus_error(error)),
         )
-        column = table.named(field) if table.columns else field
+        column = table.find_column(field) if table.columns else field
         if column is None:
             raise CorpusError(
                 f"no column {field!r} (it has: {', '.join(table.columns)})",
                 where=source.name,
-                fix="Name the column with `data.text_field`",
+                fix="Set the column with `data.text_field`",
             )
         for where, row in table.rows:
             yield from _row(row, column, lambda: where.replace(path, source.name), faults)  # noqa: B023
     except DataError as error:
-        raise explained(error) from None
+        raise as_corpus_error(error) from None
 
 
 def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: Faults) -> Iterator[Text]:
-    """The text of a row, or what is wrong with it counted."""
-    value = rows.get(row, field)
+    """Yields the text of a row, or counts its problem in `faults`."""
+    value = rows.get_field(row, field)
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         value = " ".join(value)
     if isinstance(value, str):
         faults.rows += 1
-        yield from map(mend, _split(value))
+        yield from map(clean_text, _split(value))
     elif value is None and field in row:
         faults.rows += 1
         faults.nulls += 1
@@ -288,15 +299,15 @@ def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: F
             faults.nulls_at.append(where())
         yield Text("")
     elif value is None:
-        what = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
-        faults.leave_out(CorpusError(what, where=where(), fix="Name the field with `data.text_field`"))
+        problem = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
+        faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
     else:
-        what = f"field {field!r} is {shortened(value)}, not a text"
-        faults.leave_out(CorpusError(what, where=where(), fix="Name the field with `data.text_field`"))
+        problem = f"field {field!r} is {shortened(value)}, not a text"
+        faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
 
 
 def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
-    """The records of `hub:NAME[:CONFIG][:SPLIT]`, read by the `datasets` library."""
+    """Yields the texts of `hub:NAME[:CONFIG][:SPLIT]`, read with the `datasets` library."""
     datasets = library("datasets", "hub", "hub data sets", CorpusError, where=name)
     path, config, split = (name.removeprefix(HUB).split(":") + ["", ""])[:3]
     try:
@@ -311,7 +322,7 @@ def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
     if column not in records.column_names:
         known = ", ".join(records.column_names)
         raise CorpusError(
-            f"no column {field!r} (it has: {known})", where=name, fix="Name the column with `data.text_field`"
+            f"no column {field!r} (it has: {known})", where=name, fix="Set the column with `data.text_field`"
         )
     for number, record in enumerate(records.select_columns([column]), 1):
         yield from _row(record, field, lambda: f"{name}: row {number}", faults)  # noqa: B023

@@ -1,8 +1,7 @@
-"""A token store on a remote file system (s3://, gs://, https://, ...): copied once into a local cache, and
-mapped from there.
+"""Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
-The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the store's manifest, so a store that was
-made anew is fetched anew, and a copy counts only when every file has the hash the manifest names.
+The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the hash of the store's manifest, so a
+store that was rebuilt is fetched again. A copy is used only if every file has the hash in the manifest.
 """
 
 from __future__ import annotations
@@ -22,17 +21,22 @@ from electra.data.sources import copy_bytes, explain, is_remote
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError, StoreError
 
-MOST = 1 << 24  # bytes of a manifest
+MOST = 1 << 24  # largest manifest in bytes
 
 __all__ = ["fetch_store", "is_remote"]
 
 
 def cache_folder() -> Path:
+    """Returns the folder of the cached stores."""
     return Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "stores"
 
 
 def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder here that holds the store at `url`."""
+    """Returns a local copy of the store at `url`, fetching it if necessary; `say` receives a progress line.
+
+    Raises:
+        StoreError: there is no token store, or the copy is damaged.
+    """
     url = url.rstrip("/")
     with explain(url, error=StoreError), _open(f"{url}/{durable.MANIFEST}") as stream:
         manifest = stream.read(MOST)
@@ -62,7 +66,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Wait while another process copies the same store."""
+    """Waits while another process copies the same store."""
     with ExitStack() as stack:
         while True:
             try:
@@ -78,9 +82,9 @@ def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
         copy_bytes(stream, file, listed["size"], url, StoreError)
     if durable.sha256(target) != listed["sha256"]:
         raise StoreError(
-            "was damaged on the way, or does not match the manifest",
+            "was damaged in transfer, or does not match the manifest",
             where=url,
-            fix="Try again, or copy the store there again",
+            fix="Try again, or upload the store again",
         )
 
 
@@ -93,5 +97,5 @@ def _open(url: str) -> IO[bytes]:
     import fsspec
 
     system, path = fsspec.core.url_to_fs(url)
-    found: IO[bytes] = system.open(path, "rb")
-    return found
+    file: IO[bytes] = system.open(path, "rb")
+    return file

@@ -1,8 +1,8 @@
-"""Sorted runs of 64-bit numbers: what must be remembered of each document, within a bound of memory.
+"""Sorted runs of 64-bit numbers, such as hashes of documents, in bounded memory.
 
-New numbers come as a sorted run of their own. Each run is more than twice as long as the next, or the two are
-merged, so there are few; the long ones are files, mapped, whose pages the system may take back. What is
-found in them does not depend on the bound.
+New numbers are added as a sorted run. Each run is more than twice as long as the next, or the two are merged,
+so there are few. Long runs are mapped files, whose pages the system can evict. The content does not depend on
+the bound.
 """
 
 from __future__ import annotations
@@ -19,37 +19,40 @@ _BLOCK = 1 << 17  # numbers merged at a time
 
 
 class Runs(list[memoryview]):
-    """Sorted runs, the longest first. A `memoryview` of uint64 is what both bisect and NumPy read at once."""
+    """Sorted runs, longest first, as `memoryview`s of uint64, which bisect and NumPy read without a copy."""
 
     def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
-        """folder: for the files of long runs (None: the system's temporary folder).
-        memory: bytes at most. Runs of a quarter stay in memory: all together take less than a half, and a
-        merge takes another quarter.
+        """Makes an empty list of runs.
+
+        Args:
+            folder: for the files of long runs (None: the system's temporary folder).
+            memory: the largest number of bytes in memory. Runs up to a quarter of it stay in memory, so that
+                all of them take less than half, and a merge another quarter.
         """
         super().__init__()
         self._folder, self._in_memory = folder, memory // 4 // 8
 
     def add(self, run: Run) -> None:
-        """Add a sorted run, joined with those that are not much longer than it."""
+        """Adds a sorted run, merged with existing runs that are at most twice as long."""
         while self and len(self[-1]) <= 2 * len(run):
             run = self._joined(np.asarray(self.pop()), run)
         self.append(run.data)
 
-    def _joined(self, one: Run, other: Run) -> Run:
-        """Two runs as one: in memory, or in a file that goes with the last use of it."""
-        size = len(one) + len(other)
+    def _joined(self, left: Run, right: Run) -> Run:
+        """Merges two runs, in memory or in a file that is removed after its last use."""
+        size = len(left) + len(right)
         joined: Run
         if size <= self._in_memory:
             joined = np.empty(size, dtype=np.uint64)
         else:
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 joined = np.memmap(file, dtype=np.uint64, mode="w+", shape=(size,))
-        # block by block, so that neither the places nor a copy of all lie in memory
+        # By blocks, so that no copy of the whole is in memory.
         start = placed = 0
-        for first in range(0, len(one), _BLOCK):
-            block = one[first : first + _BLOCK]
-            end = len(other) if first + _BLOCK >= len(one) else int(np.searchsorted(other, block[-1]))
-            piece = np.concatenate([block, other[start:end]])
+        for first in range(0, len(left), _BLOCK):
+            block = left[first : first + _BLOCK]
+            end = len(right) if first + _BLOCK >= len(left) else int(np.searchsorted(right, block[-1]))
+            piece = np.concatenate([block, right[start:end]])
             piece.sort(kind="stable")
             joined[placed : placed + len(piece)] = piece
             placed, start = placed + len(piece), end

@@ -1,7 +1,7 @@
-"""Which documents have been seen, in 8 bytes each: a set of 64-bit digests.
+"""A set of 64-bit digests of documents, in 8 bytes each.
 
-Two different documents among n share a digest with a probability of n^2 / 2^65: of 570 million, one is taken
-for another's copy with 0.9 %.
+The probability that any two of n different documents share a digest is about n^2 / 2^65: 0.9 % for 570
+million.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import numpy as np
 
 from electra.data.runs import MEMORY, Runs
 
-RECENT = 1 << 17  # digests that wait for a run, in a set
+RECENT = 1 << 17  # digests in a Python set before they become a run
 
 
-class Seen:
-    """A set of digests that only grows."""
+class DigestSet:
+    """A set of digests to which digests can only be added; see `Runs` for `folder` and `memory`."""
 
     def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
-        """folder, memory: see `Runs`."""
         self._recent: set[int] = set()
         self._runs = Runs(folder, memory)
 
@@ -28,7 +27,7 @@ class Seen:
         return len(self._recent) + sum(map(len, self._runs))
 
     def add(self, digest: int) -> bool:
-        """Whether the digest, of 64 bits, is new; from now on it is not."""
+        """Adds a 64-bit digest. Returns whether it was new."""
         if digest in self._recent:
             return False
         for run in self._runs:

@@ -1,7 +1,7 @@
-"""SentencePiece's Unigram models (`spm.model`), read without the library.
+"""Reads SentencePiece's Unigram models (`spm.model`) without the library.
 
 The file is a protocol buffer: a list of pieces with scores and kinds, the trainer's settings, and a map of
-characters that normalises text. What is not needed of it is passed over.
+characters that normalises text. Other fields are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from electra.data import hostile
 from electra.data.space_marked import SPACE
 from electra.foundation.errors import TokenizerError
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # how a field of a protocol buffer is written
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types of protocol buffers
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the file
 _TEXT, _SCORE, _KIND = 1, 2, 3  # of a piece
 _MODEL, _BYTE_FALLBACK, _UNKNOWN_ID = 3, 35, 40  # of the trainer's settings
@@ -27,14 +27,22 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # kinds of pi
 _UNIGRAM = 1
 
 
-def read(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokenizer:
-    """The tokenizer of a Unigram model as DeBERTa uses it, without special tokens around a text.
+def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokenizer:
+    """Reads a Unigram model as DeBERTa uses it, without special tokens around a text.
 
-    Characters without a piece become their bytes where the model has pieces for bytes.
+    Characters without a piece are encoded as bytes if the model has pieces for bytes.
+
+    Args:
+        path: the spm.model.
+        lowercase: whether to lower-case texts first.
+        split_marks: whether to split at punctuation.
+
+    Raises:
+        TokenizerError: the file is damaged, or not a Unigram model.
     """
     pieces: list[tuple[str, float]] = []
     added: list[tokenizers.AddedToken] = []
-    never: list[str] = []  # pieces that no text has, whatever it says
+    never: list[str] = []  # patterns that keep texts from matching control pieces
     trainer: dict[int, bytes | int] = {}
     characters = b""
     try:
@@ -55,17 +63,17 @@ def read(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokeni
                 characters = bytes(dict(_fields(value)).get(_CHARACTERS, b""))  # type: ignore[arg-type]
     except (IndexError, ValueError, AssertionError, TypeError, OSError):
         raise TokenizerError(
-            "not readable as a SentencePiece model", where=path, fix="The file is damaged: get it again"
+            "not readable as a SentencePiece model", where=path, fix="Download it again"
         ) from None
     if not pieces or trainer.get(_MODEL, _UNIGRAM) != _UNIGRAM:
-        what = (
-            "a SentencePiece model without pieces" if not pieces else "a SentencePiece model of another kind"
+        problem = (
+            "the SentencePiece model has no pieces" if not pieces else "not a Unigram SentencePiece model"
         )
-        raise TokenizerError(f"{what}; Unigram is supported", where=path)
+        raise TokenizerError(problem, where=path)
     if len(pieces) > hostile.MOST_ENTRIES:
         raise TokenizerError(f"its vocabulary has {len(pieces):,} entries", where=path)
-    with hostile.panics(path):
-        made = tokenizers.Tokenizer(
+    with hostile.explain_panics(path):
+        tokenizer = tokenizers.Tokenizer(
             models.Unigram(
                 pieces,
                 unk_id=int(trainer.get(_UNKNOWN_ID, 0)),
@@ -73,7 +81,7 @@ def read(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokeni
             )
         )
         before = [normalizers.Lowercase()] if lowercase else []
-        made.normalizer = normalizers.Sequence([
+        tokenizer.normalizer = normalizers.Sequence([
             *before,
             normalizers.Strip(),
             *([normalizers.Precompiled(characters)] if characters else []),
@@ -82,17 +90,17 @@ def read(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizers.Tokeni
         marks = [pre_tokenizers.Punctuation("isolated")] if split_marks else []
         spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
         apart = pre_tokenizers.Split(Regex("|".join(never)), "merged_with_previous")
-        made.pre_tokenizer = pre_tokenizers.Sequence([*marks, spaces, *([apart] if never else [])])
-        made.decoder = decoders.Sequence([
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*marks, spaces, *([apart] if never else [])])
+        tokenizer.decoder = decoders.Sequence([
             decoders.ByteFallback(),
             decoders.Metaspace(replacement=SPACE, prepend_scheme="always"),
         ])  # fmt: skip
-        made.add_tokens(added)
-    return made
+        tokenizer.add_tokens(added)
+    return tokenizer
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """(number, value) of each field: a whole number, or the bytes of what is no whole number."""
+    """Yields (number, value) of each field; the value is an integer, or bytes for any other type."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -122,4 +130,4 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         if shift > 63:
-            raise ValueError("a number of too many bytes")
+            raise ValueError("a number has too many bytes")

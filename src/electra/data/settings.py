@@ -1,4 +1,4 @@
-"""How a store is made: what is read as a document, and the vocabulary to train.
+"""Settings of a store: what is read as a document, and the vocabulary to train.
 
 Sections of a recipe, and options of `electra prepare`. Imports nothing heavy, so that `--help` is quick.
 """
@@ -14,41 +14,41 @@ from electra.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
     from electra.data.mixture import Mixture
-    from electra.data.sources import Finding
+    from electra.data.sources import SourceOptions
 
 Unit = Literal["file", "blank-line", "line"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """How text is read."""
+    """Settings: how text is read, and how much of it is held out."""
 
     HEADING: ClassVar[str] = "How text is read"
 
     unit: Unit = "file"
-    """What one document is in a .txt file: the file, a part between blank lines, or a line."""
+    """One document of a .txt file: the whole file, a part between blank lines, or a line."""
     text_field: str = "text"
     """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; doc.body for a field
     within another.
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
-    """Format of the sources (auto: what their file extension says; stdin is txt)."""
+    """Format of the sources (auto: by the file extension; stdin is txt)."""
     encoding: str | None = None
-    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 where a file begins so)."""
+    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)."""
     broken_rows: float = 0.01
-    """Share of the rows of tables that may be left out because they cannot be read or have no text."""
+    """Largest fraction of table rows that may be left out because they are unreadable or have no text."""
     heldout: float = 0.005
-    """Share of the documents held out for evaluation, chosen by a hash of their text; at least one."""
+    """Fraction of the documents held out for evaluation, chosen by a hash of their text; at least one."""
     near_duplicates: float | None = None
-    """Drop documents that share at least this much of their 8-byte runs with an earlier one, such as 0.8
-    (default: only equal documents).
+    """Drop documents that share at least this fraction of their 8-byte sequences with an earlier one, such as
+    0.8 (default: drop only equal documents).
     """
     mix_temperature: float | None = None
-    """Mix corpora named as de=PATH fi=PATH: each is read in proportion to this power of its tokens, from 0
-    (all alike) to 1 (as they are). Documents of small ones are repeated, of large ones left out.
+    """Mix corpora named as de=PATH fi=PATH in proportion to this power of their token counts, from 0
+    (all equal) to 1 (as they are). Documents of small corpora are repeated, those of large ones subsampled.
     """
     mix_seed: int = 0
-    """Of the draw of the documents that a mixture repeats or leaves out."""
+    """Random seed for sampling documents in a mixture."""
 
     def __post_init__(self) -> None:
         if self.encoding is not None:
@@ -56,63 +56,63 @@ class CorpusConfig:
 
             encoding_of(b"", self.encoding, "data.encoding")
         if self.near_duplicates is not None:
-            from electra.data.near import bands
+            from electra.data.near import band_layout
 
-            bands(self.near_duplicates)
+            band_layout(self.near_duplicates)
         if not 0 <= self.broken_rows <= 1:
-            what = f"must lie between 0 and 1, not {self.broken_rows}"
-            raise ConfigError(what, key="data.broken_rows")
+            raise ConfigError(f"must be between 0 and 1, not {self.broken_rows}", key="data.broken_rows")
         if not 0 < self.heldout < 1:
-            raise ConfigError(f"must lie between 0 and 1, not {self.heldout}", key="data.heldout")
+            raise ConfigError(f"must be between 0 and 1, not {self.heldout}", key="data.heldout")
         if self.mix_temperature is not None and not 0 <= self.mix_temperature <= 1:
             raise ConfigError(
-                f"must lie between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
+                f"must be between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
             )
 
     def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
-        """The settings as a store records them."""
-        from electra.data.mixture import named
+        """Returns the settings as a store records them."""
+        from electra.data.mixture import parse_corpora
 
         settings = asdict(self)
-        del settings["broken_rows"]  # it decides whether there is a store, not what is in it
-        if self.encoding is None:  # as in stores that were made when there was no other
+        del settings["broken_rows"]  # it decides whether a store is made, not what it contains
+        if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]
         if self.mix_temperature is None:
             del settings["mix_temperature"], settings["mix_seed"]
         else:
-            settings["corpora"] = {name: len(sources) for name, sources in named(arguments).items()}
+            settings["corpora"] = {name: len(sources) for name, sources in parse_corpora(arguments).items()}
         return settings
 
-    def finding(self, say: Callable[[str], None] = lambda note: None) -> Finding:
-        """How sources are found."""
-        from electra.data.sources import Finding
+    def source_options(self, say: Callable[[str], None] = lambda note: None) -> SourceOptions:
+        """Returns the settings that decide which files of a folder are read; `say` receives notes."""
+        from electra.data.sources import SourceOptions
 
-        return Finding(self.format, self.text_field, self.encoding, say)
+        return SourceOptions(self.format, self.text_field, self.encoding, say)
 
-    def plain(self, arguments: Sequence[str | Path]) -> list[str]:
-        """The sources without the names of corpora."""
-        from electra.data.mixture import named
+    def plain_sources(self, arguments: Sequence[str | Path]) -> list[str]:
+        """Returns the sources without the names of corpora."""
+        from electra.data.mixture import parse_corpora
 
         if self.mix_temperature is None:
             return list(map(str, arguments))
-        return [source for sources in named(arguments).values() for source in sources]
+        return [source for sources in parse_corpora(arguments).values() for source in sources]
 
     def mixture(self, arguments: Sequence[str | Path]) -> Mixture | None:
-        from electra.data.mixture import Mixture, named
+        """Returns the mixture of the named corpora, or None without `mix_temperature`."""
+        from electra.data.mixture import Mixture, parse_corpora
 
         if self.mix_temperature is None:
             return None
-        return Mixture(list(named(arguments)), self.mix_temperature, self.mix_seed)
+        return Mixture(list(parse_corpora(arguments)), self.mix_temperature, self.mix_seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
-    """A tokenizer to train."""
+    """Settings of a vocabulary to train."""
 
     HEADING: ClassVar[str] = "A tokenizer to train"
 
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
-    """What to train: WordPiece, as in the paper; byte-level BPE, which knows every character; or Unigram."""
+    """WordPiece, as in the paper; byte-level BPE, which encodes every character; or Unigram."""
     vocab_size: int = 8192
     """Entries of the vocabulary to train."""
     lowercase: bool = True

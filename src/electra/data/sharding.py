@@ -1,12 +1,11 @@
-"""A corpus prepared in pieces, on as many machines as there are: shards, and the merge that makes one store
-of them.
+"""Prepares a corpus in shards, on several machines, and merges them into one store.
 
     electra prepare CORPUS --tokenizer T --shard 3/8 --out shards/3      (one job of an array)
     electra prepare shards/* --merge --out store
 
-The store is the one that a single command would have made, to the byte: shards are runs of neighbouring
-files, documents said before in an earlier shard are dropped at the merge, and what is held out is decided by
-each document's hash.
+The store is byte-identical to that of a single command: shards are contiguous parts of the list of files, the
+merge drops duplicates of documents in earlier shards, and the hash of a document decides whether it is held
+out.
 
     SHARD/ train.ds  train.ds.index  train.docs  heldout.*   shard.json   tokenizer/   manifest.json
 """
@@ -28,10 +27,10 @@ from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.encoding import id_dtype
-from electra.data.kept import kept
-from electra.data.packing import RECORD, Counted, Writer
+from electra.data.kept import keep_documents
+from electra.data.packing import RECORD, StageProgress, Writer
 from electra.data.runs import MEMORY
-from electra.data.seen import Seen
+from electra.data.seen import DigestSet
 from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -39,11 +38,11 @@ from electra.foundation import durable, machine
 from electra.foundation.config import differences
 from electra.foundation.errors import ConfigError, CorpusError, StoreError
 
-_DOCUMENTS = 1 << 16  # copied at a time
+_DOCUMENTS = 1 << 16  # documents copied at a time
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """`3/8` -> (3, 8). Shards are counted from 0, as array jobs are."""
+    """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs. Raises ConfigError."""
     index, slash, count = text.partition("/")
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise ConfigError(f"{text!r} is not a shard", key="shard", fix="Use 0/8, 1/8, ... 7/8")
@@ -59,16 +58,23 @@ def build_shard(
     config: CorpusConfig | None = None,
     workers: int | None = None,
     memory: int = MEMORY,
-    progress: Counted = lambda stage, characters: None,
+    progress: StageProgress = lambda stage, characters: None,
 ) -> bool:
-    """Encode one shard into the folder `out`. False if it was there already."""
+    """Encodes one shard of a corpus into the folder `out`; see `packing.build_store` for the arguments.
+
+    Returns whether it was made; False if it existed already.
+
+    Raises:
+        ConfigError: an option that does not work across shards.
+        StoreError: `out` holds another shard.
+    """
     config = config or CorpusConfig()
     if config.near_duplicates is not None:
         fix = "Prepare the corpus in one command, or without `near_duplicates`"
-        raise ConfigError("shards do not know each other's documents", key="near_duplicates", fix=fix)
+        raise ConfigError("deduplication does not work across shards", key="near_duplicates", fix=fix)
     if config.mix_temperature is not None:
         fix = "Prepare the corpus in one command, or without `mix_temperature`"
-        raise ConfigError("shards do not know the sizes of the corpora", key="data.mix_temperature", fix=fix)
+        raise ConfigError("mixing does not work across shards", key="data.mix_temperature", fix=fix)
     settings = {
         "corpus": config.record(arguments),
         "tokenizer": packing.describe(tokenizer),
@@ -88,7 +94,7 @@ def build_shard(
         audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
         with durable.explain_disk_errors(out):
             packing.write_documents(
-                kept(documents, audit, partial(progress, "encoding"), work, memory),
+                keep_documents(documents, audit, partial(progress, "encoding"), work, memory),
                 tokenizer,
                 workers or machine.cores(),
                 work,
@@ -108,17 +114,22 @@ def build_shard(
 
 
 def merge(
-    folders: Sequence[Path], out: Path, progress: Counted = lambda stage, characters: None
+    folders: Sequence[Path], out: Path, progress: StageProgress = lambda stage, characters: None
 ) -> TokenStore:
-    """One store of all shards of a corpus, given in any order."""
-    shards = _in_order(folders)
+    """Merges all shards of a corpus, in any order, into the store `out`.
+
+    Raises:
+        StoreError: a shard is missing, damaged, repeated or from another corpus; or `out` holds something
+            else.
+    """
+    shards = _open_all(folders)
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
     tokenizer = Tokenizer.load(ShardFolder(shards[0][0]).tokenizer)
     if out.exists() and any(out.iterdir()):
         packing.sweep(out)
-        found = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
+        existing = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
         read = [source for _, description in shards for source in description["audit"]["sources"]]
-        if found.get("settings") != settings or found.get("sources") != read:
+        if existing.get("settings") != settings or existing.get("sources") != read:
             raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
         return TokenStore.open(out)
     with packing.workplace(out) as work:
@@ -147,16 +158,16 @@ def merge(
     return TokenStore.open(out)
 
 
-def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: Counted) -> int:
-    """Append one split of every shard without repeated documents. Returns the number of documents."""
-    seen = Seen(work)
+def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: StageProgress) -> int:
+    """Appends one split of every shard, without duplicate documents. Returns the number of documents."""
+    seen = DigestSet(work)
     dtype = id_dtype(audit.vocab_size)
     try:
         for folder in folders:
             tokens, ends, records = (
                 _array(path, of)
                 for path, of in zip(
-                    ShardFolder(folder).of_split(writer.split), (dtype, "<u8", RECORD), strict=True
+                    ShardFolder(folder).files_of(writer.split), (dtype, "<u8", RECORD), strict=True
                 )
             )
             for first in range(0, len(ends), _DOCUMENTS):
@@ -168,7 +179,7 @@ def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progres
                 new = np.array([seen.add(digest) for digest in records["digest"][part][:, 1].tolist()])
                 writer.append(tokens[start:stop][np.repeat(new, sizes)], sizes[new], records[part][new])
                 audit.documents_duplicate += int((~new).sum())
-                audit.tokens_lost += int(sizes[new].sum())  # until they are found in the files
+                audit.tokens_lost += int(sizes[new].sum())  # commit_store subtracts those in the files
                 audit.characters += int(records["characters"][part][new].sum())
                 audit.words += int(records["words"][part][new].sum())
                 progress("merging", audit.characters)
@@ -184,7 +195,7 @@ def _array(path: Path, dtype: Any) -> npt.NDArray[Any]:
 def _open(folder: Path) -> dict[str, Any]:
     if not ShardFolder.is_at(folder):
         raise StoreError(
-            f"not a shard (it has no {ShardFolder.RECORD})",
+            f"not a shard (it contains no {ShardFolder.RECORD})",
             where=folder,
             fix="Make one with electra prepare --shard",
         )
@@ -199,11 +210,11 @@ def _open(folder: Path) -> dict[str, Any]:
     return description
 
 
-def _in_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
-    """The shards from the first to the last: all of one corpus, each once, made with the same settings."""
+def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
+    """Opens the shards and returns them in order, after checking that they are all shards of one corpus."""
     if not folders:
         raise ConfigError(
-            "no shards named",
+            "no shards given",
             where="electra prepare --merge",
             fix="For example: electra prepare shards/* --merge --out store",
         )
@@ -212,8 +223,8 @@ def _in_order(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     first, base = opened[0]
     count = int(base["settings"]["shard"][1])
     for folder, description in opened:
-        there = {**description["settings"], "shard": [0, description["settings"]["shard"][1]]}
-        changed = differences({**base["settings"], "shard": [0, count]}, there)
+        settings = {**description["settings"], "shard": [0, description["settings"]["shard"][1]]}
+        changed = differences({**base["settings"], "shard": [0, count]}, settings)
         if changed:
             name, old, new = changed[0]
             raise StoreError(

@@ -1,10 +1,9 @@
-"""Where text comes from: files, folders, globs, stdin, remote addresses, hub data sets, the Python
-documentation.
+"""Finds sources of text: files, folders, globs, stdin, URLs, hub data sets, Python's documentation.
 
-What a user names becomes a list of `Source`s in a stable order: arguments as given, the files of a folder,
-glob or zip sorted. What cannot be read twice (stdin, pipes, remote files) is first copied, as it is, into a
-scratch folder. What a folder has that is not read is counted by kind and told, and where that is most of its
-text it is an error.
+The arguments become a list of `Source`s in a stable order: arguments as given, the files of a folder, glob or
+zip sorted. Sources that cannot be read twice (stdin, pipes, remote files) are first copied into a scratch
+folder. Files of a folder that are not read are counted by kind and reported; if they are most of its text, it
+is an error.
 """
 
 from __future__ import annotations
@@ -27,42 +26,42 @@ from typing import IO, Any
 from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
 from electra.artifacts.session import with_article
 from electra.data import python_docs, rows
-from electra.data.folders import folders_below
-from electra.data.lines import COMPRESSIONS, HEAD, decoded, encoding_of, open_bytes
+from electra.data.folders import walk_folders
+from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, open_bytes
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError
 
 FORMATS = {".txt": "txt", **rows.FORMATS}
-RATIO = 1000  # how often its own size a file may unfold to, beyond what any may
+RATIO = 1000  # a file may expand to rows.SMALL bytes plus RATIO times its size
 STDIN, HUB = "-", "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {rows.ZIP}"
-_ALWAYS = ("txt", "jsonl", "parquet")  # tables of other formats may be about the text instead of having it
+_ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _ALIKE = ({"json", "jsonl"}, {"csv", "tsv"})
-_OTHERS = {  # what people have that is not read, and what to do about it
+_OTHERS = {  # advice -> common extensions that are not supported
     "Extract its text into .txt or .jsonl files first": ".htm .html .xml .pdf .doc .docx .odt .epub .warc",
     "Unpack it, and name the folder": ".tar .tgz .7z .rar",
     "Save it as csv": ".xls .xlsx .ods",
 }
-WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # how WikiExtractor begins a document
+WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # the first line of a document from WikiExtractor
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f\ud800-\udfff]")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that text is read from."""
+    """A file, data set or stream that text is read from."""
 
-    name: str  # as the user would say it
+    name: str  # for messages and records
     kind: str  # "file", "python-docs" or "hub"
-    path: Path = Path()  # of the file, or of the copy of what cannot be read twice
+    path: Path = Path()  # the file, or the copy of a source that cannot be read twice
     format: str = ""  # of a file: one of the values of FORMATS
     compression: str = ""  # of a file: "" or one of COMPRESSIONS
-    named: bool = True  # named by the user, not found in a folder: then it must hold text
-    argument: str = ""  # what the user named, when it is read through a copy
-    member: str = ""  # of a zip file: the file in it
+    named: bool = True  # named by the user, so that it must contain text; False: found in a folder
+    argument: str = ""  # the user's argument, if it is read from a copy
+    member: str = ""  # the name in a zip file
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the content: the name, and the size and SHA-256 of the raw file."""
+        """Returns what identifies the content: the name, and the size and SHA-256 of the raw file."""
         if self.kind == "python-docs":
             return python_docs.describe()
         if self.kind == "hub":
@@ -77,7 +76,7 @@ class Source:
 
     @contextmanager
     def file(self) -> Iterator[Path]:
-        """The file to read; of what is in a zip file, a copy."""
+        """Yields the file to read; for a member of a zip file, a temporary copy."""
         if not self.member:
             yield self.path
             return
@@ -89,7 +88,7 @@ class Source:
                 archive.open(self.member) as stream,
                 open(target, "wb") as file,
             ):
-                shutil.copyfileobj(stream, file, 1 << 20)  # no more than the listed size
+                shutil.copyfileobj(stream, file, 1 << 20)  # at most the listed size
             yield target
 
 
@@ -97,8 +96,8 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """How files are told apart: what the user says of their format, and where their text is."""
+class SourceOptions:
+    """Settings that decide which files are read and how; `say` receives notes."""
 
     format: str = "auto"
     field: str = "text"
@@ -107,11 +106,12 @@ class Finding:
 
 
 def is_remote(name: str) -> bool:
+    """Whether the name is a URL."""
     return bool(_URL.match(name))
 
 
 def is_name(argument: str) -> bool:
-    """Whether a string can be nothing but the name of a source: special, remote, or with a file's ending."""
+    """Whether a string must be the name of a source: special, remote, or with a known file extension."""
     special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
     return special or ("\n" not in argument and _recognised(argument))
 
@@ -119,35 +119,44 @@ def is_name(argument: str) -> bool:
 def find_sources(
     arguments: Sequence[str | Path],
     scratch: Path,
-    how: Finding = Finding(),
+    how: SourceOptions = SourceOptions(),
 ) -> list[Source]:
-    """Resolve what the user names; a name without text is an error, a file named twice is read once."""
+    """Resolves the user's arguments; a file that is named twice is read once.
+
+    Args:
+        arguments: files, folders, globs, addresses and special names.
+        scratch: a folder for copies of sources that cannot be read twice.
+        how: which files are read.
+
+    Raises:
+        CorpusError: an argument does not exist or has no text.
+    """
     if not arguments:
         raise CorpusError(
-            "no text named", fix=f"Name files, folders, globs, - for stdin, or {python_docs.NAME}"
+            "no text to read", fix=f"Pass files, folders, globs, - for stdin, or {python_docs.NAME}"
         )
-    found: dict[str, Source] = {}
+    by_name: dict[str, Source] = {}
     for argument in map(str, arguments):
         with explain(argument, OSError):
             for source in _expand(argument, scratch, how):
                 name = f"{source.path.resolve()}/{source.member}" if source.kind == "file" else source.name
-                found.setdefault(name, source)
-    return list(found.values())
+                by_name.setdefault(name, source)
+    return list(by_name.values())
 
 
-def same_text(
+def is_same_text(
     listings: list[dict[str, Any]],
     arguments: Sequence[str | Path],
-    how: Finding = Finding(),
+    how: SourceOptions = SourceOptions(),
 ) -> bool:
-    """Whether the user names what `describe` listed: by content, or by name where reading again copies."""
+    """Whether the arguments have the content that `describe` listed; copied sources are compared by name."""
     now: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):
             now.append({"argument": argument})
         else:
             now += [source.describe() for source in find_sources([argument], Path(), how)]
-    # a glob of addresses is many listings
+    # A glob of addresses has several listings.
     return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))
 
 
@@ -165,7 +174,7 @@ def _is_copied(argument: str) -> bool:
     )
 
 
-def _expand(argument: str, scratch: Path, how: Finding) -> Iterator[Source]:
+def _expand(argument: str, scratch: Path, how: SourceOptions) -> Iterator[Source]:
     path = Path(argument).expanduser()
     if argument == python_docs.NAME:
         yield Source(argument, "python-docs")
@@ -178,9 +187,9 @@ def _expand(argument: str, scratch: Path, how: Finding) -> Iterator[Source]:
     elif _URL.match(argument):
         yield from _remote(argument, scratch, how)
     elif path.is_dir():
-        if (kind := _ours(path)) is not None:
-            fix = "Give a store as `store`" if kind is StoreFolder else "Give the folder of the text"
-            raise CorpusError(f"this is {with_article(kind.KIND)}, not text", where=argument, fix=fix)
+        if (kind := _electra_kind(path)) is not None:
+            fix = "Pass a store as `store`" if kind is StoreFolder else "Pass the folder of the text"
+            raise CorpusError(f"{with_article(kind.KIND)}, not text", where=argument, fix=fix)
         yield from _Folder(argument, path, how).sources()
     elif path.exists():
         yield from _file(argument, path, how) if path.is_file() else _pipe(argument, path, scratch, how)
@@ -193,29 +202,29 @@ def _expand(argument: str, scratch: Path, how: Finding) -> Iterator[Source]:
         for file in files:
             yield from _file(str(file), file, how)
     else:
-        fix = "Names of corpora are for a mixture: give `data.mix_temperature`" if "=" in argument else ""
+        fix = "To mix named corpora, set `data.mix_temperature`" if "=" in argument else ""
         raise CorpusError("no such file or folder", where=argument, fix=fix)
 
 
 class _Folder:
-    """What is read of a folder, and what is passed over."""
+    """Chooses the files of a folder to read, and counts the others."""
 
-    def __init__(self, name: str, root: Path, how: Finding) -> None:
+    def __init__(self, name: str, root: Path, how: SourceOptions) -> None:
         self.name, self.root, self.how = name, root, how
         self.read = 0  # bytes
-        self.passed: dict[str, list[tuple[str, int]]] = {}  # by kind: names and sizes
-        self.left_out = 0  # bytes of text among them
-        self.skipped = 0  # bytes of any kind
+        self.skipped: dict[str, list[tuple[str, int]]] = {}  # kind -> names, and sizes of those with text
+        self.skipped_text = 0  # bytes
+        self.skipped_bytes = 0  # of any kind
 
     def sources(self) -> list[Source]:
         files = sorted(
-            _files_below(self.root, self._pass), key=lambda file: file.relative_to(self.root).as_posix()
+            _files_below(self.root, self._skip), key=lambda file: file.relative_to(self.root).as_posix()
         )
-        found = [source for file in files for source in self._of(file)]
-        self._tell(bool(found))
-        return found
+        sources = [source for file in files for source in self._sources_in(file)]
+        self._report(bool(sources))
+        return sources
 
-    def _of(self, file: Path) -> Iterator[Source]:
+    def _sources_in(self, file: Path) -> Iterator[Source]:
         if file.name.lower().endswith(rows.ZIP):
             candidates = [replace(source, named=False) for source in _zipped(str(file), file)]
         else:
@@ -229,63 +238,62 @@ class _Folder:
                 yield replace(source, format=format)
             elif size:
                 text = reason.startswith("without") or "(unpack" in reason or _is_text(source)
-                self._pass(file, reason, size if text else 0)
+                self._skip(file, reason, size if text else 0)
 
     def _decide(self, source: Source) -> tuple[str, str]:
-        """The format to read a file in, or "" and what to call it."""
+        """Returns the format in which to read a file ("": not read), and the name of its kind."""
         suffix, advice = _not_read(source.member or source.path.name, source.compression)
         named = bool(suffix) and not suffix[1:].isdigit()
         kind = f"{suffix}{source.compression} files" if named else "files without an extension"
         kind += f" ({advice[0].lower()}{advice[1:]})" if advice else ""
         forced = self.how.format
         if forced != "auto":
-            alike = {source.format, forced} in _ALIKE and _has(replace(source, format=forced), self.how)
+            alike = {source.format, forced} in _ALIKE and _has_text_field(
+                replace(source, format=forced), self.how
+            )
             fits = alike or source.format == forced or (not source.format and _is_text(source))
             return (forced if fits else ""), kind
         if not source.format and (not named or source.compression):
             with suppress(ElectraError, OSError):
                 head = _head(source)
                 return ("txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""), kind
-        if not source.format or source.format in _ALWAYS or _has(source, self.how):
+        if not source.format or source.format in _ALWAYS or _has_text_field(source, self.how):
             return source.format, kind
         return "", f"without a field {self.how.field!r}, {kind}"
 
-    def _pass(self, file: Path, kind: str, text: int = 0) -> None:
-        self.passed.setdefault(kind, []).append((file.relative_to(self.root).as_posix(), text))
-        self.left_out += text
-        self.skipped += file.stat().st_size if file.is_file() else 0
+    def _skip(self, file: Path, kind: str, text: int = 0) -> None:
+        self.skipped.setdefault(kind, []).append((file.relative_to(self.root).as_posix(), text))
+        self.skipped_text += text
+        self.skipped_bytes += file.stat().st_size if file.is_file() else 0
 
-    def _tell(self, any_read: bool) -> None:
-        listed = sorted(self.passed.items(), key=lambda entry: -len(entry[1]))
-        each = [
-            f"{len(files):,} {kind} ({files[0][0]}{', ...' * (len(files) > 1)})" for kind, files in listed
-        ]
-        what = "; ".join(each)
-        fix = "To read them, name their format with `data.format`, or their field with `data.text_field`"
+    def _report(self, any_read: bool) -> None:
+        kinds = sorted(self.skipped.items(), key=lambda entry: -len(entry[1]))
+        listed = "; ".join(
+            f"{len(files):,} {kind} ({files[0][0]}{', ...' * (len(files) > 1)})" for kind, files in kinds
+        )
+        fix = "To read them, set their format with `data.format`, or their field with `data.text_field`"
         if not any_read:
-            found = f" (it has {what})" if what else ""
-            fix = (
-                f"{fix}; recognised extensions: {_SUFFIXES}"
-                if what
-                else f"Recognised extensions: {_SUFFIXES}"
+            contents = f" (it has {listed})" if listed else ""
+            fix = f"{fix}; recognised extensions" if listed else "Recognised extensions"
+            raise CorpusError(
+                f"no text files in this folder{contents}", where=self.name, fix=f"{fix}: {_SUFFIXES}"
             )
-            raise CorpusError(f"no text files in this folder{found}", where=self.name, fix=fix)
-        if self.left_out > self.read:
-            what = f"most of the text of this folder would be passed over: {what}"
-            raise CorpusError(what, where=self.name, fix=f"{fix}; else name the files to read, as a glob")
-        if what:
-            size, whole = self.skipped / 1e3, (self.skipped + self.read) / 1e3
-            self.how.say(f"{self.name}: passed over {size:,.1f} of {whole:,.1f} kB: {what}")
+        if self.skipped_text > self.read:
+            problem = f"most of the text of this folder would be skipped: {listed}"
+            raise CorpusError(problem, where=self.name, fix=f"{fix}, or pass the files to read as a glob")
+        if listed:
+            size, whole = self.skipped_bytes / 1e3, (self.skipped_bytes + self.read) / 1e3
+            self.how.say(f"{self.name}: skipped {size:,.1f} of {whole:,.1f} kB: {listed}")
 
 
 def _head(source: Source) -> str:
-    """The beginning of a file as characters."""
+    """Returns the first characters of a file."""
     with (
         source.file() as path,
         open_bytes(path, source.compression, source.name, error=CorpusError) as stream,
     ):
         content = stream.peek(HEAD)[:HEAD]
-        return decoded(content, encoding_of(content))
+        return decode_head(content, encoding_of(content))
 
 
 def _is_text(source: Source) -> bool:
@@ -297,47 +305,48 @@ def _is_text(source: Source) -> bool:
 
 
 def is_binary(head: str) -> int:
-    """How many of the characters are none of text, where that is too many; else 0."""
+    """Returns the number of characters that do not occur in text; 0 if they are few."""
     odd = len(_CONTROL.findall(head))
     return odd if odd > 8 and odd * 10 > len(head) else 0
 
 
-def _has(source: Source, how: Finding) -> bool:
-    """Whether a table has the field of the text, by its columns or its first rows."""
+def _has_text_field(source: Source, how: SourceOptions) -> bool:
+    """Whether a table has the text field, by its columns or its first 100 rows."""
     try:
         with source.file() as path:
             table = rows.stream_table(
                 path, format=source.format, encoding=how.encoding, lenient=True, ratio=RATIO, only=how.field
             )
             if table.columns:
-                return table.named(how.field) is not None
-            return any(rows.get(row, how.field) is not None for _, row in islice(table.rows, 100))
+                return table.find_column(how.field) is not None
+            return any(rows.get_field(row, how.field) is not None for _, row in islice(table.rows, 100))
     except ElectraError:
         return False
 
 
-def _files_below(root: Path, leave_out: Callable[[Path, str], None]) -> Iterator[Path]:
-    """Files below a folder; hidden ones are left out, and so are runs, stores and fine-tunings, which may lie
-    beside the text. No folder is read twice, whatever links to it. Of a data set that `datasets` saved, its
-    training split is read, or the only one.
+def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path]:
+    """Yields the files below a folder, without hidden ones and electra's own runs, stores and fine-tunings.
+
+    No folder is read twice, even if there are links to it. From a data set that `datasets` saved, the
+    training split (or the only one) is read. `skip` is called with other files and their kind.
     """
 
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
     read, others = set(), set()
-    for folder in folders_below(root, fail=fail, enter=lambda folder: _ours(folder) is None):
+    for folder in walk_folders(root, fail=fail, enter=lambda folder: _electra_kind(folder) is None):
         splits = rows.saved_splits(folder)
         chosen = splits.get("train") or next(iter(splits.values()), None)
         for split in splits.values():
             if split != chosen:
                 others.add(split)
-                leave_out(split, "saved splits")
+                skip(split, "saved splits")
         if folder in others:
             continue
         if (real := folder.resolve()) not in read:
             read.add(real)
-            if splits or rows.is_saved(folder):
+            if splits or rows.is_saved_dataset(folder):
                 yield from () if splits else rows.files_of(folder)
                 continue
             for path in folder.iterdir():
@@ -346,11 +355,11 @@ def _files_below(root: Path, leave_out: Callable[[Path, str], None]) -> Iterator
                 if path.exists():
                     yield path
                 else:
-                    leave_out(path, "links to files that are not there")
+                    skip(path, "broken links")
 
 
-def _ours(folder: Path) -> type[Folder] | None:
-    """Whether a run, a store or a fine-tuning lies there, and which."""
+def _electra_kind(folder: Path) -> type[Folder] | None:
+    """Returns the class of a run, store or fine-tuning folder; None for any other folder."""
     kind = kind_of(folder)
     return kind if kind in (RunFolder, StoreFolder, TuningFolder) else None
 
@@ -360,31 +369,32 @@ def _recognised(name: str) -> bool:
 
 
 def _kind(name: str) -> tuple[str, str]:
-    """Format and compression that a file's name tells ("" when it tells none)."""
+    """Returns the format and compression given by a file name ("" if unknown)."""
     stem, suffix = os.path.splitext(name.lower())
     compression = suffix if suffix in COMPRESSIONS else ""
     return FORMATS.get(os.path.splitext(stem)[1] if compression else suffix, ""), compression
 
 
-def _file(name: str, path: Path, how: Finding) -> Iterator[Source]:
+def _file(name: str, path: Path, how: SourceOptions) -> Iterator[Source]:
     if path.name.lower().endswith(rows.ZIP):
         members = list(_zipped(name, path, how.format))
         if not members:
-            raise CorpusError("no text files in this zip file", where=name, fix=f"Recognised: {_SUFFIXES}")
+            fix = f"Recognised extensions: {_SUFFIXES}"
+            raise CorpusError("no text files in this zip file", where=name, fix=fix)
         yield from members
     else:
-        yield Source(name, "file", path, *_told(path.name, name, how.format, path))
+        yield Source(name, "file", path, *_format_of(path.name, name, how.format, path))
 
 
 def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
-    """The files of text in a zip file."""
+    """Yields the text files in a zip file."""
     with explain(name), zipfile.ZipFile(path) as archive:
         entries = sorted(
             (entry for entry in archive.infolist() if not entry.is_dir()), key=lambda entry: entry.filename
         )
     if sum(entry.file_size for entry in entries) > rows.SMALL + RATIO * path.stat().st_size:
         fix = "No text compresses that well: check the file's source"
-        raise CorpusError("unfolds to far more than its size", where=name, fix=fix)
+        raise CorpusError("expands to far more than its size", where=name, fix=fix)
     for entry in entries:
         format, compression = _kind(entry.filename)
         hidden = re.search(r"(^|/)(__MACOSX/|\.)", entry.filename)
@@ -393,9 +403,11 @@ def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
             yield Source(f"{name}/{entry.filename}", "file", path, format, compression, member=entry.filename)
 
 
-def _told(listed: str, name: str, forced: str, path: Path | None = None) -> tuple[str, str]:
-    """(format, compression) of a file by the name it has, or by what the user says; by its content where that
-    is WikiExtractor's.
+def _format_of(listed: str, name: str, forced: str, path: Path | None = None) -> tuple[str, str]:
+    """Returns (format, compression) by the name of a file or the user's format; detects WikiExtractor's.
+
+    Raises:
+        CorpusError: the extension is not supported.
     """
     known, compression = _kind(listed)
     if forced != "auto":
@@ -407,19 +419,19 @@ def _told(listed: str, name: str, forced: str, path: Path | None = None) -> tupl
     if not known:
         suffix, advice = _not_read(listed, compression)
         if advice:
-            raise CorpusError(f"{suffix} files are not read", where=name, fix=advice)
-        fix = f"Use {_SUFFIXES}, or give `data.format`"
+            raise CorpusError(f"{suffix} files are not supported", where=name, fix=advice)
+        fix = f"Use {_SUFFIXES}, or set `data.format`"
         raise CorpusError("unrecognised file extension", where=name, fix=fix)
     return known, compression
 
 
 def _not_read(name: str, compression: str) -> tuple[str, str]:
-    """The ending of a file's name, and what to do where such files are known not to be read."""
+    """Returns a file's extension, and advice if it is known to be unsupported (else "")."""
     suffix = Path(name.lower().removesuffix(compression)).suffix
     return suffix, next((fix for fix, known in _OTHERS.items() if suffix and suffix in known.split()), "")
 
 
-def _pipe(name: str, path: Path, scratch: Path, how: Finding) -> Iterator[Source]:
+def _pipe(name: str, path: Path, scratch: Path, how: SourceOptions) -> Iterator[Source]:
     known, compression = _kind(path.name)
     format = (known or "txt") if how.format == "auto" else how.format
     with explain(name), open(path, "rb") as stream:
@@ -429,7 +441,7 @@ def _pipe(name: str, path: Path, scratch: Path, how: Finding) -> Iterator[Source
 
 
 def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None = None) -> Source:
-    """The source with a copy of the stream, which must have `size` bytes where its listing says so."""
+    """Returns the source with a copy of the stream, which must have `size` bytes (None: not known)."""
     scratch.mkdir(parents=True, exist_ok=True)
     number = sum(1 for _ in scratch.glob("source-*"))
     target = scratch / f"source-{number:06d}.{source.format}{source.compression}"
@@ -441,23 +453,23 @@ def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None =
 def copy_bytes(
     stream: IO[bytes], file: IO[bytes], size: int | None, name: str, error: type[ElectraError] = CorpusError
 ) -> None:
-    """Copy a remote file; one that goes on beyond its listed size, or ends before it, is an error."""
+    """Copies a remote file. Raises `error` if it is longer or shorter than its listed size."""
     copied = 0
     while block := stream.read(1 << 20):
         copied += len(block)
         if size is not None and copied > size:
-            raise error(f"goes on beyond its listed size ({size:,} bytes)", where=name, fix="Try again later")
+            raise error(f"longer than its listed size ({size:,} bytes)", where=name, fix="Try again later")
         file.write(block)
     if size is not None and copied < size:
         raise error(f"ended after {copied:,} of {size:,} bytes", where=name, fix="Try again")
 
 
-def _remote(url: str, scratch: Path, how: Finding) -> Iterator[Source]:
-    """A remote file, or through fsspec a glob or folder."""
+def _remote(url: str, scratch: Path, how: SourceOptions) -> Iterator[Source]:
+    """Yields a remote file or, through fsspec, the files of a remote glob or folder."""
     for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
         listed = re.sub(r"[?#].*", "", name)
         zipped = listed.lower().endswith(rows.ZIP)
-        format, compression = ("zip", "") if zipped else _told(listed, name, how.format)
+        format, compression = ("zip", "") if zipped else _format_of(listed, name, how.format)
         with explain(name), opened() as stream:
             source = Source(name, "file", format=format, compression=compression, argument=url)
             copy = _copied(source, stream, scratch, listed_size(stream))
@@ -468,14 +480,14 @@ def _remote(url: str, scratch: Path, how: Finding) -> Iterator[Source]:
 
 
 def listed_size(stream: Any) -> int | None:
-    """The size that a server or a file system gives of an open remote file; None where it gives none."""
+    """Returns the size of an open remote file according to its server or file system; None if not known."""
     headers = getattr(stream, "headers", None)
     size = headers.get("Content-Length") if headers is not None else getattr(stream, "size", None)
     return int(size) if size is not None and str(size).isdecimal() else None
 
 
 def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """One file over http; fsspec would need two more packages for it."""
+    """Yields one file over http, without fsspec, which would need two more packages."""
     from urllib.request import urlopen
 
     yield url, lambda: urlopen(url, timeout=60)
@@ -491,7 +503,7 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         else:
             files = [path] if _recognised(path) else sorted(filter(_recognised, system.find(path)))
     if not files:
-        raise CorpusError("no text files found there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
+        raise CorpusError("no text files there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
     for file in files:
         yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 
@@ -500,7 +512,10 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 def explain(
     name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
 ) -> Iterator[None]:
-    """A file system's error in one line that names the source; fsspec's raise every kind of exception."""
+    """Turns errors of a file system into one line that names the source.
+
+    fsspec's file systems raise every type of exception; `kind` limits which are caught.
+    """
     try:
         yield
     except ElectraError:

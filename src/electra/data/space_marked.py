@@ -1,13 +1,13 @@
-"""Byte-level BPE and Unigram vocabularies, whose tokens carry the space before a word. Same text, same bytes.
+"""Trains byte-level BPE and Unigram vocabularies, whose tokens include the space before a word, reproducibly.
 
-Both split a text into words as BERT does, into letters, digits and signs, and put one space before the first
-word, so that a word is the same token wherever it stands. White space is only a boundary: its runs become one
-space. Byte-level BPE (Sennrich et al. 2016; bytes: Radford et al. 2019) knows every character, by its bytes.
+Both split a text into words as BERT does, into letters, digits and signs, and put a space before the first
+word, so that a word is the same token everywhere. Runs of white space become one space. Byte-level BPE
+(Sennrich et al. 2016; bytes: Radford et al. 2019) represents every character by its bytes.
 
-Unigram (Kudo 2018) is estimated here, since the library's trainer adds up its probabilities in the order of a
-hash map and gives others every time: candidates are the pieces of a larger BPE vocabulary; again and again
-every word is cut into its likeliest pieces, counted, and the least used candidates go. All counts are whole
-numbers, so nothing depends on an order.
+Unigram (Kudo 2018) is estimated here, because the library's trainer sums probabilities in the order of a hash
+map and gives other results each time. Candidates are the pieces of a larger BPE vocabulary. Repeatedly, every
+word is split into its most likely pieces, these are counted, and the least used candidates are removed. All
+counts are integers, so the order of summation does not matter.
 """
 
 from __future__ import annotations
@@ -20,20 +20,27 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from electra.data.settings import TokenizerConfig
-from electra.data.wordpiece import MIN_FREQUENCY, SPECIAL_TOKENS, alphabet_of, frame, words_in
+from electra.data.wordpiece import (
+    MIN_FREQUENCY,
+    SPECIAL_TOKENS,
+    add_special_tokens,
+    choose_alphabet,
+    count_words,
+)
 from electra.foundation.errors import TokenizerError
 
-SPACE = "\u2581"  # how Unigram writes the space before a word, as SentencePiece does
-BYTE_SPACES = (
-    "\u0120\u010a\u010d\u0109"  # how byte-level BPE writes space, line feed, carriage return and tab
-)
+SPACE = "\u2581"  # stands for the space before a word in Unigram, as in SentencePiece
+BYTE_SPACES = "\u0120\u010a\u010d\u0109"  # space, line feed, carriage return and tab in byte-level BPE
 _WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
-_CANDIDATES = 3  # as many times the vocabulary as was asked for
-_KEPT = 0.8  # of the candidates, each time
+_CANDIDATES = 3  # the first candidates, as a multiple of the vocabulary
+_KEPT = 0.8  # fraction of candidates kept in each round
 
 
 def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Byte-level BPE trained on `texts`. Needs 261 entries: the special tokens and the bytes."""
+    """Trains byte-level BPE on `texts`.
+
+    Raises TokenizerError without text, or below 261 entries: the special tokens and the bytes.
+    """
     if not any(text.strip() for text in texts):
         raise TokenizerError("no text to train a vocabulary on")
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -43,9 +50,9 @@ def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Token
             f"byte-level BPE needs at least {least} entries, not {config.vocab_size}",
             where="tokenizer.vocab_size",
         )
-    made = tokenizers.Tokenizer(models.BPE())
-    made.normalizer = _normalizer(config)
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    tokenizer.normalizer = _normalizer(config)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [_split(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     trainer = trainers.BpeTrainer(
@@ -55,35 +62,35 @@ def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Token
         initial_alphabet=letters,
         show_progress=False,
     )
-    made.train_from_iterator(texts, trainer)
-    made.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-    return frame(made)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return add_special_tokens(tokenizer)
 
 
 def train_unigram(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Unigram trained on `texts`. Characters too rare for the alphabet become [UNK]."""
-    made = tokenizers.Tokenizer(models.Unigram())
-    made.normalizer = _normalizer(config)
-    made.pre_tokenizer = pre_tokenizers.Sequence(
+    """Trains Unigram on `texts`; characters too rare for the alphabet become [UNK]. Raises TokenizerError."""
+    tokenizer = tokenizers.Tokenizer(models.Unigram())
+    tokenizer.normalizer = _normalizer(config)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [_split(), pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="never", split=False)]
     )
     counts: Counter[str] = Counter()
-    for word, count in words_in(texts).items():
-        for piece, _ in made.pre_tokenizer.pre_tokenize_str(made.normalizer.normalize_str(word)):
+    for word, count in count_words(texts).items():
+        for piece, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(word)):
             counts[piece] += count
     if not counts:
         raise TokenizerError("no text to train a vocabulary on")
-    made.model = _estimate(counts, config)
-    made.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    return frame(made)
+    tokenizer.model = _estimate(counts, config)
+    tokenizer.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
+    return add_special_tokens(tokenizer)
 
 
 def _estimate(words: Counter[str], config: TokenizerConfig) -> models.Unigram:
-    alphabet = alphabet_of(words, config, entries=1)
+    alphabet = choose_alphabet(words, config, entries=1)
     room = max(config.vocab_size - len(SPECIAL_TOKENS), len(alphabet))
     order = sorted(words)
     pieces = {letter: 1 for letter in alphabet} | dict.fromkeys(_candidates(words, alphabet, config), 1)
-    for _ in range(2):  # one count to begin with that knows how often each candidate is used
+    for _ in range(2):  # two rounds before any candidate is removed
         pieces = _count(words, order, pieces)
     while len(pieces) > room:
         inner = sorted((p for p in pieces if len(p) > 1), key=lambda piece: (-pieces[piece], piece))
@@ -108,13 +115,13 @@ def _candidates(words: Counter[str], alphabet: list[str], config: TokenizerConfi
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    # each as often as it occurs; more often than that tells no more about which pieces are candidates
+    # Repetitions beyond 10,000 do not change which pieces are candidates.
     raw.train_from_iterator((" ".join([word] * min(count, 10_000)) for word, count in words.items()), trainer)
     return sorted(raw.get_vocab())
 
 
 def _count(words: Counter[str], order: list[str], pieces: dict[str, int]) -> dict[str, int]:
-    """How often each piece is used where every word is cut into its likeliest pieces; at least once."""
+    """Counts how often each piece is used if every word is split into its most likely pieces; at least 1."""
     total = sum(pieces.values())
     names = ["[UNK]", *sorted(pieces)]
     model = models.Unigram(

@@ -6,7 +6,7 @@
             heldout.ds, heldout.ds.index     the documents never trained on
             tokenizer/       the tokenizer that made the ids
             store.json       what this is
-            audit.json       what became of the text
+            audit.json       counts of documents and tokens, and what was dropped
             manifest.json    SHA-256 of each file
 
 The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared
@@ -26,18 +26,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
-from electra.artifacts.store import ENDING, SPLITS, StoreFolder, index_of
+from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
 from electra.data.encoding import id_dtype
 from electra.data.tokenizer import Tokenizer
 from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 
-FORMAT = 1  # of store.json; change it when a store written earlier could no longer be read as it should be
+FORMAT = 1  # of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete it and run electra prepare again"
-_BLOCK = 1 << 20  # ids looked at in one go when a whole file is read
-AT_ONCE = 1 << 30  # bytes whose content is checked before training begins: about a second
+_BLOCK = 1 << 20  # ids per block when a whole file is read
+AT_ONCE = 1 << 30  # bytes that are checked before training begins, in about a second
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,22 @@ class TokenDocuments:
     """Documents as one array of ids and the position where each of them ends."""
 
     tokens: npt.NDArray[np.unsignedinteger[Any]]
+    """All ids [N], uint16 or uint32."""
     ends: npt.NDArray[np.uint64]
+    """The position in `tokens` behind each document [D]."""
 
     @property
     def num_tokens(self) -> int:
+        """The number of tokens, without special tokens."""
         return len(self.tokens)
 
     @property
     def num_documents(self) -> int:
+        """The number of documents."""
         return len(self.ends)
 
     def document(self, index: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Returns a view of the ids of a document."""
         start = int(self.ends[index - 1]) if index else 0
         return self.tokens[start : int(self.ends[index])]
 
@@ -67,7 +73,7 @@ class TokenDocuments:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """A corpus as token ids, with the tokenizer that made them. Read-only; opening takes a few file sizes."""
+    """A corpus as token ids, with the tokenizer that made them. Read-only; opening reads no ids."""
 
     path: Path
     train: TokenDocuments
@@ -75,26 +81,32 @@ class TokenStore:
     specials: Specials
     vocab_size: int
     tokenizer_digest: str
-    description: dict[str, Any] = field(repr=False)  # store.json as it stands
-    given_tokenizer: Tokenizer | None = field(default=None, repr=False)
+    description: dict[str, Any] = field(repr=False)  # the content of store.json
+    bare_tokenizer: Tokenizer | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
-        """Open the store at `path`, or the bare pair of files `NAME.ds` and `NAME.ds.index` made with
-        `tokenizer`.
+        """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
-        A bare pair has no held-out part: its last documents (a share of `heldout`, at least one) are set
-        aside.
+        Args:
+            path: the folder of the store, or NAME.ds.
+            tokenizer: the tokenizer that made the ids. Required for a bare pair; for a store it is compared.
+            heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
+
+        Raises:
+            StoreError: the store is missing, damaged, or made with another tokenizer.
         """
         path = Path(os.path.expanduser(path))
-        if path.suffix == ENDING:
+        if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
         if not path.exists():
             raise StoreError("no such token store", where=path, fix="Make one with electra prepare")
         folder = StoreFolder(path)
         if not folder.exists():
             raise StoreError(
-                "not a token store (it has no store.json)", where=path, fix="Make one with electra prepare"
+                "not a token store (it contains no store.json)",
+                where=path,
+                fix="Make one with electra prepare",
             )
         description = durable.read_json(path / folder.RECORD, StoreError, fix=REBUILD)
         try:
@@ -131,14 +143,14 @@ class TokenStore:
             raise StoreError(
                 "this store was built with another tokenizer",
                 where=path,
-                fix="Leave the tokenizer out, or prepare the corpus with it",
+                fix="Omit the tokenizer, or prepare the corpus with it",
             )
         return store
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that made the ids."""
-        tokenizer = self.given_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
+        """The tokenizer that made the ids. Raises StoreError if the store holds another one."""
+        tokenizer = self.bare_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
         if tokenizer.digest != self.tokenizer_digest:
             raise StoreError(
                 "the tokenizer in this store is not the one that made its ids",
@@ -146,41 +158,45 @@ class TokenStore:
                 fix=REBUILD,
             )
         if tokenizer.specials != self.specials:
-            what = f"its special tokens are {self.specials}, but the tokenizer's are {tokenizer.specials}"
-            raise StoreError(what, where=self.path / StoreFolder.RECORD, fix=REBUILD)
+            problem = f"its special tokens are {self.specials}, but the tokenizer's are {tokenizer.specials}"
+            raise StoreError(problem, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         return tokenizer
 
     @cached_property
     def digest(self) -> str:
-        """The identity of the data: the same ids in the same documents by the same tokenizer."""
+        """The identity of the data: equal for the same ids in the same documents from the same tokenizer."""
         recorded = self.description.get("digest")
         return str(recorded) if recorded else content_digest(self.train, self.heldout, self.tokenizer_digest)
 
     @cached_property
     def audit(self) -> dict[str, Any]:
-        """What became of the text (empty for a bare pair of files)."""
-        if self.given_tokenizer is not None:
+        """The content of audit.json; {} for a bare pair of files."""
+        if self.bare_tokenizer is not None:
             return {}
         audit: dict[str, Any] = durable.read_json(StoreFolder(self.path).audit, StoreError, fix=REBUILD)
         return audit
 
     def check(self) -> ContentCheck:
-        """Refuse a store that training must not read: ids outside the vocabulary, documents out of order,
-        damaged records, or content that is not what store.json names (flipped bits, exchanged files).
+        """Checks the store before training.
 
-        The content of a store larger than `AT_ONCE` is read in the background: ask the result now and then.
+        The content of a store larger than `AT_ONCE` is read in the background: call `refuse` of the result
+        from time to time.
+
+        Raises:
+            StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
+                does not match store.json (flipped bits, exchanged files).
         """
         if self.tokenizer.vocab_size != self.vocab_size:
-            what = (
+            mismatch = (
                 f"vocab_size is {self.vocab_size}, but the tokenizer has {self.tokenizer.vocab_size} entries"
             )
-            raise StoreError(what, where=self.path / StoreFolder.RECORD, fix=REBUILD)
+            raise StoreError(mismatch, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         for split, documents in zip(SPLITS, (self.train, self.heldout), strict=True):
             if documents.out_of_order():
                 where = StoreFolder(self.path).index(split)
-                raise StoreError("document ends that are not in order", where=where, fix=REBUILD)
-        if self.given_tokenizer is None:  # a bare pair of files has no manifest
-            problem = durable.verify_directory(self.path, apart=StoreFolder.split_files())
+                raise StoreError("document ends are not in order", where=where, fix=REBUILD)
+        if self.bare_tokenizer is None:  # a bare pair of files has no manifest
+            problem = durable.verify_directory(self.path, skip=StoreFolder.split_files())
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
@@ -192,8 +208,8 @@ class TokenStore:
         return check
 
     def verify(self) -> None:
-        """Reads everything; raises StoreError at the first file that differs from its recorded hash."""
-        if self.given_tokenizer is None:
+        """Reads every file. Raises StoreError at the first that differs from its recorded hash."""
+        if self.bare_tokenizer is None:
             problem = durable.verify_directory(self.path)
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
@@ -202,27 +218,32 @@ class TokenStore:
 
 
 class ContentCheck(threading.Thread):
-    """Compares a store's content with its recorded digest, reading every byte."""
+    """A thread that compares a store's content with its recorded digest.
+
+    Attributes:
+        problem: the damage found so far; "" if none.
+    """
 
     def __init__(self, store: TokenStore, expected: str | None) -> None:
         super().__init__(name="store-check", daemon=True)
         self.store, self.expected, self.problem = store, expected, ""
 
+    @override
     def run(self) -> None:
         store = self.store
         for split, documents in zip(SPLITS, (store.train, store.heldout), strict=True):
             largest = largest_id(documents)
             if largest >= store.vocab_size:
-                what = f"token id {largest} is outside the vocabulary of {store.vocab_size}"
-                self.problem = f"{split}.ds: {what}"
+                problem = f"token id {largest} is outside the vocabulary of {store.vocab_size}"
+                self.problem = f"{split}.ds: {problem}"
                 return
         if self.expected is None:  # a bare pair of files records nothing to compare with
             return
         if content_digest(store.train, store.heldout, store.tokenizer_digest) != self.expected:
-            self.problem = "its content is not what store.json names: damaged, or files were exchanged"
+            self.problem = "its content does not match store.json: damaged, or files were exchanged"
 
     def refuse(self) -> None:
-        """Raise StoreError if damage has been found by now."""
+        """Raises StoreError if damage has been found so far."""
         if self.problem:
             raise StoreError(self.problem, where=self.store.path, fix=REBUILD)
 
@@ -230,16 +251,18 @@ class ContentCheck(threading.Thread):
 def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
     wrong = [role for role, number in ids.items() if type(number) is not int or not 0 <= number < vocab_size]
     if wrong:
-        raise ValueError(f"{wrong[0]} is {ids[wrong[0]]!r}, which is no token id")
+        raise ValueError(f"{wrong[0]} is {ids[wrong[0]]!r}, which is not a token id")
     return Specials(**ids)
 
 
 def largest_id(documents: TokenDocuments) -> int:
+    """Returns the largest token id; 0 without tokens."""
     blocks = range(0, documents.num_tokens, _BLOCK)
     return max((int(documents.tokens[start : start + _BLOCK].max()) for start in blocks), default=0)
 
 
 def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_digest: str) -> str:
+    """Returns the SHA-256 of both splits and the tokenizer, reading everything; see `TokenStore.digest`."""
     state = hashlib.sha256(tokenizer_digest.encode())
     for documents in (train, heldout):
         for array in (documents.tokens, documents.ends):
@@ -250,16 +273,18 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
 
 
 def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
-    """Map a `.ds` and its index, checking what can be checked without reading them."""
-    index = index_of(path)
+    """Maps a `.ds` file and its index into memory.
+
+    Raises:
+        StoreError: a file is missing or its size does not fit; the ids are not read.
+    """
+    index = index_path(path)
     for file, item in ((path, dtype.itemsize), (index, 8)):
         if not file.is_file():
             raise StoreError("missing from the token store", where=file, fix=REBUILD)
         size = file.stat().st_size
         if size == 0 or size % item:
-            raise StoreError(
-                f"{size} bytes are no whole number of {item}-byte entries", where=file, fix=REBUILD
-            )
+            raise StoreError(f"its size, {size} bytes, is not a multiple of {item}", where=file, fix=REBUILD)
     tokens = np.memmap(path, dtype=dtype, mode="r")
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:
@@ -274,7 +299,7 @@ def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = Non
 
 
 def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int64]:
-    """How often each token occurs [V]."""
+    """Returns how often each token occurs [V], int64."""
     counts = np.zeros(vocab_size, dtype=np.int64)
     for start in range(0, documents.num_tokens, _BLOCK):
         counts += np.bincount(documents.tokens[start : start + _BLOCK], minlength=vocab_size)
@@ -284,19 +309,19 @@ def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int6
 def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> TokenStore:
     if tokenizer is None:
         raise StoreError(
-            "a bare .ds file does not say which tokenizer made it", where=path, fix="Name the tokenizer"
+            "a bare .ds file does not record its tokenizer", where=path, fix="Pass the tokenizer"
         )
     dtype = id_dtype(tokenizer.vocab_size)
     documents = map_documents(path, dtype)
     if documents.out_of_order():
-        raise StoreError("document ends that are not in order", where=f"{path}.index")
+        raise StoreError("document ends are not in order", where=f"{path}.index")
     if (largest := largest_id(documents)) >= tokenizer.vocab_size:
         fix = (
-            f"Name the tokenizer that made the file ({dtype.name} ids are read, as its vocabulary has"
-            f" {tokenizer.vocab_size} entries)"
+            f"Pass the tokenizer that made the file (ids are read as {dtype.name}, because this vocabulary"
+            f" has {tokenizer.vocab_size} entries)"
         )
         raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
-    train, held = _set_aside(documents, heldout, path)
+    train, held = _split_heldout(documents, heldout, path)
     return TokenStore(
         path,
         train,
@@ -309,10 +334,12 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
     )
 
 
-def _set_aside(documents: TokenDocuments, share: float, path: Path) -> tuple[TokenDocuments, TokenDocuments]:
+def _split_heldout(
+    documents: TokenDocuments, share: float, path: Path
+) -> tuple[TokenDocuments, TokenDocuments]:
     if documents.num_documents < 2:
         raise StoreError(
-            "a single document leaves none to hold out", where=path, fix="Prepare more documents"
+            "a single document leaves none to train on", where=path, fix="Prepare more documents"
         )
     first = documents.num_documents - max(1, math.floor(share * documents.num_documents))
     start = int(documents.ends[first - 1])

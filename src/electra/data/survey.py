@@ -1,4 +1,4 @@
-"""How much text a corpus holds, without preparing it: all of it is read, a sample's tokens are counted."""
+"""Measures a corpus without preparing it: reads all of it and counts the tokens of a sample."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
-from electra.data.kept import Kept, kept
-from electra.data.packing import Counted, no_text, sample_of
+from electra.data.kept import KeptDocument, keep_documents
+from electra.data.packing import StageProgress, no_text, sample_of
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.tokenizer import Tokenizer
-from electra.data.wordpiece import settle_accents
+from electra.data.wordpiece import choose_accents
 
-SAMPLE = 4_000_000  # characters, to train a vocabulary on and to count the tokens of
+SAMPLE = 4_000_000  # characters for training a vocabulary and counting tokens
 
 
 @dataclass(frozen=True)
 class Survey:
-    """A corpus in numbers, repetitions left out."""
+    """The size of a corpus, without duplicates."""
 
     documents: int
     characters: int
     tokens: int
-    """Estimated: the sample's tokens per character, times the characters."""
+    """Estimated as the sample's tokens per character, times the characters."""
     vocab_size: int
 
 
@@ -34,15 +34,19 @@ def survey(
     sources: Sequence[str | Path],
     tokenizer: Tokenizer | TokenizerConfig,
     config: CorpusConfig | None = None,
-    progress: Counted = lambda stage, characters: None,
+    progress: StageProgress = lambda stage, characters: None,
 ) -> Survey:
-    """Raises CorpusError where there is no text, or none that can be read."""
+    """Reads a corpus and estimates its size; see `packing.build_store` for the arguments.
+
+    Raises:
+        CorpusError: there is no text, or it cannot be read.
+    """
     audit = Audit()
     documents = characters = 0
 
-    def counted() -> Iterator[Kept]:
+    def counted() -> Iterator[KeptDocument]:
         nonlocal documents, characters
-        for document in kept(read, audit, partial(progress, "reading"), work):
+        for document in keep_documents(read, audit, partial(progress, "reading"), work):
             documents, characters = documents + 1, characters + len(document.text)
             yield document
 
@@ -54,7 +58,7 @@ def survey(
             raise no_text(Audit(documents_read=audit.documents_read, sources=read.describe()))
     if isinstance(tokenizer, TokenizerConfig):
         progress("training a vocabulary on a sample", sum(map(len, sample)))
-        tokenizer = Tokenizer.train(sample, settle_accents(sample, tokenizer)[0])
+        tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
     tokens = sum(map(len, tokenizer.encode_corpus(sample)))
     share = characters / max(1, sum(map(len, sample)))
     return Survey(documents, characters, round(tokens * share), tokenizer.vocab_size)

@@ -1,7 +1,7 @@
-"""Text to ids and back, with any tokenizer that the `tokenizers` library runs, trained here or brought along.
+"""Converts text to ids and back, with any tokenizer of the `tokenizers` library, trained here or published.
 
 A tokenizer is its definition (the content of a tokenizer.json) and the names of its five special tokens.
-Literal special tokens in a text are plain text: a document that says "[MASK]" hides nothing.
+Literal special tokens in a text are plain text: "[MASK]" in a document masks nothing.
 """
 
 from __future__ import annotations
@@ -29,32 +29,51 @@ from electra.foundation.errors import TokenizerError
 
 __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 
-_SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # before a word, in tokenizers that mark it
+_SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # prefixes of tokens that begin a word
 _PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Encoding(NamedTuple):
-    """A text, or a pair of texts, as a model takes it: with special tokens."""
+    """A text or a pair, with special tokens, as a model takes it; each list has one entry per token."""
 
     ids: list[int]
-    offsets: list[
-        tuple[int, int]
-    ]  # of each token, in characters of the original text (of its own text in a pair), without white space;
-    # (0, 0) for specials
-    words: list[int | None]  # the word each token is a part of, counted in its own text; None for specials
-    segments: list[int]  # 0 in the first text, 1 in the second
+    offsets: list[tuple[int, int]]
+    """Start and end in characters of the token's own text, without white space; (0, 0) for special tokens."""
+    words: list[int | None]
+    """The number of the word in the token's own text; None for special tokens."""
+    segments: list[int]
+    """0 in the first text, 1 in the second."""
     special: list[bool]
 
 
 class Tokenizer:
+    """A tokenizer and the names and ids of its special tokens.
+
+    Attributes:
+        definition: the content of a tokenizer.json, without truncation and padding.
+        names: role ("pad", "unk", "cls", "sep", "mask") -> token.
+        specials: the id of each role.
+        vocab_size: the largest id plus one.
+        origin: where it came from, for messages.
+    """
+
     def __init__(self, definition: str, names: dict[str, str], origin: object = "tokenizer") -> None:
-        """`definition`: the content of a tokenizer.json. `names`: the tokens of roles with unusual names."""
+        """Builds a tokenizer.
+
+        Args:
+            definition: the content of a tokenizer.json.
+            names: the tokens of roles that do not have their usual names.
+            origin: where it came from, for messages.
+
+        Raises:
+            TokenizerError: the definition cannot be used, or a role has no token.
+        """
         content = json.loads(definition)
-        content["truncation"] = content["padding"] = None  # settings of one use, not of the tokenizer
+        content["truncation"] = content["padding"] = None  # settings of a call, not of the tokenizer
         self._raw = tokenizer_folder.build(content, origin)
-        if not content.keys() >= _PARTS or "type" not in content["model"]:  # of an older library
+        if not content.keys() >= _PARTS or "type" not in content["model"]:  # written by an older library
             content = json.loads(self._raw.to_str())
         self.definition = json.dumps(content, ensure_ascii=False)
         self.origin = origin
@@ -65,19 +84,20 @@ class Tokenizer:
         if (plain := self.with_plain_roles()) != content:
             self._raw = tokenizer_folder.build(plain, origin)
         self._raw.encode_special_tokens = True
-        with hostile.panics(origin):
+        with hostile.explain_panics(origin):
             around = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
         if around and max(around) >= self.vocab_size:
-            what = (
+            problem = (
                 f"its post-processor adds the id {max(around)}, but its {self.vocab_size} entries end before"
             )
             raise TokenizerError(
-                what, where=origin, fix="Correct the ids of post_processor in tokenizer.json"
+                problem, where=origin, fix="Correct the ids of post_processor in tokenizer.json"
             )
 
     def with_plain_roles(self) -> dict[str, Any]:
-        """The definition in which just the tokens that have a role count as special, which are plain text in
-        a text: other added tokens are tokens there.
+        """Returns the definition with only the tokens that have a role marked as special.
+
+        Special tokens in a text are encoded as plain text, other added tokens as tokens.
         """
         content: dict[str, Any] = json.loads(self.definition)
         own = set(self.names.values())
@@ -86,7 +106,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """A tokenizer with a vocabulary trained on `texts`, which are read several times."""
+        """Trains a vocabulary on `texts`, iterated several times. Raises TokenizerError without text."""
         trained = {
             "wordpiece": wordpiece.train,
             "bpe": space_marked.train_bpe,
@@ -96,7 +116,11 @@ class Tokenizer:
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
-        """From a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub."""
+        """Loads a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub.
+
+        Raises:
+            TokenizerError: it does not exist or cannot be used.
+        """
         path = Path(name).expanduser()
         if path.is_dir():
             files = tokenizer_folder.files_in(path)
@@ -105,8 +129,9 @@ class Tokenizer:
                 raise tokenizer_folder.sentence_pieces(path)
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
             kind = SENTENCE_PIECES if path.name == SENTENCE_PIECES else kind
-            beside = tokenizer_folder.files_in(path.parent)
-            files = {file: place for file, place in beside.items() if file not in VOCABULARIES} | {kind: path}
+            siblings = tokenizer_folder.files_in(path.parent)
+            files = {file: place for file, place in siblings.items() if file not in VOCABULARIES}
+            files[kind] = path
         elif could_be_hub_name(str(name)):
             files = _download(str(name))
         else:
@@ -115,40 +140,40 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """The identity of the tokenizer: what it does, not how its file is laid out."""
+        """The SHA-256 of the definition and names, independent of the layout of the file."""
         content = json.dumps([json.loads(self.definition), self.names], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
     def continues(self) -> Bools:
-        """True at the tokens that go on with a word [V]. Nowhere, if the tokenizer does not say which do.
+        """True at tokens that continue a word [V]; all False if the tokenizer does not mark words.
 
-        WordPiece marks these tokens. Byte-level BPE and Unigram mark those after a space instead, so that a
-        word is what stands between white space, its punctuation included.
+        WordPiece marks continuations. Byte-level BPE and Unigram mark tokens after a space instead, so that a
+        word extends to the next white space and includes its punctuation.
         """
         content = json.loads(self.definition)
         vocabulary = self._raw.get_vocab(with_added_tokens=True)
-        found = np.zeros(self.vocab_size, dtype=np.bool_)
+        continues = np.zeros(self.vocab_size, dtype=np.bool_)
         if content["model"]["type"] == "WordPiece":
             prefix = content["model"]["continuing_subword_prefix"]
-            found[[number for token, number in vocabulary.items() if token.startswith(prefix)]] = True
+            continues[[number for token, number in vocabulary.items() if token.startswith(prefix)]] = True
         elif any(token.startswith(_SPACES) for token in vocabulary):
             own = {token["content"] for token in content["added_tokens"]} | set(self.names.values())
             inner = (token for token in vocabulary if token not in own and not token.startswith(_SPACES))
-            found[[vocabulary[token] for token in inner]] = True
-        return found
+            continues[[vocabulary[token] for token in inner]] = True
+        return continues
 
     @cached_property
     def _corpus_encoder(self) -> CorpusEncoder:
         return CorpusEncoder(self._raw, self.with_plain_roles(), self.vocab_size)
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
-        """The ids of each text, without special tokens: the fast way, for text that needs no offsets."""
-        with hostile.panics(self.origin):
+        """Returns the ids of each text, without special tokens; faster than `encode`, without offsets."""
+        with hostile.explain_panics(self.origin):
             return self._corpus_encoder(texts)
 
     def removed_accents(self, characters: Characters) -> Accents | None:
-        """The share of characters that lose their marks here; None where none does."""
+        """Returns the fraction of characters that lose their accents in this tokenizer; None if none does."""
         normalizer = self._raw.normalizer
         if normalizer is None:
             return None
@@ -156,8 +181,12 @@ class Tokenizer:
         return Accents(removed=True, share=share) if share else None
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """A text or a pair with its special tokens. Beyond `max_length` the longer text is truncated."""
-        with hostile.panics(self.origin):
+        """Encodes a text or a pair with special tokens; beyond `max_length` the longer text is truncated.
+
+        Raises:
+            TokenizerError: `max_length` leaves no room for text.
+        """
+        with hostile.explain_panics(self.origin):
             parts = [
                 self._raw.encode(_SURROGATE.sub("\ufffd", part), add_special_tokens=False)
                 for part in (text, pair)
@@ -174,35 +203,34 @@ class Tokenizer:
             by_length[-1].truncate(room)
         whole = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
         special = [bool(flag) for flag in whole.special_tokens_mask]
-        texts = {
-            0: text,
-            1: pair or "",
-            None: "",
-        }  # which text a token is of; types would not tell everywhere
+        # Sequence ids, since type ids do not distinguish the texts in every tokenizer.
+        texts = {0: text, 1: pair or "", None: ""}
         offsets = [
             _trimmed(texts[own], *at) for own, at in zip(whole.sequence_ids, whole.offsets, strict=True)
         ]
         return Encoding(whole.ids, offsets, whole.word_ids, whole.type_ids, special)
 
     def decode(self, ids: Iterable[int], skip_specials: bool = True) -> str:
+        """Returns the text of ids, by default without special tokens."""
         text: str = self._raw.decode([int(i) for i in ids], skip_special_tokens=skip_specials)
         return text
 
     def id_to_token(self, token_id: int) -> str:
+        """Returns the token of an id, or a placeholder for a gap in the vocabulary. Raises TokenizerError."""
         token: str | None = self._raw.id_to_token(int(token_id))
         if token is None and not 0 <= token_id < self.vocab_size:
             raise TokenizerError(f"no token has id {token_id}")
         return f"[no token {token_id}]" if token is None else token  # ids of published vocabularies have gaps
 
     def readable(self, token_id: int) -> str:
-        """A token as a person reads it, whatever marks its tokenizer uses: `##` if it goes on with a word."""
+        """Returns a token for display: with `##` if it continues a word, whatever its tokenizer uses."""
         name = self.id_to_token(token_id)
         if not name.startswith(_SPACES) and (
             name.startswith(wordpiece.PREFIX) or not self.continues[token_id]
         ):
             return name
         plain = name
-        if self._by_bytes:  # a part of a character is U+FFFD
+        if self._by_bytes:  # part of a character becomes U+FFFD
             plain = self._raw.decode([token_id], skip_special_tokens=False)
         mark = wordpiece.PREFIX if self.continues[token_id] else ""
         return mark + (plain.replace(space_marked.SPACE, " ").strip() or name)
@@ -212,15 +240,16 @@ class Tokenizer:
         return '"ByteLevel"' in json.dumps(json.loads(self.definition)["decoder"])
 
     def token_to_id(self, token: str) -> int | None:
+        """Returns the id of a token, or None."""
         token_id: int | None = self._raw.token_to_id(token)
         return token_id
 
     def files(self) -> dict[str, bytes]:
-        """The files of a tokenizer folder that the Hugging Face libraries read as it is meant.
+        """Returns the files of a tokenizer folder, with which transformers gives identical ids.
 
         transformers 5 rebuilds the pipeline of the tokenizer classes that it knows from a few flags, and
-        would lower-case a cased vocabulary; PreTrainedTokenizerFast takes tokenizer.json word for word, and
-        the input names keep token_type_ids.
+        would lower-case a cased vocabulary. PreTrainedTokenizerFast takes tokenizer.json literally, and the
+        input names keep token_type_ids.
         """
         content = json.loads(self.definition)
         settings: dict[str, Any] = {
@@ -246,12 +275,13 @@ class Tokenizer:
         return files
 
     def save(self, folder: str | Path) -> None:
+        """Writes the files into a folder. Raises DiskError."""
         for name, content in self.files().items():
             durable.commit_file(Path(folder) / name, content)
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without the white space that a token may carry."""
+    """Returns the offsets without white space at the ends of a token."""
     kept = text[start:end]
     if not kept.strip():
         return end, end
@@ -259,40 +289,43 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
-    found = {}
+    chosen = {}
     for role in Specials._fields:
         usual = next((style[role] for style in STYLES if style[role] in vocabulary), "")
         name = names.get(role) or usual
         if name not in vocabulary:
-            what = f"it has no {role} token ({' or '.join(style[role] for style in STYLES)})"
-            fix = f"Name one of its tokens, or a new one to add, as {role}_token in {TOKENIZER_CONFIG}"
-            raise TokenizerError(what, where=origin, fix=fix)
-        found[role] = name
-    if len(set(found.values())) < len(found):
+            problem = f"it has no {role} token ({' or '.join(style[role] for style in STYLES)})"
+            fix = f"Set {role}_token in {TOKENIZER_CONFIG} to one of its tokens, or to a new one to add"
+            raise TokenizerError(problem, where=origin, fix=fix)
+        chosen[role] = name
+    if len(set(chosen.values())) < len(chosen):
         raise TokenizerError(
-            f"two roles share one token ({found})", where=origin, fix="Give each role a token of its own"
+            f"two roles share one token ({chosen})", where=origin, fix="Use a different token for each role"
         )
-    return found
+    return chosen
 
 
 def could_be_hub_name(name: str) -> bool:
-    """owner/name or name, maybe @revision; but texts/typo is a path when there is a folder texts/ here."""
+    """Whether a string can be owner/name or name, with an optional @revision.
+
+    texts/typo is a path, not a name, if there is a folder texts/ in the working directory.
+    """
     parent = Path(in_repository(name)[0]).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
 
 
 def in_repository(name: str) -> tuple[str, str | None]:
-    """Of owner/name@revision the repository and the branch, tag or commit; None: its main branch."""
+    """Splits owner/name@revision into repository and branch, tag or commit (None: the main branch)."""
     repository, _, revision = name.partition("@")
     return repository, revision or None
 
 
 def _download(name: str) -> dict[str, Path]:
-    """A tokenizer's files from the hub, or from its cache when there is no network."""
+    """Returns a tokenizer's files from the hub, or from its cache without a network."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    fix = "Give a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
+    fix = "Pass a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
     repository, revision = in_repository(name)
     try:
         folder = Path(

@@ -1,8 +1,8 @@
-"""Published tokenizer folders: their files, in every form transformers writes, as one definition.
+"""Reads published tokenizer folders, in every form that transformers writes, as one definition.
 
-What decides ids besides tokenizer.json or vocab.txt is the class that tokenizer_config.json or config.json
-names, its options, and the tokens added later (added_tokens.json, special_tokens_map.json,
-tokenizer_config.json). Ids equal those of transformers; what is not implemented is refused by name.
+Besides tokenizer.json or vocab.txt, the ids depend on the class in tokenizer_config.json or config.json, its
+options, and the tokens added later (added_tokens.json, special_tokens_map.json, tokenizer_config.json). Ids
+equal those of transformers; classes and options that are not implemented are refused by name.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from electra.foundation.errors import TokenizerError
 
 FILES = (*TOKENIZER_FILES, CONFIG)
 VOCABULARIES = (TOKENIZER, VOCABULARY, VOCABULARY_JSON, MERGES, SENTENCE_PIECES)
-# classes, in lower case and without "Tokenizer" and "Fast", that are BERT's or RoBERTa's under another name;
-# most are also types of models (config.json)
+# Classes (in lower case, without "Tokenizer" and "Fast") that equal BERT's or RoBERTa's; most are also model
+# types in config.json.
 _BERT = {
     *("bert", "electra", "distilbert", "convbert", "mobilebert", "squeezebert", "retribert", "layoutlm"),
     *("lxmert", "realm", "megatron-bert", "nezha", "ernie", "nomic_bert", "modernbert"),
@@ -43,21 +43,21 @@ _BERT = {
 _ROBERTA = {"roberta", "longformer"}
 _DEBERTA = {"deberta-v2", "debertav2"}
 _WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never run on a tokenizer.json
-_GENERIC = ("", "pretrained", "tokenizersbackend")  # tokenizer.json word for word
-STYLES = (  # usual names of the roles: BERT's, and RoBERTa's
+_GENERIC = ("", "pretrained", "tokenizersbackend")  # classes that use tokenizer.json unchanged
+STYLES = (  # the usual tokens of the roles in BERT and RoBERTa
     wordpiece.SPECIAL_TOKENS,
     {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"},
 )
 _NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _EXTRA = ("extra_special_tokens", "additional_special_tokens")
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
-_SWITCHES = {  # options of tokenizer_config.json that overrule tokenizer.json, and where they stand in it
+_SWITCHES = {  # options of tokenizer_config.json that override tokenizer.json -> part, type and key there
     "do_lower_case": ("normalizer", "BertNormalizer", "lowercase"),
     "strip_accents": ("normalizer", "BertNormalizer", "strip_accents"),
     "tokenize_chinese_chars": ("normalizer", "BertNormalizer", "handle_chinese_chars"),
     "add_prefix_space": ("pre_tokenizer", "ByteLevel", "add_prefix_space"),
 }
-_UNSUPPORTED = {  # options that change ids in ways that are not implemented, and the value that does nothing
+_UNSUPPORTED = {  # options that are not implemented -> the value that has no effect
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
     "do_word_tokenize": True,
@@ -67,14 +67,14 @@ _UNSUPPORTED = {  # options that change ids in ways that are not implemented, an
     "normalization": False,
 }
 _CONVERT = (
-    "Give a folder with a tokenizer.json. Where transformers can run this tokenizer (a .model file needs"
-    " sentencepiece), AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT) writes one, unless it is a"
-    " slow tokenizer only"
+    "Pass a folder with a tokenizer.json. If transformers can run this tokenizer (a .model file needs"
+    " sentencepiece), AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT) writes one, unless there is"
+    " only a slow tokenizer"
 )
 
 
 class Specials(NamedTuple):
-    """The id of each role of a token without text; they differ from vocabulary to vocabulary."""
+    """The ids of the special tokens in a vocabulary."""
 
     pad: int
     unk: int
@@ -84,22 +84,30 @@ class Specials(NamedTuple):
 
 
 def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]]:
-    """The definition (the content of a tokenizer.json), and the names of the roles that the files give."""
+    """Returns the definition (the content of a tokenizer.json) and the tokens of roles that the files name.
+
+    Args:
+        files: file name -> path, as from `files_in`.
+        origin: where the files are from, for messages.
+
+    Raises:
+        TokenizerError: a file is missing or damaged, or the class or an option is not supported.
+    """
     settings = _settings(files)
     kind = _class_of(settings, files, origin)
     roles = {role: name for role in Specials._fields if (name := _content(settings.get(f"{role}_token")))}
     if TOKENIZER in files:
-        made, definition = _from_tokenizer_json(files[TOKENIZER], settings, kind, origin)
-        if _add_tokens(made, settings, files, roles.values()):
-            definition["added_tokens"] = json.loads(made.to_str())["added_tokens"]
+        tokenizer, definition = _from_tokenizer_json(files[TOKENIZER], settings, kind, origin)
+        if _add_tokens(tokenizer, settings, files, roles.values()):
+            definition["added_tokens"] = json.loads(tokenizer.to_str())["added_tokens"]
         for role, key, *usual in (
             ("cls", "bos_token", "[CLS]", "<s>"),
             ("sep", "eos_token", "[SEP]", "</s>"),
         ):
             named = roles.get(role) or next(
-                (name for name in usual if made.token_to_id(name) is not None), ""
+                (name for name in usual if tokenizer.token_to_id(name) is not None), ""
             )
-            roles[role] = named or _content(settings.get(key)) or ""  # some name only the ends of a text
+            roles[role] = named or _content(settings.get(key)) or ""  # some only name the bos and eos token
         return json.dumps(definition, ensure_ascii=False), {
             role: name for role, name in roles.items() if name
         }
@@ -114,37 +122,41 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
         fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
         raise TokenizerError(f"neither a {TOKENIZER} nor {own} here", where=origin, fix=fix)
     roles = STYLES[by_bytes] | roles
-    made = _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
-    _add_tokens(made, settings, files, roles.values())
+    tokenizer = (
+        _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
+    )
+    _add_tokens(tokenizer, settings, files, roles.values())
     for role, name in roles.items():
-        if made.token_to_id(name) is None:
+        if tokenizer.token_to_id(name) is None:
             where = files[VOCABULARY_JSON if by_bytes else VOCABULARY]
-            fix = f"Add it, or name another {role}_token in {TOKENIZER_CONFIG}"
+            fix = f"Add it, or set another {role}_token in {TOKENIZER_CONFIG}"
             raise TokenizerError(f"the vocabulary has no {name}", where=where, fix=fix)
-    wordpiece.frame(made, roles)
+    wordpiece.add_special_tokens(tokenizer, roles)
     if by_bytes:
-        cls, sep = ((roles[role], made.token_to_id(roles[role])) for role in ("cls", "sep"))
-        made.post_processor = processors.RobertaProcessing(sep, cls)  # type: ignore[arg-type]
-    definition_of: str = made.to_str()
+        cls, sep = ((roles[role], tokenizer.token_to_id(roles[role])) for role in ("cls", "sep"))
+        tokenizer.post_processor = processors.RobertaProcessing(sep, cls)  # type: ignore[arg-type]
+    definition_of: str = tokenizer.to_str()
     return definition_of, roles
 
 
 def files_in(folder: Path) -> dict[str, Path]:
+    """Returns the tokenizer files and config.json that exist in a folder, by name."""
     return {name: folder / name for name in FILES if (folder / name).is_file()}
 
 
 def sentence_pieces(path: Path) -> TokenizerError:
-    return TokenizerError("a SentencePiece model, which is not read directly", where=path, fix=_CONVERT)
+    """Returns the error for a SentencePiece model other than DeBERTa's."""
+    return TokenizerError("SentencePiece models are not read directly", where=path, fix=_CONVERT)
 
 
 def _settings(files: Mapping[str, Path]) -> dict[str, Any]:
-    """tokenizer_config.json, with what special_tokens_map.json says where transformers reads that."""
-    config, beside = (
+    """Returns tokenizer_config.json merged with special_tokens_map.json as transformers does."""
+    config, special = (
         _object(files[name]) if name in files else {} for name in (TOKENIZER_CONFIG, SPECIAL_TOKENS)
     )
     if "added_tokens_decoder" in config:
-        return {key: value for key, value in beside.items() if key not in _EXTRA} | config
-    return config | beside
+        return {key: value for key, value in special.items() if key not in _EXTRA} | config
+    return config | special
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -155,28 +167,30 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: object) -> str:
-    """The tokenizer's class in lower case, without "Tokenizer" and "Fast"; one that is not implemented, or
-    an option, is refused by name.
+    """Returns the tokenizer's class in lower case, without "Tokenizer" and "Fast".
+
+    Raises:
+        TokenizerError: the class or an option is not supported.
     """
     where = files.get(TOKENIZER_CONFIG, origin)
     model = _object(files[CONFIG]) if CONFIG in files else {}
     code = settings.get("auto_map")
     if isinstance(code, list) or (isinstance(code, dict) and code.get("AutoTokenizer")):
-        what = f"this tokenizer is Python code that comes with the folder (auto_map: {str(code)[:80]})"
-        raise TokenizerError(what, where=where, fix="Code of a folder is never run. " + _CONVERT)
+        problem = f"this tokenizer is Python code in the folder (auto_map: {str(code)[:80]})"
+        raise TokenizerError(problem, where=where, fix="Code in a folder is never run. " + _CONVERT)
     for option, harmless in _UNSUPPORTED.items():
         value = settings.get(option)
         if value not in (None, harmless, []):
-            what = f"the option {option} = {json.dumps(value)[:80]} is not supported"
-            raise TokenizerError(what, where=where, fix=_CONVERT)
+            problem = f"the option {option} = {json.dumps(value)[:80]} is not supported"
+            raise TokenizerError(problem, where=where, fix=_CONVERT)
     for option in _SWITCHES:
         value = settings.get(option)
         if option in settings and not (isinstance(value, bool) or value is None):
             raise TokenizerError(
                 f"must be true or false, not {json.dumps(value)[:80]}", where=where, key=option
             )
-    for given, source in ((settings, where), (model, files.get(CONFIG))):
-        name = given.get("tokenizer_class")
+    for content, source in ((settings, where), (model, files.get(CONFIG))):
+        name = content.get("tokenizer_class")
         if name is not None and not isinstance(name, str):
             raise TokenizerError(
                 f"must be a name, not {json.dumps(name)[:80]}", where=source, key="tokenizer_class"
@@ -199,9 +213,9 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
             ),
         )
     if not supported:
-        what = f"the tokenizer {name} is not supported"
-        what += "" if TOKENIZER in files else f" without a {TOKENIZER}"
-        raise TokenizerError(what, where=source or origin, fix=_CONVERT)
+        problem = f"the tokenizer {name} is not supported"
+        problem += "" if TOKENIZER in files else f" without a {TOKENIZER}"
+        raise TokenizerError(problem, where=source or origin, fix=_CONVERT)
     return kind
 
 
@@ -213,55 +227,57 @@ def _from_tokenizer_json(
         raise TokenizerError("not a tokenizer.json (it has no model)", where=path)
     if kind not in _GENERIC:
         for option, (part, type_, key) in _SWITCHES.items():
-            found = content.get(part)
-            given = option in settings and (settings[option] is not None or option == "strip_accents")
-            if given and isinstance(found, dict) and found.get("type") == type_:
-                found[key] = settings[option]
+            step = content.get(part)
+            is_set = option in settings and (settings[option] is not None or option == "strip_accents")
+            if is_set and isinstance(step, dict) and step.get("type") == type_:
+                step[key] = settings[option]
     return build(content, origin), content
 
 
 def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
-    """The library's tokenizer of a definition. Raises TokenizerError where there is none."""
-    hostile.refuse(content, origin)
-    with hostile.panics(origin):
+    """Builds the library's tokenizer from a definition. Raises TokenizerError if it cannot be used."""
+    hostile.refuse_hostile(content, origin)
+    with hostile.explain_panics(origin):
         try:
             return tokenizers.Tokenizer.from_str(json.dumps(content, ensure_ascii=False))
         except Exception as error:  # the library raises bare Exceptions
-            what = f"not a tokenizer that can be used ({error})"
-            fix = f"It may be of a newer version than tokenizers {tokenizers.__version__}, or damaged"
-            raise TokenizerError(what, where=origin, fix=fix) from None
+            problem = f"cannot be used as a tokenizer ({error})"
+            fix = f"It may be damaged, or need a newer version than tokenizers {tokenizers.__version__}"
+            raise TokenizerError(problem, where=origin, fix=fix) from None
 
 
 def _from_sentence_pieces(
     files: Mapping[str, Path], settings: Mapping[str, Any], roles: dict[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """DeBERTa's: its special tokens have BERT's names, and are added where the pieces lack them."""
+    """Reads DeBERTa's tokenizer: special tokens have BERT's names, and are added if the pieces lack them."""
     path = files[SENTENCE_PIECES]
     roles = STYLES[0] | roles
-    made = sentencepiece.read(
+    tokenizer = sentencepiece.read_unigram(
         path,
         lowercase=settings.get("do_lower_case") is True,
         split_marks=settings.get("split_by_punct") is True,
     )
     named = {f"{role}_token": name for role, name in roles.items()}
-    _add_tokens(made, {"bos_token": roles["cls"], "eos_token": roles["sep"], **named, **settings}, files, ())
-    wordpiece.frame(made, roles)
-    definition: str = made.to_str()
+    _add_tokens(
+        tokenizer, {"bos_token": roles["cls"], "eos_token": roles["sep"], **named, **settings}, files, ()
+    )
+    wordpiece.add_special_tokens(tokenizer, roles)
+    definition: str = tokenizer.to_str()
     return definition, roles
 
 
 def _from_vocabulary(
     path: Path, settings: Mapping[str, Any], roles: Mapping[str, str]
 ) -> tokenizers.Tokenizer:
-    """The tokenizer that a vocab.txt and the options beside it stand for. BERT's default is to lower-case.
+    """Builds the tokenizer of a vocab.txt and its options; like BERT, it lower-cases by default.
 
-    A line is an entry, without white space at its end; of an entry that occurs twice the last line counts.
+    Each line is an entry, without white space at its end; if an entry occurs twice, the last line counts.
     """
     try:
         with open(path, "rb") as file:
             if file.read(3) == codecs.BOM_UTF8:
-                what = "a byte order mark is part of the first entry"
-                raise TokenizerError(what, where=f"{path}:1", fix="Save it as UTF-8 without one")
+                problem = "a byte order mark is part of the first entry"
+                raise TokenizerError(problem, where=f"{path}:1", fix="Save it as UTF-8 without one")
         vocabulary = models.WordPiece.read_file(str(path))
     except TokenizerError:
         raise
@@ -270,7 +286,7 @@ def _from_vocabulary(
     lowercase, chinese = (
         settings.get(key) is not False for key in ("do_lower_case", "tokenize_chinese_chars")
     )
-    return wordpiece.pipeline(
+    return wordpiece.bert_pipeline(
         vocabulary,
         lowercase=lowercase,
         strip_accents=settings.get("strip_accents"),
@@ -280,45 +296,47 @@ def _from_vocabulary(
 
 
 def _from_merges(files: Mapping[str, Path], settings: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """RoBERTa's byte-level BPE of a vocab.json and a merges.txt."""
+    """Builds RoBERTa's byte-level BPE from a vocab.json and a merges.txt."""
     try:
         vocabulary, merges = models.BPE.read_file(str(files[VOCABULARY_JSON]), str(files[MERGES]))
-        made = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
+        tokenizer = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
     except Exception as error:  # the library raises bare Exceptions
-        what = f"not readable as a vocabulary with its merges ({error})"
-        raise TokenizerError(what, where=files[VOCABULARY_JSON]) from None
+        problem = f"not readable as a vocabulary with its merges ({error})"
+        raise TokenizerError(problem, where=files[VOCABULARY_JSON]) from None
     prefix = settings.get("add_prefix_space") is True
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    made.decoder = decoders.ByteLevel()
-    return made
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
 
 
 def _add_tokens(
-    made: tokenizers.Tokenizer, settings: Mapping[str, Any], files: Mapping[str, Path], roles: Collection[str]
+    tokenizer: tokenizers.Tokenizer,
+    settings: Mapping[str, Any],
+    files: Mapping[str, Path],
+    roles: Collection[str],
 ) -> bool:
-    """Add the tokens that the files name beside the vocabulary, in transformers' order, which numbers new
-    ones. Returns whether there were any.
+    """Adds the tokens that other files name, in transformers' order, which determines the ids of new ones.
+
+    Returns whether there were any.
     """
-    present = {token.content: token for token in made.get_added_tokens_decoder().values()}
+    present = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
     tokens = [
         token
         for token, decides in _tokens_beside(settings, files)
         if token.content not in present or (decides and _flags(token) != _flags(present[token.content]))
-        if token.content not in roles or made.token_to_id(token.content) is None
+        if token.content not in roles or tokenizer.token_to_id(token.content) is None
     ]
     if len(tokens) > hostile.MOST_ADDED:
-        what = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MOST_ADDED:,}"
-        raise TokenizerError(what, where=files.get(TOKENIZER_CONFIG) or files[ADDED_TOKENS])
-    made.add_tokens(tokens)
+        problem = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MOST_ADDED:,}"
+        raise TokenizerError(problem, where=files.get(TOKENIZER_CONFIG) or files[ADDED_TOKENS])
+    tokenizer.add_tokens(tokens)
     return bool(tokens)
 
 
 def _tokens_beside(
     settings: Mapping[str, Any], files: Mapping[str, Path]
 ) -> Iterator[tuple[tokenizers.AddedToken, bool]]:
-    """Each added token that the files beside a vocabulary name, and whether its flags go before those in
-    tokenizer.json.
-    """
+    """Yields each added token outside the vocabulary, and whether its flags override tokenizer.json's."""
     where, decoder = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
     decides = decoder is not None
     extra: Any = next((settings[key] for key in _EXTRA if settings.get(key)), [])
@@ -352,6 +370,6 @@ def _flags(token: tokenizers.AddedToken) -> list[bool]:
 
 
 def _content(token: Any) -> str | None:
-    """The text of a token, which is written as a string or as an object."""
+    """Returns the text of a token that is written as a string or as an object; None if it is neither."""
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else None

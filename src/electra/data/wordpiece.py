@@ -1,10 +1,10 @@
-"""WordPiece vocabularies trained on text, the same to the last entry every time.
+"""Trains WordPiece vocabularies reproducibly.
 
 The `tokenizers` trainer is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
 map, which decides ties between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the
-`##x` pieces are handed to the trainer as special tokens in a fixed order, and the tokenizer is built anew
-from the vocabulary, with the five real specials only. The pipeline is BERT's (Devlin et al. 2019), which the
-ELECTRA paper takes over.
+`##x` pieces are passed to the trainer as special tokens in a fixed order, and the tokenizer is rebuilt from
+the vocabulary with the five real special tokens only. The pipeline is BERT's (Devlin et al. 2019), as in the
+ELECTRA paper.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ SPECIAL_TOKENS = {
     "mask": "[MASK]",
 }  # ids 0 to 4, in this order
 PREFIX = "##"
-MIN_FREQUENCY = 2  # characters and pairs seen less often make no entry
-_COVERAGE = 0.9999  # share of the text's characters that the alphabet holds, rarest left out
-_RARE_ACCENTS = 0.0025  # share of the characters; 0.0005 in English encyclopaedias, 0.012 in German ones
+MIN_FREQUENCY = 2  # rarer characters and pairs get no entry
+_COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers, without the rarest
+_RARE_ACCENTS = 0.0025  # fraction of characters; 0.0005 in English encyclopaedias, 0.012 in German ones
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
 
 
 class Accents(NamedTuple):
-    """What a tokenizer does with the marks that Unicode takes letters apart into (NFD)."""
+    """What a tokenizer does with accents: the marks that Unicode's NFD separates from letters."""
 
     removed: bool
-    share: float  # of the characters, that removing them changes
+    share: float  # fraction of characters that removing accents changes
 
 
 class Characters:
-    """How often each character beyond ASCII occurs, and how many there are in all."""
+    """Counts of characters beyond ASCII, and the total number of characters."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.counts: Counter[str] = Counter()
@@ -55,18 +55,24 @@ class Characters:
             self.add(text)
 
     def add(self, text: str) -> None:
+        """Counts the characters of a text."""
         self.total += len(text)
-        for found in _BEYOND_ASCII.findall(text):
-            self.counts.update(found)
+        for run in _BEYOND_ASCII.findall(text):
+            self.counts.update(run)
 
-    def share(self, wanted: Callable[[str], bool]) -> float:
-        return sum(count for letter, count in self.counts.items() if wanted(letter)) / max(1, self.total)
+    def share(self, condition: Callable[[str], bool]) -> float:
+        """Returns the fraction of characters, among all, that are beyond ASCII and satisfy a condition."""
+        return sum(count for letter, count in self.counts.items() if condition(letter)) / max(1, self.total)
 
 
-def settle_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
-    """Keep accents by default in text whose letters have them often: without, Japanese \u304b and \u304c, or
-    Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are the same. None: removing them changes nothing,
-    or was ruled out.
+def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
+    """Decides whether to remove accents: by default not if they are frequent in the text.
+
+    Without them, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.
+
+    Returns:
+        The settings with the decision, and what was decided (None: removing them changes nothing, or the
+        settings exclude it).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
@@ -79,7 +85,7 @@ def settle_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[Token
 
 
 def loses_marks(letter: str, normalized: str) -> bool:
-    """Whether a letter's marks are gone from what a tokenizer makes of it."""
+    """Whether `letter` has accents and `normalized`, what a tokenizer makes of it, has none."""
     return any(map(_is_mark, unicodedata.normalize("NFD", letter))) and not any(
         map(_is_mark, unicodedata.normalize("NFD", normalized))
     )
@@ -90,26 +96,28 @@ def _is_mark(character: str) -> bool:
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Train on `texts`, which are gone through twice. Little text makes a smaller vocabulary than was asked
-    for: what does not occur twice in it makes no entry.
+    """Trains a WordPiece vocabulary on `texts`, which are iterated twice.
+
+    With little text the vocabulary is smaller than requested, because entries must occur `min_frequency`
+    times. Raises TokenizerError without text.
     """
     texts = _Cut(texts)
     alphabet = _alphabet(texts, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
-    words = sorted(words_in(texts))
-    inner = [PREFIX + character for character in alphabet]  # those that never continue a word get no entry
+    words = sorted(count_words(texts))
+    inner = [PREFIX + character for character in alphabet]  # only those that occur get an entry
     occurring = _vocabulary(words, alphabet, [], config, size=0)
     fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
-    return frame(pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents))
+    return add_special_tokens(
+        bert_pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
+    )
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """The texts with what has no white space cut up where it is longest: the trainer takes time quadratic in
-    the length of a word.
-    """
+    """Texts whose very long words are split: the trainer's time is quadratic in the length of a word."""
 
     texts: Iterable[str]
 
@@ -117,7 +125,7 @@ class _Cut:
         return (_LONG.sub(r"\g<0> ", text) for text in self.texts)
 
 
-def pipeline(
+def bert_pipeline(
     vocabulary: dict[str, int],
     *,
     lowercase: bool,
@@ -125,32 +133,34 @@ def pipeline(
     chinese: bool = True,
     unknown: str = SPECIAL_TOKENS["unk"],
 ) -> tokenizers.Tokenizer:
-    """BERT's pipeline around a vocabulary, without special tokens."""
-    made = tokenizers.Tokenizer(
+    """Builds BERT's pipeline around a vocabulary, without special tokens around texts."""
+    tokenizer = tokenizers.Tokenizer(
         models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix=PREFIX)
     )
-    made.normalizer = normalizers.BertNormalizer(
+    tokenizer.normalizer = normalizers.BertNormalizer(
         lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese
     )
-    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    made.decoder = decoders.WordPiece(prefix=PREFIX)
-    return made
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    return tokenizer
 
 
-def frame(made: tokenizers.Tokenizer, names: Mapping[str, str] = SPECIAL_TOKENS) -> tokenizers.Tokenizer:
-    """With the special tokens, by their roles, put around a text and a pair."""
-    made.add_special_tokens(list(names.values()))
+def add_special_tokens(
+    tokenizer: tokenizers.Tokenizer, names: Mapping[str, str] = SPECIAL_TOKENS
+) -> tokenizers.Tokenizer:
+    """Returns `tokenizer`, changed to put [CLS] and [SEP] (by role in `names`) around a text or a pair."""
+    tokenizer.add_special_tokens(list(names.values()))
     begin, end = names["cls"], names["sep"]
-    made.post_processor = processors.TemplateProcessing(
+    tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{begin}:0 $A:0 {end}:0",
         pair=f"{begin}:0 $A:0 {end}:0 $B:1 {end}:1",
-        special_tokens=[(token, made.token_to_id(token)) for token in (begin, end)],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (begin, end)],
     )
-    return made
+    return tokenizer
 
 
-def words_in(texts: Iterable[str]) -> Counter[str]:
-    """How often each occurs of what stands between white space."""
+def count_words(texts: Iterable[str]) -> Counter[str]:
+    """Counts the words of the texts, separated by white space."""
     words: Counter[str] = Counter()
     for text in texts:
         words.update(_SPACE.split(text))
@@ -161,14 +171,16 @@ def words_in(texts: Iterable[str]) -> Counter[str]:
 def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
     normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, strip_accents=config.strip_accents)
     words: Counter[str] = Counter()
-    for word, count in words_in(texts).items():
+    for word, count in count_words(texts).items():
         words[normalizer.normalize_str(word)] += count
-    return alphabet_of(words, config, entries=2)  # x and ##x
+    return choose_alphabet(words, config, entries=2)  # x and ##x
 
 
-def alphabet_of(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
-    """The characters of words that were normalised, sorted: the most frequent, 99.99 % of them, and up to a
-    quarter of the vocabulary. `entries`: that each may make.
+def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
+    """Returns the sorted alphabet of normalised words.
+
+    It covers 99.99 % of the characters, the most frequent first, with at most a quarter of the vocabulary.
+    `entries` is how many entries each character may need.
     """
     counts: Counter[str] = Counter()
     for word, count in words.items():
@@ -176,14 +188,14 @@ def alphabet_of(words: Counter[str], config: TokenizerConfig, entries: int) -> l
             counts[character] += count
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
-    wanted = _COVERAGE * counts.total()
+    missing = _COVERAGE * counts.total()
     most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
     kept: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if wanted <= 0 or count < MIN_FREQUENCY or len(kept) >= most:
+        if missing <= 0 or count < MIN_FREQUENCY or len(kept) >= most:
             break
         kept.append(character)
-        wanted -= count
+        missing -= count
     return sorted(kept)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts import open_folder
-from electra.artifacts.folder import numbered
+from electra.artifacts.folder import numbered_folders
 from electra.artifacts.model import (
     CARD,
     CONFIG,
@@ -96,7 +96,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
         raise ModelError("the run has no finished network", where=source, fix=fix)
     files = list(_pair(folder, revision))
     if isinstance(folder, RunFolder):
-        for _, path in numbered(folder.path / "milestones", "step-"):
+        for _, path in numbered_folders(folder.path / "milestones", "step-"):
             files += _pair(PairFolder(path), path.name)
     return files
 

@@ -37,7 +37,7 @@ from electra.exchange.weights import (
     refuse_not_finite,
     refuse_quantised,
 )
-from electra.foundation.errors import AbsentNetwork, Damaged, ModelError
+from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
 from electra.model.encoder import Encoder
 from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import build_encoder
@@ -154,7 +154,7 @@ def load(
     opened = run_folder.open_checkpoint(path, network, step, average)
     encoder, head = opened.network.encoder, opened.network.head
     for problem in opened.damage:
-        warnings.warn(problem, Damaged, stacklevel=2)
+        warnings.warn(problem, DamagedModel, stacklevel=2)
     steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
     averaged = steps if len(steps) > 1 else ()
     notes = (f"the mean of the checkpoints of steps {', '.join(map(str, steps))}",) if averaged else ()
@@ -265,7 +265,7 @@ def load_folder(
     for name, problem in ModelFolder(folder).changed().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
-        warnings.warn(f"{folder}: {problem}: see electra verify", Damaged, stacklevel=2)
+        warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
     tokenizer = Tokenizer.load(encoder_folder or folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(

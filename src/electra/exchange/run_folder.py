@@ -15,7 +15,7 @@ from torch import Tensor
 
 from electra.artifacts import checkpoints
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.networks import EXPORTED, Head, shapes_in
+from electra.artifacts.networks import EXPORTED, Head, network_tables
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
@@ -173,10 +173,10 @@ def _choose(
     run: RunFolder, step: int | None, average: int | None = None
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
     if average is not None:
-        return checkpoints.last(run.checkpoints, average, step)
+        return checkpoints.last_checkpoints(run.checkpoints, average, step)
     if step is not None:
-        return (checkpoints.chosen(run.checkpoints, step),), ()
-    newest, notes = checkpoints.newest(run.checkpoints)
+        return (checkpoints.verified_checkpoint(run.checkpoints, step),), ()
+    newest, notes = checkpoints.newest_checkpoint(run.checkpoints)
     if newest is None:
         raise CheckpointError("this run has no checkpoint yet", where=run, fix="Wait until it has saved one")
     return (newest,), notes
@@ -187,7 +187,7 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
     record = run.record
     try:
         # also networks that are never exported: others may share their weights
-        shapes = {name: record[name] for name in present} | shapes_in(record)
+        shapes = {name: record[name] for name in present} | network_tables(record)
         head: Head = next(name for name in EXPORTED if name in shapes)
         rows = [
             Network(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
-from electra.artifacts.folder import expanded
-from electra.artifacts.included import included, names
+from electra.artifacts.folder import expand_path
+from electra.artifacts.included import included_model, included_names
 from electra.artifacts.model import (
     CONFIG,
     GENERATOR_PICKLE,
@@ -47,12 +47,12 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     Raises:
         ModelError: there is no such model, or the hub cannot be reached.
     """
-    path = expanded(source, ModelError)
+    path = expand_path(source, ModelError)
     if not path.exists():
         durable.recover(path)  # an export that was killed between two renames
     if path.is_dir():
         return path
-    if (bundled := included(str(source))) is not None:
+    if (bundled := included_model(str(source))) is not None:
         return bundled
     if path.exists():
         raise ModelError("this is a file, and a model is a folder", where=path, fix="Pass the file's folder")
@@ -118,5 +118,5 @@ def _download(name: str, patterns: list[str]) -> Path:
 
 def _suggest(name: str) -> str:
     """Suggests a bundled model with a similar name."""
-    similar = get_close_matches(name, names(), n=1)
+    similar = get_close_matches(name, included_names(), n=1)
     return f"Did you mean {similar[0]!r}?" if similar else ""

@@ -11,7 +11,7 @@ from electra.artifacts.model import recorded_files
 from electra.data.store import TokenStore
 from electra.exchange.load import load_folder
 from electra.exchange.weights import recorded_digest
-from electra.foundation.errors import Damaged, ElectraError, ModelError
+from electra.foundation.errors import DamagedModel, ElectraError, ModelError
 
 
 def verify(path: Path) -> Iterator[Finding]:
@@ -55,7 +55,7 @@ def refuse_damaged(folder: ModelFolder) -> None:
 
 def _read(folder: ModelFolder) -> str:
     """Reads the whole model and returns the kind of its network."""
-    with warnings.catch_warnings(action="ignore", category=Damaged):  # reported as a finding instead
+    with warnings.catch_warnings(action="ignore", category=DamagedModel):  # reported as a finding instead
         return load_folder(folder.path, "encoder").kind
 
 

@@ -18,8 +18,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from electra.artifacts.model import Pooling
 from electra.foundation.config import (
     build,
-    check_least,
-    check_most,
+    check_at_least,
+    check_at_most,
     check_not_negative,
     check_positive,
     check_shares,
@@ -253,8 +253,10 @@ class Settings(
             "stride",
             "threads",
         )
-        check_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
-        check_most(self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20})
+        check_at_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
+        check_at_most(
+            self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
+        )
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
         check_shares(self, ("warmup", "dropout"))
         check_not_negative(self, ("weight_decay", "epochs"))

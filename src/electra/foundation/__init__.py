@@ -1,14 +1,14 @@
-"""What everything else stands on. No torch, and nothing of the package's other rooms.
+"""The base layer: imports neither torch nor any other room of the package.
 
 errors      what a user sees when something is wrong
 config      dataclasses from TOML and from dotted options, and back
 seeds       the key of every random draw
 durable     the only writer of files that must survive a crash or a power cut
-machine     cores, memory, devices, and the libraries that not everybody has
+machine     cores, memory, devices, and optional libraries
 signals     requests to stop
-jobs        work in processes of our own
+jobs        work in child processes
 extensions  objectives, tasks and probes by name or path
-visible     text of others in a terminal
-arrays      numpy arrays by what they hold
-progress    what is reported while work goes on
+visible     untrusted text in a terminal
+arrays      types of numpy arrays
+progress    progress reports
 """

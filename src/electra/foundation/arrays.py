@@ -1,4 +1,4 @@
-"""Names for numpy's arrays by what they hold; their shapes stand in the docstrings."""
+"""Types of numpy arrays by dtype; docstrings give the shapes."""
 
 from __future__ import annotations
 

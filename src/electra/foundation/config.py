@@ -1,4 +1,4 @@
-"""Recipes as frozen dataclasses, TOML and dotted names. Knows nothing of what the sections mean."""
+"""Frozen dataclasses from TOML and from dotted names, and back; what the sections mean is not known here."""
 
 from __future__ import annotations
 
@@ -17,57 +17,65 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from electra.foundation.errors import ConfigError, nearest, one_of
+from electra.foundation.errors import ConfigError, nearest, unknown_choice
 
 RECIPES = Path(__file__).parents[1] / "training" / "recipes"
 
 T = TypeVar("T")
-LARGEST = 1 << 63  # of whole numbers, as TOML itself has them
-_MOST_DOTS = 1000  # of a line, strings apart
+LARGEST = 1 << 63  # bound of integers, as in TOML
+_MOST_DOTS = 1000  # in a line, outside strings; tomllib takes minutes for keys with very many parts
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
 def find_recipe(name: str) -> Path:
+    """Returns the file of a recipe, given its name or a path. Raises ConfigError if there is none."""
     return find_named(RECIPES, name, "recipe", key="recipe")
 
 
-def names_in(folder: Path) -> list[str]:
+def toml_names(folder: Path) -> list[str]:
+    """Returns the sorted names of the TOML files in `folder`, without the suffix."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
 def find_named(folder: Path, name: str, kind: str, *, key: str, also: Sequence[str] = ()) -> Path:
-    """One of our TOML files in `folder` by name, or the user's own by path.
+    """Returns one of the package's TOML files in `folder` by name, or the user's own by path.
 
-    key:   the setting that took the name.
-    also:  further names that the option takes.
+    Args:
+        folder: where the package's files are.
+        name: the name or path to look up.
+        kind: what such a file is called in messages, such as "recipe".
+        key: the setting that holds the name, for messages.
+        also: further names that the setting accepts, for suggestions.
+
+    Raises:
+        ConfigError: there is no such name or file.
     """
     for path in (folder / f"{name}.toml", Path(name)):
         if path.is_file():
             return path
     if name.endswith(".toml") or "/" in name:
         raise ConfigError(f"no such {kind} file", where=name)
-    fix = f"{nearest(name, [*names_in(folder), *also])} Or give a TOML file"
+    fix = f"{nearest(name, [*toml_names(folder), *also])} Or pass a TOML file"
     raise ConfigError(f"no {kind} named {name!r}", key=key, fix=fix)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
+    """Parses a TOML file. Raises ConfigError, with the file and line, if it is unreadable or not valid."""
     try:
         text = path.read_text(encoding="utf-8")
         if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
-            raise ConfigError(
-                "not valid TOML: a key of too many parts", where=path
-            )  # the library takes minutes
+            raise ConfigError("not valid TOML: a key has too many parts", where=path)
         return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
     except RecursionError:
         raise ConfigError("not valid TOML: nested too deeply", where=path) from None
-    except ValueError as error:  # no TOML, no UTF-8, or an integer of thousands of digits
+    except ValueError as error:  # not TOML, not UTF-8, or an integer with thousands of digits
         raise ConfigError(f"not valid TOML: {error}", where=path) from None
 
 
 def write_toml(sections: Mapping[str, Any]) -> str:
-    """The text of a TOML file. Keys whose value is None are left out: a missing key means the default."""
+    """Returns the text of a TOML file. Omits keys whose value is None: a missing key means the default."""
     return tomli_w.dumps(_without_none(sections))
 
 
@@ -80,10 +88,13 @@ def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option(default: Any, *, limits: tuple[float, float, str] | None = None, **more: Any) -> Any:
-    """A field of an options' dataclass that says more than its default.
+    """Declares a field of a dataclass of options, with its default and metadata.
 
-    limits:     least and largest value, and how they are told; `build` refuses others.
-    evaluated:  of an objective's: what it is set to for held-out evaluation, whatever it was in training.
+    Args:
+        default: the default value.
+        limits: the smallest and largest value, and a description for the error that `build` raises.
+        more: further metadata. `evaluated=X`, for an option of an objective, sets the option to X for
+            held-out evaluation, whatever its value in training.
     """
     return dataclasses.field(default=default, metadata=more | ({"limits": limits} if limits else {}))
 
@@ -93,36 +104,45 @@ weight = partial(option, limits=(0.0, sys.float_info.max, "a number from 0"))
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """A dataclass from a mapping, nested ones included. Unknown names and wrong types are told by path."""
+    """Builds a dataclass, including nested ones, from a mapping.
+
+    Args:
+        cls: the dataclass.
+        values: field names (hyphens count as underscores) and values.
+        where: the file or section that the values come from, for messages.
+
+    Raises:
+        ConfigError: an unknown name, a value of the wrong type or outside its limits.
+    """
     hints = typing.get_type_hints(cls)
     known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    made: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, value in values.items():
         name = key.replace("-", "_")
         if name not in known:
             raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
-        made[name] = convert(known[name], value, _dotted(where, key))
+        converted[name] = convert(known[name], value, _dotted(where, key))
     try:
-        built = cls(**made)
+        built = cls(**converted)
     except TypeError as error:
         raise ConfigError(str(error), where=where) from None
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        least, most, what = field.metadata.get("limits", (None, None, ""))
+        least, most, description = field.metadata.get("limits", (None, None, ""))
         value = getattr(built, field.name)
         if least is not None and value is not None and not least <= value <= most:
-            raise ConfigError(f"must be {what}, not {value}", key=_dotted(where, field.name))
+            raise ConfigError(f"must be {description}, not {value}", key=_dotted(where, field.name))
     return built
 
 
 def _dotted(where: str, key: str) -> str:
-    """A file is followed by ": ", a section by a dot."""
+    """Joins a key to its file (with a colon) or to its section (with a dot)."""
     if not where:
         return key
     return f"{where}: {key}" if where.endswith(".toml") else f"{where}.{key}"
 
 
 def convert(kind: Any, value: Any, where: str) -> Any:
-    """The value as one of `kind`, a type hint; ConfigError where it is none."""
+    """Returns `value` converted to the type hint `kind`. Raises ConfigError if it does not fit."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)
@@ -137,8 +157,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     if origin is typing.Literal:
         if isinstance(value, str | int) and value in choices:
             return value
-        what, fix = one_of(value, choices)
-        raise ConfigError(what, where=where, fix=fix)
+        problem, fix = unknown_choice(value, choices)
+        raise ConfigError(problem, where=where, fix=fix)
     if origin in (tuple, Sequence):
         if isinstance(value, list | tuple):
             alike = origin is Sequence or (len(choices) == 2 and choices[1] is Ellipsis)
@@ -157,16 +177,16 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
     sized = origin is tuple and Ellipsis not in choices
-    wanted = {
+    expected = {
         int: "a whole number",
         float: "a number",
         bool: "true or false",
-        str: "a text",
+        str: "a string",
         Sequence: "a list",
         tuple: f"a list of {len(choices)}" if sized else "a list",
-        dict: "a section",
+        dict: "a table",
     }
-    raise ConfigError(f"{value!r} is not {wanted.get(origin or kind, f'of type {kind}')}", where=where)
+    raise ConfigError(f"{value!r} is not {expected.get(origin or kind, f'of type {kind}')}", where=where)
 
 
 def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
@@ -179,7 +199,7 @@ def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` wins, section by section and key by key."""
+    """Merges two nested mappings; where both have a key, the value of `over` wins."""
     merged = dict(base)
     for key, value in over.items():
         merged[key] = (
@@ -193,43 +213,50 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
 ) -> list[tuple[str, Any, Any]]:
-    """The dotted names that differ between two nested mappings, with both values."""
-    found: list[tuple[str, Any, Any]] = []
+    """Returns (dotted name, old value, new value) for each key that differs; an absent value is None."""
+    changed: list[tuple[str, Any, Any]] = []
     for key in [*old, *(key for key in new if key not in old)]:
         a, b, name = old.get(key), new.get(key), f"{prefix}{key}"
         if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{name}.")
+            changed += differences(a, b, f"{name}.")
         elif a != b:
-            found.append((name, a, b))
-    return found
+            changed.append((name, a, b))
+    return changed
 
 
-def check_least(settings: Any, least: Mapping[str, int], section: str = "") -> None:
-    """Counts must not be below their least value; None is left open. section: "training.", before the key."""
+def check_at_least(settings: Any, least: Mapping[str, int], section: str = "") -> None:
+    """Raises ConfigError if a setting is below its bound; None passes.
+
+    `section`, such as "training.", is put before the key in the message; so it is in the checks below.
+    """
     for name, bound in least.items():
         if (value := getattr(settings, name)) is not None and value < bound:
             raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
 
 
-def check_most(settings: Any, most: Mapping[str, float], section: str = "") -> None:
+def check_at_most(settings: Any, most: Mapping[str, float], section: str = "") -> None:
+    """Raises ConfigError if a setting is above its bound; None passes."""
     for name, bound in most.items():
         if (value := getattr(settings, name)) is not None and value > bound:
             raise ConfigError(f"must be at most {bound}, not {value}", key=f"{section}{name}")
 
 
 def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
+    """Raises ConfigError if a setting is not finite and above 0; None passes."""
     for name in names:
         if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
             raise ConfigError(f"must be above 0, not {value}", key=f"{section}{name}")
 
 
 def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
+    """Raises ConfigError if a setting is not finite and 0 or more; None passes."""
     for name in names:
         if (value := getattr(settings, name)) is not None and not 0 <= value < float("inf"):
             raise ConfigError(f"must be 0 or more, not {value}", key=f"{section}{name}")
 
 
 def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
+    """Raises ConfigError if a setting is not in [0, 1); None passes."""
     for name in names:
         if (value := getattr(settings, name)) is not None and not 0 <= value < 1:
-            raise ConfigError(f"must be a share from 0 to below 1, not {value}", key=f"{section}{name}")
+            raise ConfigError(f"must be at least 0 and below 1, not {value}", key=f"{section}{name}")

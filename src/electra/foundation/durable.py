@@ -1,9 +1,9 @@
-"""The only place that writes, and reads back, files that must survive.
+"""The only module that writes files that must survive a crash or a power cut, and that verifies them.
 
 A durable directory is committed in one rename: its files are written under a temporary name and fsynced,
 `manifest.json` (size and SHA-256 of each) comes last, then the directory takes its name and the parent is
 fsynced. So a directory either does not exist, or verifies. There is no "latest" pointer: the newest directory
-whose manifest verifies is the truth.
+whose manifest verifies is used.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from typing import IO, Any, TextIO
 from electra.foundation.errors import DiskError, ElectraError, FullDisk, Note, RunFolderError
 
 MANIFEST = "manifest.json"
-STDOUT = "standard output"  # as the name of a file in errors about it
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what a write fails with where there is no room
+STDOUT = "standard output"  # its file name in errors
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a write for which there is no room
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
-REHEARSAL = ".rehearsal-"  # a folder to measure in
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2 (Linux 3.15)
+REHEARSAL = ".rehearsal-"  # prefix of a temporary folder for measuring speed
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2 (Linux 3.15)
 
 
 class Ops:
     """The file operations of a commit: a seam where tests count them, kill the process or fill the disk."""
 
     def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
+        """Writes the bytes, or calls the function with the path, without fsync."""
         if callable(content) and not path.exists():
             path.touch()
-            mode = path.stat().st_mode  # of any new file; a library may make its own more private
+            mode = path.stat().st_mode  # the umask's; a library may make its files more private
             content(path)
             path.chmod(mode)
         elif callable(content):
@@ -51,6 +52,7 @@ class Ops:
             path.write_bytes(content)
 
     def fsync(self, path: Path) -> None:
+        """Flushes a file, or the entries of a folder, to the disk."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -58,29 +60,31 @@ class Ops:
             os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
+        """Renames atomically, replacing a file that has the name."""
         os.replace(source, target)
 
-    def exchange(self, one: Path, other: Path) -> bool:
-        """Each takes the other's name at one moment. False where the system or the file system cannot."""
+    def exchange(self, first: Path, second: Path) -> bool:
+        """Exchanges two names atomically. Returns False if the system or the file system cannot."""
         renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
         if renameat2 is None:
             return False
-        if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        if renameat2(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0:
             return True
         if (code := ctypes.get_errno()) in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
             return False
-        raise OSError(code, os.strerror(code), str(other))
+        raise OSError(code, os.strerror(code), str(second))
 
     def remove_tree(self, path: Path) -> None:
+        """Deletes a folder and everything in it."""
         shutil.rmtree(path)
 
 
 OPS = Ops()
-Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at the path it is given
+Content = bytes | Callable[[Path], None]  # bytes, or a function that writes the file at a path
 
 
 def sha256(path: Path, size: int | None = None) -> str:
-    """Of a file, or of its first `size` bytes."""
+    """Returns the hexadecimal SHA-256 of a file, or of its first `size` bytes."""
     with open(path, "rb") as file:
         if size is None:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -93,14 +97,14 @@ def sha256(path: Path, size: int | None = None) -> str:
 
 @contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors about writing into one line: which volume, and what is free."""
+    """Turns the operating system's write errors into a DiskError that names the volume and its free space."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise disk_error(error, path) from error
-    except Exception as error:  # a library in Rust tells the operating system's error in words
+    except Exception as error:  # libraries in Rust put the operating system's error into the message
         number = re.search(r"\(os error (\d+)\)", str(error))
         if number is None or isinstance(error, ElectraError):
             raise
@@ -108,7 +112,12 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
 
 
 def disk_error(error: OSError, path: Path | None = None) -> DiskError:
-    """path: what was written (None: not known, and the fullest of the usual volumes is named)."""
+    """Returns the DiskError for a failed write.
+
+    Args:
+        error: the operating system's error.
+        path: the file being written (None: not known; the fullest of the usual volumes is named).
+    """
     if error.filename == STDOUT:
         where: str | Path = STDOUT
     else:
@@ -118,44 +127,49 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
         return FullDisk(what, where=where, fix=fix)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
-    fix = "Check where it goes" if where == STDOUT else "Choose another folder or fix its permissions"
+    fix = (
+        "Check what it is redirected to"
+        if where == STDOUT
+        else "Choose another folder or fix its permissions"
+    )
     return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=where, fix=fix)
 
 
 def _why_full(number: int, path: str | Path) -> tuple[str, str]:
     if number == errno.EFBIG:
-        return "larger than a file may be here", "Raise the limit (ulimit -f unlimited), then run again"
+        return "the file exceeds the size limit", "Raise the limit (ulimit -f unlimited), then rerun"
     if number == errno.EDQUOT:
-        return "the disk quota is used up", "Free some space of yours, then run again"
+        return "the disk quota is used up", "Delete some of your files, then rerun"
     if path == STDOUT or _is_special(Path(path)):
-        return "no space left to write there", "Free some space where it goes, then run again"
-    volume = os.statvfs(existing(Path(path)))
+        return "no space left to write there", "Free some space at its destination, then rerun"
+    volume = os.statvfs(nearest_existing(Path(path)))
     if volume.f_files and not volume.f_favail:
         return (
             "no space left to write here: the volume has room, but no inodes for another file",
-            "Remove some files, then run again",
+            "Delete some files, then rerun",
         )
     free = mebibytes(volume.f_bavail * volume.f_frsize)
-    return f"no space left to write here ({free} free on this volume)", "Free some space, then run again"
+    return f"no space left to write here ({free} free on this volume)", "Free some space, then rerun"
 
 
 def _fullest() -> Path:
-    """Of the volumes that work writes to without being told, the one with the least room."""
+    """Returns the folder with the least room among those that programs write to by default."""
     usual = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
     return min(filter(Path.is_dir, usual), key=lambda path: os.statvfs(path).f_bavail)
 
 
-def existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
+def nearest_existing(path: Path) -> Path:
+    """Returns the path, or the nearest folder above it that exists."""
     return next((p for p in [path, *path.absolute().parents] if p.exists()), Path("/"))
 
 
 def mebibytes(size: float) -> str:
+    """Formats a number of bytes, such as "1,024 MiB"."""
     return f"{size / 2**20:,.0f} MiB"
 
 
 def make_folder(path: Path, ops: Ops = OPS) -> None:
-    """Make a folder, and those above it that are missing, so that a power cut leaves them."""
+    """Makes a folder and its missing parents, and fsyncs them so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -163,11 +177,12 @@ def make_folder(path: Path, ops: Ops = OPS) -> None:
 
 
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
-    """Write one file so that it is either the old one or the new one, whole.
+    """Writes a file atomically: a crash leaves either the old content or the new.
 
-    A link stays, and what it points to is replaced. A device or a pipe (/dev/stdout) is written into.
+    A link stays and its target is replaced. A device or a pipe (/dev/stdout) is written into. Raises
+    DiskError, or RunFolderError for a link that leads out of its folder.
     """
-    path = _behind_links(Path(path))
+    path = _follow_link(Path(path))
     if _is_special(path):
         with explain_disk_errors(path):
             return ops.write(path, content)
@@ -184,21 +199,22 @@ def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
 
 
 def to_json(value: Any) -> bytes:
-    """As our records are written. A file's name that is no UTF-8 stays what it is."""
+    """Returns indented JSON as bytes. File names that are not UTF-8 keep their bytes."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
 
 
 def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
+    """Writes a value as JSON with `commit_file`."""
     commit_file(path, to_json(value), ops)
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
-    """Write a directory of files with a manifest, all or nothing.
+    """Writes a directory of files with a manifest, all or nothing.
 
-    A directory that has the name already is replaced at one moment, where the file system can exchange
-    names; a link stays, and what it points to is replaced.
+    An existing directory is replaced atomically if the file system can exchange names. A link stays and its
+    target is replaced. Raises DiskError.
     """
-    path = _behind_links(Path(path))
+    path = _follow_link(Path(path))
     if path.exists() and not path.is_dir():
         raise DiskError("is a file, not a folder", where=path, fix="Choose another name")
     temporary = path.with_name(f"{_TEMPORARY}{path.name}-{os.getpid()}")
@@ -217,11 +233,11 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
             ops.write(temporary / MANIFEST, to_json({"files": listing}))
             ops.fsync(temporary / MANIFEST)
             folders = {folder for name in files for folder in Path(name).parents}
-            for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # the deepest first
+            for folder in sorted(folders, key=lambda folder: -len(folder.parts)):  # deepest first
                 ops.fsync(temporary / folder)
             if path.exists() and ops.exchange(temporary, path):
                 ops.fsync(path.parent)
-                ops.remove_tree(temporary)  # the old one
+                ops.remove_tree(temporary)  # holds the old directory now
             else:
                 if path.exists():
                     remove_directory(path, ops)
@@ -233,29 +249,29 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
 
 
 def _remove_leftovers(path: Path) -> None:
-    """What processes that were killed left of this very directory, now that it is whole."""
+    """Removes what killed processes left of this directory, once the directory is complete."""
     for leftover in _leftovers_of(path):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _leftovers_of(path: Path) -> list[Path]:
-    """Of one directory, new ones before old ones; not those of a process that is at work."""
+    """Lists temporary and discarded copies of a directory, new before old, without a running process's."""
     return [
         leftover
         for pattern in (_TEMPORARY, _TRASH)
         for leftover in sorted(path.parent.glob(f"{pattern}{glob.escape(path.name)}-*"))
-        if leftover.name.rpartition("-")[0] == f"{pattern}{path.name}" and _is_left(leftover)
+        if leftover.name.rpartition("-")[0] == f"{pattern}{path.name}" and _is_abandoned(leftover)
     ]
 
 
-def _is_left(path: Path) -> bool:
-    """Whether the process that made a temporary file or folder, and named it by its number, is gone."""
+def _is_abandoned(path: Path) -> bool:
+    """Whether the process whose number ends the name of a temporary file or folder is gone."""
     number = path.name.rpartition("-")[2]
     return not number.isdecimal() or not is_running(int(number))
 
 
 def is_running(process: int) -> bool:
-    """Whether there is a process of this number."""
+    """Whether a process with this number exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -265,27 +281,27 @@ def is_running(process: int) -> bool:
     return True
 
 
-def _behind_links(path: Path) -> Path:
-    """What a name stands for. A link out of its folder is refused: a folder of others may hold one."""
+def _follow_link(path: Path) -> Path:
+    """Resolves a link. Refuses one out of its folder, which a folder from somebody else may hold."""
     if not path.is_symlink():
         return path
     target = path.resolve()
     if not target.is_relative_to(path.parent.resolve()) and not _is_special(target) and not target.is_dir():
         raise RunFolderError(
-            f"a link to {target}, which is not written through",
+            f"links to {target}; files outside the folder are not overwritten",
             where=path,
-            fix="Remove the link, or name the file that it leads to",
+            fix="Remove the link, or pass the path of its target",
         )
     return target
 
 
 def open_to_append(path: Path) -> TextIO:
-    """A file of a folder that may be of others, to add lines to."""
-    return open(_behind_links(path), "a", encoding="utf-8")
+    """Opens a UTF-8 file to append lines, with the check of links that `commit_file` makes."""
+    return open(_follow_link(path), "a", encoding="utf-8")
 
 
 def _is_special(path: Path) -> bool:
-    """A device, a pipe or a socket: nothing that a new file may take the name of."""
+    """Whether the path is a device, pipe or socket, which a new file must not replace."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -293,10 +309,12 @@ def _is_special(path: Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def verify_directory(path: Path, apart: Collection[str] = ()) -> str | None:
-    """None when the directory holds just what its manifest says; otherwise what is wrong, naming the file.
+def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
+    """Compares a directory with its manifest. Returns None if they agree, else the problem, naming the file.
 
-    apart: the names of files that are not looked at.
+    Args:
+        path: the directory.
+        skip: names of files that are not checked.
     """
     try:
         listing = json.loads((path / MANIFEST).read_bytes())["files"]
@@ -306,12 +324,12 @@ def verify_directory(path: Path, apart: Collection[str] = ()) -> str | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return f"{MANIFEST} is damaged"
     for name, (size, digest) in expected.items():
-        if name in apart:
+        if name in skip:
             continue
         file = path / name
         if points_outside(name):
             return f"{name} points outside the directory"
-        if not os.path.isfile(file):  # raises nothing for a name that no file can have
+        if not os.path.isfile(file):  # unlike Path.is_file, False for a name that no file can have
             return f"{name} is missing"
         if file.stat().st_size != size:
             return f"{name} has {file.stat().st_size} bytes instead of {size}"
@@ -321,12 +339,12 @@ def verify_directory(path: Path, apart: Collection[str] = ()) -> str | None:
 
 
 def points_outside(name: str) -> bool:
-    """Whether a listed name leaves its directory. A link in it may: the hub's cache is made of them."""
+    """Whether a listed name leaves its directory. Links may: the hub's cache consists of them."""
     return ".." in Path(name).parts or Path(name).is_absolute()
 
 
 def remove_directory(path: Path, ops: Ops = OPS) -> None:
-    """Delete a durable directory: first its name, so that a crash leaves nothing that looks whole."""
+    """Deletes a durable directory; it loses its name first, so that no crash leaves part of it in place."""
     trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
     shutil.rmtree(trash, ignore_errors=True)
     ops.rename(path, trash)
@@ -334,8 +352,10 @@ def remove_directory(path: Path, ops: Ops = OPS) -> None:
 
 
 def recover(path: Path) -> None:
-    """Give a directory its name back when a process was killed between taking the old one away and naming
-    the new one, on a file system that cannot exchange names: the new one where it is whole, else the old.
+    """Restores a directory whose replacement was interrupted on a file system that cannot exchange names.
+
+    The process was killed between renaming the old directory and the new one. The new directory is used if it
+    is complete, otherwise the old one.
     """
     for leftover in _leftovers_of(path):
         if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
@@ -344,12 +364,12 @@ def recover(path: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what a killed process left half-written or half-deleted in `parent`."""
+    """Removes what killed processes left half-written or half-deleted in `parent`."""
     for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
         name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
         recover(parent / name)
     for pattern in (_TEMPORARY, _TRASH, REHEARSAL):
-        for leftover in filter(_is_left, parent.glob(f"{pattern}*")):
+        for leftover in filter(_is_abandoned, parent.glob(f"{pattern}*")):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
             else:
@@ -357,7 +377,7 @@ def sweep(parent: Path) -> None:
 
 
 def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
-    """Parse a JSON file, or raise `error` naming the file and line."""
+    """Parses a JSON file. Raises `error`, naming the file and line, if it is missing or not JSON."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -370,7 +390,10 @@ def read_json(path: Path, error: type[ElectraError], fix: str = "") -> Any:
 
 
 def read_record(path: Path, format: int, error: type[ElectraError], what: str, fix: str) -> dict[str, Any]:
-    """A JSON file that says which format it has, or `error`. `what` it should be goes with its article."""
+    """Reads a JSON object whose `format` must equal `format`; raises `error` otherwise.
+
+    `what` names the expected record in the message, with its article.
+    """
     record = read_json(path, error, fix)
     if not isinstance(record, dict) or record.get("format") != format:
         raise error(f"not {what} of this version", where=path, fix=fix)
@@ -379,20 +402,21 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 
 @contextmanager
 def lock(folder: Path) -> Iterator[IO[str]]:
-    """Hold a folder for this process. The kernel lets go however the process ends: no stale locks.
+    """Locks a folder for this process; the kernel releases the lock however the process ends.
 
-    Where the file system has no locks, a file names the process instead; one that is gone is taken over.
+    On a file system without locks, a file names the process instead; a lock of a process that is gone is
+    taken over. Raises RunFolderError if another process holds the folder.
     """
     with explain_disk_errors(folder), ExitStack() as stack:
         make_folder(folder)
-        file = stack.enter_context(open(_behind_links(folder / ".lock"), "a+", encoding="utf-8"))
+        file = stack.enter_context(open(_follow_link(folder / ".lock"), "a+", encoding="utf-8"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
             if problem.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EINTR):
                 file.seek(0)
                 raise _in_use(folder, file.read().strip()) from None
-            stack.enter_context(_named(folder, problem))
+            stack.enter_context(_lock_by_name(folder, problem))
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()
@@ -407,36 +431,41 @@ def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:
 
 
 @contextmanager
-def _named(folder: Path, problem: OSError) -> Iterator[None]:
-    """One writer by a file that names its process and machine."""
+def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
+    """Locks a folder by a file that names this process and machine."""
     mark, here = folder / ".writer", socket.gethostname()
     own = f"process {os.getpid()} on {here}"
-    taken = mark.with_name(f".writer-{os.getpid()}")
-    taken.write_text(own, encoding="utf-8")
+    claim = mark.with_name(f".writer-{os.getpid()}")
+    claim.write_text(own, encoding="utf-8")
     try:
         try:
-            os.link(taken, mark)
+            os.link(claim, mark)
         except FileExistsError:
             holder = mark.read_text(encoding="utf-8")
             number = holder.removeprefix("process ").removesuffix(f" on {here}")
             if not number.isdecimal() or (int(number) != os.getpid() and is_running(int(number))):
                 fix = f"Wait for it or stop it. If it is gone, remove {mark}"
                 raise _in_use(folder, holder, fix) from None
-            os.replace(taken, mark)
+            os.replace(claim, mark)
     finally:
-        taken.unlink(missing_ok=True)
-    if mark.read_text(encoding="utf-8") != own:  # somebody else took it over at the same moment
+        claim.unlink(missing_ok=True)
+    if mark.read_text(encoding="utf-8") != own:  # another process took it over at the same moment
         raise _in_use(folder, mark.read_text(encoding="utf-8"))
-    what = f"{folder}: this file system has no locks ({os.strerror(problem.errno or 0)})"
-    warnings.warn(f"{what}: {mark.name} keeps other processes of this machine out", Note, stacklevel=2)
+    reason = os.strerror(problem.errno or 0)
+    warnings.warn(
+        f"{folder}: this file system has no locks ({reason}); using {mark.name}, which only keeps out"
+        " processes of this machine",
+        Note,
+        stacklevel=2,
+    )
     try:
         yield
     finally:
         mark.unlink(missing_ok=True)
 
 
-def held(folder: Path) -> bool:
-    """Whether a process that can be seen from here holds the folder; the lock itself is not touched."""
+def is_locked(folder: Path) -> bool:
+    """Whether a process on this machine holds the folder's lock; the lock itself is not touched."""
     file = folder / ".lock"
     try:
         inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")

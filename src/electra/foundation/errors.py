@@ -1,4 +1,4 @@
-"""What a user sees when something they gave us is wrong: one line saying what, where, and what to do."""
+"""Errors that a user can fix, each printed as one line: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*(?:=[^`]*)?)`")
 class ElectraError(Exception):
     """A problem the user can fix. The command line prints it as one line and exits with `exit_code`.
 
-    what:  what is wrong, in plain words.
-    where: the file, line or field it was found at.
-    key:   or the setting: "training.steps", "out".
-    fix:   what to do about it.
+    Attributes:
+        what: what is wrong, in plain words.
+        where: the file, line or field with the problem.
+        key: the setting with the problem, such as "training.steps" or "out".
+        fix: what to do about it.
 
     A setting that `what` or `fix` mentions stands in backquotes, with or without a value:
-    "Lower `training.learning_rate`, or use `training.precision=fp32`". Whoever knows how the user gives
-    settings spells them (`line`).
+    "Lower `training.learning_rate`, or use `training.precision=fp32`". `line` spells it the way the user
+    types settings.
     """
 
     exit_code = 2
@@ -30,7 +31,7 @@ class ElectraError(Exception):
         super().__init__(what)
 
     def line(self, spell: Callable[[str], str] | None = None) -> str:
-        """The error as one line, each setting spelled by `spell` (None: as it stands in Python)."""
+        """Returns the error as one line, with each setting spelled by `spell` (None: as in Python)."""
         key = spell(self.key) if spell and self.key else self.key
         text = ": ".join(part for part in (self.where, key, self.what) if part)
         text = f"{text}. {self.fix}" if self.fix else text
@@ -42,40 +43,40 @@ class ElectraError(Exception):
         return self.line()
 
     def to_json(self) -> dict[str, str]:
-        """For another process, which makes the error again with `from_json`."""
+        """Returns the error as plain data, from which `from_json` rebuilds it in another process."""
         return {
             "kind": type(self).__name__,
             **{name: getattr(self, name) for name in ("what", "where", "key", "fix")},
         }
 
 
-def from_json(told: Mapping[str, str]) -> ElectraError:
-    """The error that `to_json` described."""
-    kinds: dict[str, type[ElectraError]] = {kind.__name__: kind for kind in _below(ElectraError)}
-    kind = kinds.get(told["kind"], ElectraError)
-    return kind(told["what"], where=told["where"], key=told["key"], fix=told["fix"])
+def from_json(record: Mapping[str, str]) -> ElectraError:
+    """Rebuilds an error from what its `to_json` returned."""
+    kinds: dict[str, type[ElectraError]] = {kind.__name__: kind for kind in _subclasses(ElectraError)}
+    kind = kinds.get(record["kind"], ElectraError)
+    return kind(record["what"], where=record["where"], key=record["key"], fix=record["fix"])
 
 
-def _below(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
+def _subclasses(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
     for subclass in kind.__subclasses__():
         yield subclass
-        yield from _below(subclass)
+        yield from _subclasses(subclass)
 
 
 class ConfigError(ElectraError):
-    """An option or a recipe file is wrong."""
+    """A wrong option or recipe file."""
 
 
 class CorpusError(ElectraError):
-    """Text that cannot be read as the user says it should be."""
+    """Text that cannot be read in the given format."""
 
 
 class TokenizerError(ElectraError):
-    """A tokenizer that cannot be trained, loaded or used here."""
+    """A tokenizer that cannot be trained, loaded or used."""
 
 
 class StoreError(ElectraError):
-    """A token store that is missing, damaged or not the one expected."""
+    """A token store that is missing, damaged or not the expected one."""
 
 
 class RunFolderError(ElectraError):
@@ -83,19 +84,19 @@ class RunFolderError(ElectraError):
 
 
 class CheckpointError(ElectraError):
-    """A checkpoint that is damaged, incomplete or foreign."""
+    """A checkpoint that is damaged, incomplete or from another run."""
 
 
 class ModelError(ElectraError):
-    """A model folder that cannot be loaded, or does not have what is asked of it."""
+    """A model folder that cannot be loaded, or lacks what the command needs."""
 
 
 class AbsentNetwork(ModelError):
-    """A sound model that does not contain the network asked for."""
+    """An intact model folder that does not contain the requested network."""
 
 
 class DataError(ElectraError):
-    """Labelled data that is missing, or cannot be read as it should be."""
+    """Labelled data that is missing or cannot be read."""
 
 
 class DiskError(ElectraError):
@@ -103,15 +104,16 @@ class DiskError(ElectraError):
 
 
 class FullDisk(DiskError):
-    """No space or quota left: nothing is wrong with the command, and it continues once there is room
-    (EX_IOERR of sysexits.h).
+    """No space or quota left; the same command continues once there is room.
+
+    The exit code is EX_IOERR of sysexits.h.
     """
 
     exit_code = 74
 
 
 class RunFailed(ElectraError):
-    """The run itself went wrong (a loss that is not finite, a collapse told to stop)."""
+    """A run that failed although its settings are valid, for example because the loss is not finite."""
 
     exit_code = 1
 
@@ -124,7 +126,10 @@ _NO_MEMORY = re.compile(
 
 
 def out_of_memory(error: BaseException) -> RunFailed | None:
-    """The error in one line, where memory ran out: libraries say that in many ways, of many kinds."""
+    """Returns a one-line error if `error` or one of its causes means that memory ran out, else None.
+
+    Libraries report that with many types and wordings.
+    """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError) or (
@@ -139,7 +144,7 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
 
 
 def _limit() -> str:
-    """The limit that this process was given, if any (ulimit -v)."""
+    """Returns the address-space limit (ulimit -v) for the message, or "" without a limit."""
     try:
         import resource
     except ImportError:
@@ -149,45 +154,46 @@ def _limit() -> str:
 
 
 class LostProcess(RunFailed):
-    """Another process of the run is gone or silent: a consequence, whose cause is what happened there."""
+    """Another process of the run has ended or does not answer; the cause lies there."""
 
 
 class Note(UserWarning):
-    """Something that the user should know, though the work goes on. The command line prints it as a note."""
+    """A warning that does not stop the work; the command line prints it as a note."""
 
 
-class Damaged(Note):
-    """Part of a model is not what was saved, and it is used all the same."""
+class DamagedModel(Note):
+    """Part of a model differs from what was saved; the model is used anyway."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Work that was asked to stop. It has saved what it had, and the same call resumes it; or, where not
-    `saved`, it leaves nothing behind.
+    """Work that stopped on request.
 
-    A KeyboardInterrupt, so that a notebook stops at the cell; the command line exits with `exit_code`.
+    If `saved`, its state is on disk and the same call resumes it; otherwise nothing is left behind. It is a
+    KeyboardInterrupt, so that a notebook stops at the cell; the command line exits with `exit_code`.
     """
 
     def __init__(self, where: object, exit_code: int = 130, *, saved: bool = True) -> None:
         self.where, self.exit_code, self.saved = str(where), exit_code, saved
-        super().__init__(self.where, exit_code)  # what another process makes it again with
+        super().__init__(self.where, exit_code)  # the arguments with which pickle rebuilds it
 
     def __str__(self) -> str:
         return f"{self.where}: " + ("stopped; rerun to resume" if self.saved else "interrupted")
 
 
 def nearest(name: str, known: list[str]) -> str:
-    """'Did you mean ...?' for a mistyped name, or the list of known names when nothing is near."""
-    return _meant(name, known, 0.6) or f"Known: {', '.join(sorted(known))}."
+    """Returns "Did you mean ...?" for a mistyped name, or the list of known names if none is similar."""
+    return _suggestion(name, known, 0.6) or f"Known: {', '.join(sorted(known))}."
 
 
-def one_of(name: object, known: Iterable[object]) -> tuple[str, str]:
-    """What is wrong with a name that is none of a few, which are listed, and what was probably meant."""
+def unknown_choice(name: object, known: Iterable[object]) -> tuple[str, str]:
+    """Returns a message that lists the known names, and a suggestion ("" if none is similar)."""
     names = [str(each) for each in known]
     listed = ", ".join(repr(each) for each in known)
-    return f"{name!r} is not one of {listed}", _meant(str(name), names, 0.7)  # gpu is no mistyped cpu
+    # With a lower cutoff, cpu would be suggested for gpu.
+    return f"{name!r} is not one of {listed}", _suggestion(str(name), names, 0.7)
 
 
-def _meant(name: str, known: list[str], cutoff: float) -> str:
+def _suggestion(name: str, known: list[str], cutoff: float) -> str:
     from difflib import get_close_matches
 
     match = get_close_matches(name, known, n=1, cutoff=cutoff)

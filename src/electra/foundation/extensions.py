@@ -1,15 +1,16 @@
-"""Objectives, tasks, heads and probes by name: ours, those of installed packages, and a user's own file.
+"""Finds objectives, tasks, heads and probes by name: built-in, from an installed package, or a user's file.
 
-    rtd                 a file of the room that defines what its kind needs
+    rtd                 a module of the built-in package that defines what its kind requires
     theirs              the entry point `theirs` of an installed package; its value is a module:
                             [project.entry-points."electra.objectives"]
                             theirs = "package.module"
-    path/to/mine.py     a file; it goes by the name `mine`
+    path/to/mine.py     a file, with the name `mine`
 
-Whichever it is, loading gives a module. Case, hyphens and underscores in names do not matter.
+Loading returns a module in each case. Names ignore case, hyphens and underscores.
 
-A file runs only if the user named it in this process: on the command line, in a call, or with `trust`. What a
-folder or a TOML file says is data: it may hold the name of a file's code, and finds the file that was named.
+A file runs only if the user named it in this process: on the command line, in a call, or with `trust`. A
+folder or a TOML file is data: it may hold the name of such code, and then the file that the user named is
+used.
 """
 
 from __future__ import annotations
@@ -40,7 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """What can be added: its name in messages, the package of ours, what a module defines, the option."""
+    """A kind of extension.
+
+    Attributes:
+        name: what messages call it.
+        package: the package with the built-in ones.
+        defines: the names that a module must define.
+        option: the option that selects one.
+    """
 
     name: str
     package: str
@@ -49,28 +57,35 @@ class Kind:
 
     @property
     def flag(self) -> str:
-        """The option that names a file on the command line, whatever the command."""
+        """The command-line flag that selects one, the same in every command."""
         return f"--{self.option}"
 
     @property
     def group(self) -> str:
-        """The entry points of installed packages."""
+        """The entry-point group for installed packages."""
         return f"electra.{self.name}s"
 
     def names(self) -> list[str]:
-        """Ours and those of installed packages."""
+        """Returns the sorted names of the built-in ones and those of installed packages."""
         return sorted({name for name, _ in self._known()})
 
     def name_of(self, name: str) -> str:
-        """The short name: of a file its stem, of the others as they spell it (`two-stage` is `two_stage`)."""
+        """Returns the canonical name: the stem of a file, otherwise the registered spelling (`two_stage`)."""
         if is_path(name):
             return Path(name).stem
-        return next((known for known, _ in self._known() if folded(known) == folded(name)), name)
+        return next((known for known, _ in self._known() if fold_name(known) == fold_name(name)), name)
 
     def load(self, name: str) -> ModuleType:
-        """The module of a name or a path; ConfigError where there is none, or two, or it cannot be used."""
+        """Returns the module of a name or a path.
+
+        Raises:
+            ConfigError: there is none, or more than one; the file is not trusted, cannot be imported, or
+                lacks what its kind must define.
+        """
         short = self.name_of(name)
-        found = [(known, package) for known, package in self._known() if folded(known) == folded(short)]
+        matches = [
+            (known, package) for known, package in self._known() if fold_name(known) == fold_name(short)
+        ]
         file = _trusted_file(name)
         if is_path(name) and file is None:
             raise ConfigError(
@@ -78,23 +93,23 @@ class Kind:
                 key=self.option,
                 fix=f"If you trust the file, pass {self.flag} FILE, in Python electra.trust(FILE)",
             )
-        if file is not None and (is_path(name) or not found):
-            if found:
+        if file is not None and (is_path(name) or not matches):
+            if matches:
                 raise ConfigError(
-                    f"{short!r} is the name of {_whose(found[0][1])} {self.name} already",
+                    f"{short!r} is already the name of {_owner(matches[0][1])} {self.name}",
                     where=file,
                     fix="Rename the file",
                 )
             return self._checked(_module_of_file(file, self.name), file)
-        if not found:
-            fix = f"{nearest(short.lower(), self.names())} A file of your own is named by {self.flag} FILE"
+        if not matches:
+            fix = f"{nearest(short.lower(), self.names())} For a file of your own, pass {self.flag} FILE"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
-        if len(found) > 1:
-            whose = " and ".join(_whose(package) for _, package in found)
+        if len(matches) > 1:
+            owners = " and ".join(_owner(package) for _, package in matches)
             raise ConfigError(
-                f"two {self.name}s are named {name!r}: {whose}", key=self.option, fix="Uninstall one"
+                f"several {self.name}s are named {name!r}: {owners}", key=self.option, fix="Uninstall one"
             )
-        [(known, package)] = found
+        [(known, package)] = matches
         if package is None:
             return importlib.import_module(f"{self.package}.{known}")
         from importlib.metadata import entry_points
@@ -103,7 +118,7 @@ class Kind:
         return self._checked(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
-        """The file and its SHA-256, for the record of who used it; {} of ours, which have a version."""
+        """Returns the file name and SHA-256 of the code, for records; {} for a built-in one."""
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}
@@ -113,23 +128,23 @@ class Kind:
         return {f"{self.name}_file": path.name, f"{self.name}_sha256": hashlib.sha256(source).hexdigest()}
 
     def _known(self) -> list[tuple[str, str | None]]:
-        """(name, None for ours or the package that brings it)."""
+        """Returns (name, package) pairs; the package of a built-in one is None."""
         from importlib.metadata import entry_points
 
         points = entry_points(group=self.group)
-        return [(name, None) for name in _ours(self.package, self.defines)] + sorted(
+        return [(name, None) for name in _built_in(self.package, self.defines)] + sorted(
             {(point.name, point.dist.name if point.dist else "a package") for point in points}
         )
 
     def _checked(self, module: ModuleType, where: object) -> ModuleType:
-        what = " and ".join(f"`{name}`" for name in self.defines)
+        required = " and ".join(f"`{name}`" for name in self.defines)
         for name in self.defines:
             if not hasattr(module, name):
-                fix = f"The file of {_article(self.name)} defines {what}: examples/ has one"
+                fix = f"The file of {_article(self.name)} must define {required}; see examples/"
                 raise ConfigError(f"defines no `{name}`", where=where, fix=fix)
         if "Config" in self.defines and not _frozen(module.Config):
             raise ConfigError(
-                "`Config` is not a frozen dataclass", where=where, fix="Write @dataclass(frozen=True) over it"
+                "`Config` is not a frozen dataclass", where=where, fix="Put @dataclass(frozen=True) above it"
             )
         return module
 
@@ -143,7 +158,7 @@ PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe")
 KINDS = (OBJECTIVES, TASKS, HEADS, PROBES)
 LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
 TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
-MOVED = {  # modules of the last release that files of users may import
+MOVED = {  # modules of the last release that users' files may import
     **{name: f"foundation.{name}" for name in LEAVES.split()},
     **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
     "interop": "exchange (detection, embedding, filling and examples: electra.inference)",
@@ -154,36 +169,39 @@ MOVED = {  # modules of the last release that files of users may import
     "finetuning.features": "finetuning.windows.features",
     "finetuning.metrics": "finetuning.metrics.scores",
 }
-TRUSTED = "ELECTRA_CODE"  # in the environment, so that processes started from this one know the files, too
+TRUSTED = "ELECTRA_CODE"  # an environment variable, so that child processes trust the same files
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is that of a file."""
+    """Whether a name is the path of a file."""
     return name.endswith(".py") or "/" in name
 
 
 def trust(*names: object) -> None:
-    """Let the code in these files of your own run, as an objective, a task, a head or a probe.
+    """Allows the code in your own files to run as an objective, task, head or probe.
 
-    Needed for folders that were made with such a file, before they are opened: a folder holds the code's name
-    and never what runs. Names that are not paths are ignored.
+    Call it before you open a folder that was made with such a file: the folder holds the name of the code,
+    not the code. Names that are not paths are ignored.
     """
-    known = _trusted()
-    given = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
-    os.environ[TRUSTED] = os.pathsep.join(map(str, dict.fromkeys([*given, *known])))
+    files = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
+    os.environ[TRUSTED] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
 
 
-def trust_named(argv: Sequence[str]) -> bool:
-    """Trust the files that options of a command line name, such as --task mine.py; whether there are any."""
+def trust_options(argv: Sequence[str]) -> bool:
+    """Trusts the files that the options name, such as --task mine.py. Returns whether there are any."""
     flags = {kind.flag for kind in KINDS}
     pairs = [(word.partition("=")[0], word.partition("=")[2]) for word in argv if "=" in word]
-    named = [value for flag, value in [*pairs, *pairwise(argv)] if flag in flags and is_path(value)]
-    trust(*named)
-    return bool(named)
+    files = [value for flag, value in [*pairs, *pairwise(argv)] if flag in flags and is_path(value)]
+    trust(*files)
+    return bool(files)
 
 
-def without_named(argv: Sequence[str], own: Container[str]) -> list[str]:
-    """A command line without the options that name code for the folders it opens; `own` are the command's."""
+def without_code_options(argv: Sequence[str], own: Container[str]) -> list[str]:
+    """Returns a command line without the options that only name code for folders it opens.
+
+    `own` are the flags that the command itself takes; they stay. Raises ConfigError if a removed option has
+    no path.
+    """
     flags = {kind.flag for kind in KINDS if kind.flag not in own}
     words, rest = [], iter(argv)
     for word in rest:
@@ -191,7 +209,7 @@ def without_named(argv: Sequence[str], own: Container[str]) -> list[str]:
         if flag not in flags:
             words.append(word)
         elif not is_path(value if equals else next(rest, "")):
-            raise ConfigError(f"{flag} needs the path of a .py file here")
+            raise ConfigError(f"{flag} expects the path of a .py file here")
     return words
 
 
@@ -200,22 +218,22 @@ def _trusted() -> list[Path]:
 
 
 def _trusted_file(name: str) -> Path | None:
-    """The trusted file that a name or a path means: this very file, else one of the same stem."""
+    """Returns the trusted file with this path, or else with this stem; None if there is none."""
     known = _trusted()
     if is_path(name) and (path := Path(name).expanduser().resolve()) in known:
         return path
-    return next((file for file in known if folded(file.stem) == folded(Path(name).stem)), None)
+    return next((file for file in known if fold_name(file.stem) == fold_name(Path(name).stem)), None)
 
 
-def beside(name: str, file: Path) -> str:
-    """A name as a TOML file gives it: a path counts from the file's folder, if it leads somewhere there."""
+def resolve_beside(name: str, file: Path) -> str:
+    """Resolves a name in a TOML file: a path relative to that file's folder if it exists there."""
     path = file.parent / name
     return str(path.resolve()) if is_path(name) and path.is_file() else name
 
 
 @cache
-def _ours(package: str, defines: tuple[str, ...]) -> list[str]:
-    """The files of a room that define, at the top level, all that their kind needs. Read, not imported."""
+def _built_in(package: str, defines: tuple[str, ...]) -> list[str]:
+    """Lists the modules of a package that define the required names; they are parsed, not imported."""
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
     [folder] = spec.submodule_search_locations
@@ -224,19 +242,19 @@ def _ours(package: str, defines: tuple[str, ...]) -> list[str]:
 
 
 def _defined(path: Path) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.Assign):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            names.add(node.target.id)
+    return names
 
 
 class _Loader(SourceFileLoader):
-    """Runs the bytes that were read, and that the digest is of; leaves no compiled file beside the user's."""
+    """Runs exactly the bytes that were hashed, and writes no compiled file next to the user's."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
@@ -247,11 +265,11 @@ class _Loader(SourceFileLoader):
 
 
 def _module_of_file(path: Path, kind: str) -> ModuleType:
-    """The module of a file as it is now. A file that has changed since it was loaded is another module."""
+    """Imports a file. A file that changed since it was last loaded becomes a new module."""
     try:
         source = path.read_bytes()
     except FileNotFoundError:
-        raise ConfigError(f"no such file of {_article(kind)}", where=path) from None
+        raise ConfigError(f"no such {kind} file", where=path) from None
     except OSError as error:
         raise ConfigError(f"cannot be read ({error.strerror})", where=path) from None
     digest = hashlib.sha256(str(path.resolve()).encode() + b"\0" + source).hexdigest()
@@ -266,7 +284,7 @@ def _module_of_file(path: Path, kind: str) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        raise _told(error, path, path) from None
+        raise _import_error(error, path, path) from None
     return module
 
 
@@ -274,14 +292,14 @@ def _module_of_entry(point: EntryPoint) -> ModuleType:
     try:
         module = point.load()
     except BaseException as error:
-        raise _told(error, f"{point.value} (entry point {point.name!r})", None) from None
+        raise _import_error(error, f"{point.value} (entry point {point.name!r})", None) from None
     if not isinstance(module, ModuleType):
         raise ConfigError("not a module", where=point.value, fix=f"{point.group} = a module, without a colon")
     return module
 
 
-def _told(error: BaseException, where: object, file: Path | None) -> BaseException:
-    """One line on why a module cannot be imported, with the line of the file."""
+def _import_error(error: BaseException, where: object, file: Path | None) -> BaseException:
+    """Returns the one-line error for a module that cannot be imported, with the line in `file`."""
     if isinstance(error, ElectraError | KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):
@@ -293,7 +311,7 @@ def _told(error: BaseException, where: object, file: Path | None) -> BaseExcepti
     missing = re.search(r"'electra\.([\w.]+)'|name '(\w+)' from 'electra'", str(error))
     name = (missing[1] or missing[2]) if missing else ""
     name = name if name in MOVED else name.partition(".")[0]
-    fix = f"electra.{name} is electra.{MOVED[name]} now" if name in MOVED else ""
+    fix = f"electra.{name} is now electra.{MOVED[name]}" if name in MOVED else ""
     return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=at, fix=fix)
 
 
@@ -301,7 +319,7 @@ def _frozen(config: Any) -> bool:
     return dataclasses.is_dataclass(config) and config.__dataclass_params__.frozen  # type: ignore
 
 
-def _whose(package: str | None) -> str:
+def _owner(package: str | None) -> str:
     return "electra's" if package is None else f"{package}'s"
 
 
@@ -309,6 +327,6 @@ def _article(kind: str) -> str:
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
-def folded(name: str) -> str:
-    """A name as it is compared: case, hyphens and underscores do not matter."""
+def fold_name(name: str) -> str:
+    """Returns a name in the form that is compared: lower case, without hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")

@@ -1,17 +1,17 @@
-"""Jobs in processes of their own, some at a time: started, listened to, stopped.
+"""Runs jobs in child processes, a few at a time.
 
-    for job in side_by_side(jobs, 2, threads=4, say=say, stop=stop):
+    for job in run_parallel(jobs, 2, threads=4, say=say, stop=stop):
         job.state, job.result, job.error      # each as it ends
 
 The work of a job is a function of a module, called as `work(*arguments, say=say, stop=stop)`. It saves and
 raises `Interrupted` when `stop()` becomes true. A job that fails, or whose process is killed, does not affect
 the others.
 
-    for result in in_order(make, arguments, items, processes):
-        result                                # make(*arguments)(item) of each item, in order
+    for result in map_in_order(make, arguments, items, processes):
+        result                                # make(*arguments)(item) for each item, in order
 
-Each process talks to this one over a socket. When the socket closes, however this process ended, the job is
-asked to stop. Ctrl-C reaches this process only: the others are in process groups of their own. They import
+Each child talks to this process over a socket. When the socket closes, however this process ended, the job is
+asked to stop. Ctrl-C reaches this process only: the children are in process groups of their own. They import
 neither the caller's `__main__` nor anything from the working directory.
 """
 
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory
 from electra.foundation.progress import Say
-from electra.foundation.signals import Stop, StopRequest, how_it_ended
+from electra.foundation.signals import Stop, StopRequest, describe_exit
 
 if TYPE_CHECKING:  # what every --help imports is kept quick
     from multiprocessing.connection import Connection
@@ -50,17 +50,18 @@ _RUN = (
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """What runs a module of ours in another process, as `python -m` does, but without the working directory
-    in its path: files there may be named like what we import.
+    """Returns a command line that runs a module of this package in another process.
+
+    Unlike `python -m`, it keeps the working directory out of the path: a file there may have the name of a
+    module that we import.
     """
     return [sys.executable, "-P", "-c", _RUN, module, *arguments]
 
 
 def environment(**more: object) -> dict[str, str]:
-    """The variables of a process started with `command`: ours, and more.
+    """Returns the environment for a process started with `command`: this process's, and `more`.
 
-    PYTHONPATH keeps the folders that this process imports from, wherever the other one is started: an empty
-    or relative entry would mean the working directory, which may be another one by now.
+    PYTHONPATH gets absolute folders, because an empty or relative entry depends on the working directory.
     """
     folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     path = {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder in sys.path)}
@@ -69,19 +70,19 @@ def environment(**more: object) -> dict[str, str]:
 
 @dataclass(eq=False)
 class Job:
-    """A piece of work, and how it went."""
+    """A piece of work and its outcome."""
 
     name: str
     work: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
-    log: Path | None = None  # receives what the process prints; None: it prints where this one does
+    log: Path | None = None  # file for the child's output; None: inherited from this process
     state: State = "waiting"
-    result: Any = None  # of the work, once it is done
-    error: ElectraError | None = None  # why it failed
+    result: Any = None  # what the work returned, if its state is "done"
+    error: ElectraError | None = None  # if its state is "failed"
 
 
-def in_turn(jobs: Iterable[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
-    """Each job once it has ended, one after the other in this process, until asked to stop."""
+def run_in_turn(jobs: Iterable[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
+    """Runs jobs one after the other in this process, until asked to stop; yields each when it has ended."""
     for job in jobs:
         if stop():
             return
@@ -90,7 +91,7 @@ def in_turn(jobs: Iterable[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
         yield job
 
 
-def side_by_side(
+def run_parallel(
     jobs: Iterable[Job],
     at_once: int,
     *,
@@ -99,31 +100,31 @@ def side_by_side(
     stop: Stop,
     look: Callable[[], None] = lambda: None,
 ) -> Iterator[Job]:
-    """Each job as it ends, `at_once` of them at a time with `threads` threads each.
+    """Runs jobs in child processes, `at_once` at a time with `threads` threads each; yields each as it ends.
 
-    `look` is called several times a second. When asked to stop, those under way save and end, and the others
-    stay waiting.
+    `look` is called several times a second. On a request to stop, running jobs save and end, and the others
+    stay in the state "waiting".
     """
     waiting = deque(jobs)
     from multiprocessing.connection import wait
 
     running: list[_Worker] = []
-    asked = False
+    stopping = False
     try:
-        while running or (waiting and not asked):
-            if not asked and stop():
-                asked = True
+        while running or (waiting and not stopping):
+            if not stopping and stop():
+                stopping = True
                 for worker in running:
                     worker.process.terminate()
-            while waiting and len(running) < at_once and not asked:
+            while waiting and len(running) < at_once and not stopping:
                 running.append(_start(waiting.popleft(), threads))
             wait([worker.connection for worker in running], POLL_SECONDS)
             for worker in list(running):
-                if worker.listen(say, asked):
+                if worker.listen(say, stopping):
                     running.remove(worker)
                     yield worker.job
             look()
-    finally:  # nobody waits for their results any more
+    finally:  # the caller may have left before the last job ended
         for worker in running:
             worker.process.terminate()
         for worker in running:
@@ -137,72 +138,80 @@ class _Worker:
     process: subprocess.Popen[bytes]
     connection: Connection
 
-    def listen(self, say: Say, asked: bool) -> bool:
-        """Pass on what was said; True once the process has ended and its job knows how."""
+    def listen(self, say: Say, stopping: bool) -> bool:
+        """Passes on the child's lines. Returns whether it has ended, and then sets the outcome of its job."""
         try:
             while self.connection.poll():
-                kind, told = self.connection.recv()
+                kind, message = self.connection.recv()
                 if kind == "say":
-                    say(told)
+                    say(message)
                 else:
-                    self.job.state, self.job.result, self.job.error = told
+                    self.job.state, self.job.result, self.job.error = message
         except (EOFError, ConnectionResetError):
-            self._bury(asked)
+            self._reap(stopping)
             return True
         return False
 
-    def answer(self) -> Any:
-        """What `in_order` gets for an item."""
+    def receive_result(self) -> Any:
+        """Returns the result of the next item for `map_in_order`, or raises its error."""
         try:
             error, result = self.connection.recv()
         except (EOFError, ConnectionResetError):
-            how, cause = how_it_ended(self.process.wait())
+            how, cause = describe_exit(self.process.wait())
             raise RunFailed(f"a process {how}{', ' * bool(cause)}{cause}") from None
         if error is not None:
             raise error
         return result
 
-    def _bury(self, asked: bool) -> None:
+    def _reap(self, stopping: bool) -> None:
         code = self.process.wait()
         self.connection.close()
         if self.job.state != "running":
             return
-        if asked:  # before it could catch the signal
+        if stopping:  # the signal came before the child could catch it
             self.job.state = "stopped"
             return
-        how, cause = how_it_ended(code)
+        how, cause = describe_exit(code)
         fix = "Run fewer at a time (--jobs)" if code == -signal.SIGKILL else ""
         self.job.state = "failed"
         self.job.error = RunFailed(
-            f"its process {how}{', ' * bool(cause)}{cause}", where=self.job.log or "", fix=fix
+            f"the process {how}{', ' * bool(cause)}{cause}", where=self.job.log or "", fix=fix
         )
 
 
-def in_order(
+def map_in_order(
     make: Callable[..., Callable[[Any], Any]],
     arguments: tuple[Any, ...],
     items: Iterable[Any],
     processes: int,
     threads: int | None = 1,
 ) -> Iterator[Any]:
-    """`make(*arguments)(item)` of each item, in order; each process calls `make` once.
+    """Yields `make(*arguments)(item)` for each item, in order, computed in child processes.
 
-    threads: of each process (None: it chooses).
+    Args:
+        make: returns the function of an item; each process calls it once.
+        arguments: the arguments of `make`.
+        items: read as the processes need them.
+        processes: how many processes.
+        threads: threads of each process (None: the process chooses).
+
+    Raises:
+        ElectraError: what the function raised; RunFailed for other errors and for a process that died.
     """
     workers: list[_Worker] = []
-    under_way: deque[_Worker] = deque()
+    pending: deque[_Worker] = deque()
     try:
         for number, item in enumerate(items):
             if number < processes:
                 workers.append(_start(Job("", make, arguments), threads, "each"))
             worker = workers[number % processes]
-            with suppress(OSError):  # it has died, as its answer will tell
+            with suppress(OSError):  # if it has died, receive_result raises the reason
                 worker.connection.send(item)
-            under_way.append(worker)
-            if len(under_way) > 2 * processes:
-                yield under_way.popleft().answer()
-        while under_way:
-            yield under_way.popleft().answer()
+            pending.append(worker)
+            if len(pending) > 2 * processes:
+                yield pending.popleft().receive_result()
+        while pending:
+            yield pending.popleft().receive_result()
     finally:
         for worker in workers:
             worker.process.kill()
@@ -211,20 +220,20 @@ def in_order(
             worker.connection.close()
 
 
-def _start(job: Job, threads: int | None, how: Literal["one", "each"] = "one") -> _Worker:
-    ours, theirs = socket.socketpair()
-    with ours, theirs, durable.explain_disk_errors(job.log or Path.cwd()):
+def _start(job: Job, threads: int | None, mode: Literal["job", "each"] = "job") -> _Worker:
+    parent_end, child_end = socket.socketpair()
+    with parent_end, child_end, durable.explain_disk_errors(job.log or Path.cwd()):
         if job.log is not None:
             job.log.parent.mkdir(parents=True, exist_ok=True)
         file = None if job.log is None else open(job.log, "wb")  # noqa: SIM115
         try:
             process = subprocess.Popen(
-                command("electra.foundation.jobs", how, str(theirs.fileno())),
+                command("electra.foundation.jobs", mode, str(child_end.fileno())),
                 env=environment() if threads is None else environment(OMP_NUM_THREADS=threads),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=None if file is None else subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[child_end.fileno()],
                 process_group=0,
             )
         finally:
@@ -232,8 +241,8 @@ def _start(job: Job, threads: int | None, how: Literal["one", "each"] = "one") -
                 file.close()
         from multiprocessing.connection import Connection
 
-        connection = Connection(ours.detach())
-    with suppress(OSError):  # it has died already, as its exit code will tell
+        connection = Connection(parent_end.detach())
+    with suppress(OSError):  # if it has died already, its exit code says why
         connection.send((job.work, job.arguments))
     job.state = "running"
     return _Worker(job, process, connection)
@@ -250,12 +259,12 @@ def _perform(
         return "failed", None, error
 
 
-def _one(connection: Connection) -> None:
-    """Receive a job, perform it, tell how it went."""
+def _serve_job(connection: Connection) -> None:
+    """Receives a job, performs it and sends the outcome."""
 
-    def send(kind: str, told: Any) -> None:
-        with suppress(OSError):  # nobody is left to be told, but there may be something to save
-            connection.send((kind, told))
+    def send(kind: str, message: Any) -> None:
+        with suppress(OSError):  # the parent is gone, but the job may still have to save
+            connection.send((kind, message))
 
     with StopRequest() as stop:
         try:
@@ -264,17 +273,17 @@ def _one(connection: Connection) -> None:
             send("ended", _perform(work, arguments, lambda line: send("say", line), stop))
         except Exception as error:
             traceback.print_exc()
-            send("ended", ("failed", None, _as_ours(error)))
+            send("ended", ("failed", None, _as_electra_error(error)))
 
 
 def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
     with suppress(OSError):
-        connection.poll(None)  # nothing more is sent, so it becomes readable when it is closed
+        connection.poll(None)  # nothing more is sent, so this returns when the parent's end closes
     stop.ask(signal.SIGTERM)
 
 
-def _each(connection: Connection) -> None:
-    """Receive what makes the function of an item, then items; answer each. Ends at once with its parent."""
+def _serve_items(connection: Connection) -> None:
+    """Receives `make`, its arguments, then items; sends the result of each. Ends when its parent does."""
     items: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def receive() -> None:
@@ -292,12 +301,12 @@ def _each(connection: Connection) -> None:
             work = work or make(*arguments)
             answer: tuple[ElectraError | None, Any] = None, work(items.get())
         except Exception as error:
-            answer = _as_ours(error), None
-        with suppress(OSError):  # the parent is gone, as `receive` notices
+            answer = _as_electra_error(error), None
+        with suppress(OSError):  # the parent is gone; `receive` ends the process
             connection.send(answer)
 
 
-def _as_ours(error: Exception) -> ElectraError:
+def _as_electra_error(error: Exception) -> ElectraError:
     if isinstance(error, ElectraError):
         return error
     return out_of_memory(error) or RunFailed(f"{type(error).__name__}: {error}")
@@ -308,4 +317,4 @@ if __name__ == "__main__":
 
     descriptor = int(sys.argv[2])
     os.set_inheritable(descriptor, False)
-    {"one": _one, "each": _each}[sys.argv[1]](Connection(descriptor))
+    {"job": _serve_job, "each": _serve_items}[sys.argv[1]](Connection(descriptor))

@@ -1,4 +1,4 @@
-"""What this process may use of the machine."""
+"""What the machine offers this process: cores, memory, devices, launcher variables and optional libraries."""
 
 import importlib
 import importlib.util
@@ -14,15 +14,15 @@ from typing import Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
-MOST_THREADS = 1024  # with a million, threads cannot be started, and the process ends without a word
+MOST_THREADS = 1024  # with a million, starting threads fails and the process ends without a message
 LAUNCHED = "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
-DISTRIBUTION = "electra-encoder"  # what the package index calls this package
-Device = Literal["auto", "cpu", "cuda", "mps"]  # each but the first has its row in `DEVICES`
+DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
+Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnDevice:
-    """Where it runs."""
+    """The device option of every command that computes."""
 
     HEADING: ClassVar[str] = "Where it runs"
 
@@ -30,8 +30,8 @@ class OnDevice:
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
 
 
-def _of_torch(path: str) -> Callable[[], Any]:
-    """A function of torch, which is imported when that is called: every `--help` needs the names alone."""
+def _torch_function(path: str) -> Callable[[], Any]:
+    """Returns a function of torch that imports torch only when called: `--help` needs just the names."""
 
     def call() -> Any:
         return attrgetter(path)(importlib.import_module("torch"))()
@@ -40,7 +40,7 @@ def _of_torch(path: str) -> Callable[[], Any]:
 
 
 def _cpu_has_bf16() -> bool:
-    return any(_of_torch(f"cpu._is_{kind}_supported")() for kind in ("amx_tile", "avx512_bf16"))
+    return any(_torch_function(f"cpu._is_{kind}_supported")() for kind in ("amx_tile", "avx512_bf16"))
 
 
 def _has_cpp_compiler() -> bool:
@@ -54,62 +54,67 @@ def _peak_of_process() -> int:
 
 @dataclass(frozen=True)
 class DeviceKind:
-    what: str
-    is_there: Callable[[], bool]
+    """The properties of a kind of accelerator; a row of `DEVICES`."""
+
+    name: str
+    """As messages name it."""
+    is_available: Callable[[], bool]
     has_bf16: Callable[[], bool]
-    """Whether bf16 is the format to choose."""
+    """Whether bf16 is fast on it, so that it is the default."""
     has_compiler: Callable[[], bool]
-    """Whether torch finds what makes kernels of layers."""
+    """Whether torch.compile finds the compiler that it needs."""
     flops: float
-    """A second, roughly: how long a budget of steps may last."""
+    """A rough guess of FLOPs per second, for the time that a budget of steps may take."""
     float64: bool = True
+    """Whether it can compute in float64."""
     own_memory: bool = False
-    """Weights, moments and passes lie in a memory of its own."""
+    """Whether weights, optimizer states and activations are in device memory, not in main memory."""
     chunk: int = 1
-    """How much more of the vocabulary it takes at once than the caches of a CPU hold."""
+    """Vocabulary logits computed at once, as a multiple of what suits a CPU's caches."""
     wait: Callable[[], None] = lambda: None
-    """Until its kernels have ended."""
+    """Blocks until its kernels have ended."""
     peak_memory: Callable[[], int] = _peak_of_process
+    """Returns the most bytes that were in use at once."""
 
 
 DEVICES: dict[str, DeviceKind] = {
     "cpu": DeviceKind("CPU", lambda: True, _cpu_has_bf16, _has_cpp_compiler, flops=1e11),
     "cuda": DeviceKind(
         "CUDA device",
-        _of_torch("cuda.is_available"),
-        _of_torch("cuda.is_bf16_supported"),
+        _torch_function("cuda.is_available"),
+        _torch_function("cuda.is_bf16_supported"),
         lambda: importlib.util.find_spec("triton") is not None,
         flops=1e14,
         own_memory=True,
         chunk=32,
-        wait=_of_torch("cuda.synchronize"),
-        peak_memory=_of_torch("cuda.max_memory_allocated"),
+        wait=_torch_function("cuda.synchronize"),
+        peak_memory=_torch_function("cuda.max_memory_allocated"),
     ),
     "mps": DeviceKind(
         "Apple GPU",
-        _of_torch("backends.mps.is_available"),
+        _torch_function("backends.mps.is_available"),
         lambda: False,
         lambda: False,
         flops=1e12,
         float64=False,
         chunk=32,
-        wait=_of_torch("mps.synchronize"),
+        wait=_torch_function("mps.synchronize"),
     ),
 }
 
 
 def cores() -> int:
-    """CPU cores that this process may use: those it is bound to (taskset, a batch system), and no more than
-    its control group is allowed the time of (a container's CPU limit).
+    """Returns the number of CPU cores that this process may use, at least 1.
+
+    This is the smaller of its CPU affinity (taskset, a batch system) and the CPU limit of its control group
+    (a container).
     """
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(min(bound, cpu_quota())))
 
 
 def cpu_quota(root: Path = Path("/")) -> float:
-    """Cores whose time the control groups of this process may use, of either version; infinite where there is
-    no limit.
-    """
+    """Returns the CPU limit, in cores, of this process's control groups (v1 or v2); infinite without one."""
     groups, least = root / "sys/fs/cgroup", float("inf")
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
@@ -120,9 +125,8 @@ def cpu_quota(root: Path = Path("/")) -> float:
         if controllers and "cpu" not in controllers.split(","):
             continue
         for mount in {groups / controllers, groups / "cpu"} if controllers else {groups, groups / "unified"}:
-            group = PurePosixPath("/", path).relative_to(
-                "/"
-            )  # in a container, the mount may be the group itself
+            # In a container, the mount may be the group itself.
+            group = PurePosixPath("/", path).relative_to("/")
             for folder in (mount / group, *(mount / parent for parent in group.parents)):
                 least = min(least, _quota_of(folder))
     return least
@@ -140,56 +144,66 @@ def _quota_of(group: Path) -> float:
 
 
 def memory() -> int | None:
-    """Bytes of main memory that this machine has, or its container may use; None: not known here."""
+    """Returns the bytes of main memory of the machine, or the container's limit; None if not known."""
     try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return None
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         try:
-            found = min(found, int(Path(limit).read_text(encoding="ascii")))
+            size = min(size, int(Path(limit).read_text(encoding="ascii")))
         except (OSError, ValueError):  # no such group, or "max"
             continue
-    return found
+    return size
 
 
-def usual_threads() -> int:
-    """Threads that computing takes unless told otherwise: a core each, or what OMP_NUM_THREADS says."""
-    return min(cores(), int(os.environ["OMP_NUM_THREADS"])) if threads_are_chosen() else cores()
+def default_threads() -> int:
+    """Returns the default number of compute threads: OMP_NUM_THREADS if set, at most one per core."""
+    return min(cores(), int(os.environ["OMP_NUM_THREADS"])) if threads_are_set() else cores()
 
 
-def threads_are_chosen() -> bool:
-    """Whether OMP_NUM_THREADS says how many threads to take, which torch follows by itself."""
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return said.isdecimal() and int(said) > 0
+def threads_are_set() -> bool:
+    """Whether OMP_NUM_THREADS sets the number of threads, which torch then obeys by itself."""
+    count = os.environ.get("OMP_NUM_THREADS", "")
+    return count.isdecimal() and int(count) > 0
 
 
-def launched() -> bool:
-    """Whether this is one of several processes that a launcher started to share a training."""
-    return place("WORLD_SIZE", 1) > 1
+def is_distributed() -> bool:
+    """Whether a launcher started this process as one of several that share a training."""
+    return launch_variable("WORLD_SIZE", 1) > 1
 
 
-def place(name: str, default: int | None = None) -> int:
-    """WORLD_SIZE, RANK or LOCAL_RANK, as a launcher sets them; raises ConfigError where it is no number."""
+def launch_variable(name: str, default: int | None = None) -> int:
+    """Returns WORLD_SIZE, RANK or LOCAL_RANK as a launcher sets it.
+
+    Raises:
+        ConfigError: the variable is not a number, or not set and without a default.
+    """
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
-        what = f"{text!r} is not a number of processes" if text else "not set, though WORLD_SIZE is"
-        raise ConfigError(what, where=name, fix=LAUNCHED)
+        problem = f"{text!r} is not a number of processes" if text else "not set, though WORLD_SIZE is"
+        raise ConfigError(problem, where=name, fix=LAUNCHED)
     return int(text)
 
 
 def versions(*libraries: str) -> dict[str, str]:
-    """Those installed, of electra and of libraries, by name."""
+    """Returns the installed versions of the named distributions; "electra" is this package."""
     from importlib.metadata import version
 
     return {name: version(DISTRIBUTION if name == "electra" else name) for name in libraries}
 
 
 def library(
-    name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **told: Any
+    name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> Any:
-    """A library that not everybody has, imported with its part `name` ("pyarrow.parquet"), or the error that
-    says which extra of ours brings it; what: "parquet files", which need it; told: `where`, `key`.
+    """Imports an optional library and returns its top-level module.
+
+    Args:
+        name: the module to import, such as "pyarrow.parquet".
+        extra: the extra of this package that installs it.
+        what: what needs it, in the plural, for the message: "parquet files".
+        error: the class of the error if it is not installed.
+        location: `where` or `key` of that error.
     """
     top = name.partition(".")[0]
     try:
@@ -197,13 +211,13 @@ def library(
     except ImportError as missing:
         if out_of_memory(missing):
             raise
-        raise not_installed(top, extra, f"{what} need {top}" if what else "", error, **told) from None
+        raise not_installed(top, extra, f"{what} need {top}" if what else "", error, **location) from None
     return sys.modules[top]
 
 
 def not_installed(
-    name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **told: Any
+    name: str | None, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
 ) -> ElectraError:
-    """The error for a library that is not there."""
+    """Returns the error for a library that is not installed; `what` replaces its first part."""
     fix = f"Install it: pip install '{DISTRIBUTION}[{extra}]'"
-    return error(what or f"{name} is not installed", fix=fix, **told)
+    return error(what or f"{name} is not installed", fix=fix, **location)

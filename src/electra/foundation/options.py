@@ -1,4 +1,4 @@
-"""Types of options that Python may give in more ways than a command line can."""
+"""Types of options that Python callers may pass in more forms than a command line can."""
 
 from __future__ import annotations
 
@@ -30,33 +30,43 @@ RepeatedNames = Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], re
 
 
 def given_name(source: Source, key: str = "") -> str:
-    """A path (`~` expanded) or a hub's name as text; ConfigError where what is given for `key` is neither."""
+    """Returns a path (`~` expanded) or a name on the hub as text.
+
+    Raises:
+        ConfigError: the value of the option `key` is neither.
+    """
     if isinstance(source, str | os.PathLike) and isinstance(name := os.fspath(source), str):
         return os.path.expanduser(name)
-    fix = "Give a text, a Path, or what a function of electra returned"
+    fix = "Pass a string, a Path, or the result of an electra function"
     raise ConfigError(f"{shortened(source)} is not a path", key=key, fix=fix)
 
 
 def name_of(source: Source | None, key: str = "") -> str | None:
+    """Returns `given_name`, or None for an option that was left out."""
     return None if source is None else given_name(source, key)
 
 
 def given_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
-    """One source or several as a list of their names."""
+    """Returns the names of one source or several as a list."""
     return [given_name(each, key) for each in as_tuple(source)]
 
 
 def as_path(source: Source, key: str = "") -> Path:
+    """Returns `given_name` as a path."""
     return Path(given_name(source, key))
 
 
-def as_tuple(given: Any) -> tuple[Any, ...]:
-    """One value, or several, as a tuple."""
-    several = isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike)
-    return tuple(given) if several else (given,)
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Returns one value, or several, as a tuple; strings, bytes and paths are single values."""
+    is_several = isinstance(value, Iterable) and not isinstance(value, str | bytes | os.PathLike)
+    return tuple(value) if is_several else (value,)
 
 
-def several(given: str | Sequence[str], key: str) -> tuple[str, ...]:
-    """One text or several; ConfigError where what was given for `key` is neither."""
-    made: tuple[str, ...] = convert(tuple[str, ...], (given,) if isinstance(given, str) else given, key)
-    return made
+def several(value: str | Sequence[str], key: str) -> tuple[str, ...]:
+    """Returns one string or several as a tuple.
+
+    Raises:
+        ConfigError: the value of the option `key` is neither.
+    """
+    strings: tuple[str, ...] = convert(tuple[str, ...], (value,) if isinstance(value, str) else value, key)
+    return strings

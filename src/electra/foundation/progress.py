@@ -1,34 +1,36 @@
-"""What a function tells while it works: lines that stay, and progress, which the next call replaces."""
+"""How functions report while they work: lines that stay, and progress, which the next report replaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Say = Callable[[str], None]
-"""A line that stays to be read."""
+"""Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
-"""What is being done now, and the share of it that is done, from 0 to 1 (None: not known)."""
+"""Shows the current activity and the fraction of it that is done, from 0 to 1 (None: not known)."""
 Share = Callable[[float], None]
-"""The share that is done of something that has been named."""
+"""Shows the fraction done, from 0 to 1, of an activity that is already named."""
 
 
 def quiet(line: str) -> None:
-    """Says nothing: the default of library functions."""
+    """Prints nothing; the default of library functions."""
 
 
-def unseen(what: str, share: float | None) -> None:
-    """Shows no progress: the default of library functions."""
+def no_progress(activity: str, share: float | None) -> None:
+    """Shows no progress; the default of library functions."""
 
 
-def unshared(share: float) -> None:
-    """The same, of a share."""
+def no_share(share: float) -> None:
+    """Shows no fraction; the default of library functions."""
 
 
-def part(progress: Progress, what: str, number: int, count: int) -> Share:
-    """Progress of part `number` of `count` equal parts, under the name `what`."""
-    return lambda share: progress(what, (number + share) / count)
+def part_progress(progress: Progress, activity: str, number: int, count: int) -> Share:
+    """Returns a reporter for part `number` (from 0) of `count` equal parts of an activity."""
+    return lambda share: progress(activity, (number + share) / count)
 
 
-def within(progress: Progress, start: float, end: float) -> Progress:
-    """Progress of what lies between two shares of the whole."""
-    return lambda what, share: progress(what, None if share is None else start + (end - start) * share)
+def scaled_progress(progress: Progress, start: float, end: float) -> Progress:
+    """Returns a reporter whose fractions 0 to 1 are mapped to `start` to `end` of the whole."""
+    return lambda activity, share: progress(
+        activity, None if share is None else start + (end - start) * share
+    )

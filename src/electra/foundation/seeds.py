@@ -30,7 +30,7 @@ def mix(x: UInt64) -> UInt64:
 
 
 def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
-    """One 64-bit key for each index. `stream` names the use: order, mask, sample, dropout, init, ..."""
+    """Returns a 64-bit key for each index. `stream` names the use: order, mask, sample, dropout, init, ..."""
     name = int.from_bytes(hashlib.blake2b(stream.encode(), digest_size=8).digest(), "little")
     with np.errstate(over="ignore"):
         key = np.asarray(indices, dtype=np.uint64)
@@ -40,12 +40,12 @@ def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
 
 
 def key(seed: int, stream: str, step: int = 0, index: int = 0) -> int:
-    """The key of a single draw, as a Python int (fit for `torch.manual_seed`)."""
+    """Returns the key of a single draw as a Python int, which `torch.manual_seed` accepts."""
     return int(keys(seed, stream, step, np.asarray([index & _MASK], dtype=np.uint64))[0])
 
 
 def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
-    """Uniform numbers in [0, 1), shape (*row_keys.shape, count), 53 bits each."""
+    """Returns uniform numbers in [0, 1), shape (*row_keys.shape, count), 53 bits each."""
     with np.errstate(over="ignore"):
         offsets = np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
         bits = mix(np.asarray(row_keys, dtype=np.uint64)[..., None] + offsets)
@@ -53,11 +53,10 @@ def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
 
 
 def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
-    """Where a keyed permutation of range(size) sends each index: a four-round Feistel network with cycle
-    walking.
+    """Returns where a keyed permutation of range(size) sends each index (uint64, the shape of `indices`).
 
-    Random access: the order of an epoch costs no memory and no start-up time, whatever the size of the
-    corpus.
+    A four-round Feistel network with cycle walking gives random access: the order of an epoch costs no
+    memory and no start-up time, whatever the size of the corpus. Raises ValueError for an index outside.
     """
     if size <= 1:
         return np.zeros_like(np.asarray(indices, dtype=np.uint64))

@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGUSR1 request a stop at the next safe point; a second one ends the process at once.
 
-Signals reach the main thread only, and Python lets no other thread install a handler. So every open request
-in the process learns of a signal, whichever thread it was opened in; without a handler, `ask` sets it.
+Signals reach the main thread only, and only the main thread can install a handler. So a signal sets every
+open request in the process, whichever thread opened it; without a handler, `ask` sets it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ _open: list[StopRequest] = []
 
 
 class StopRequest:
-    """A context manager around work that can stop; poll it by calling it: `while not stop(): ...`."""
+    """A context manager around work that can stop; poll it by calling it: `while not stop(): ...`.
+
+    Attributes:
+        received: the first signal, or None.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -47,14 +51,16 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def __call__(self) -> bool:
+        """Whether a stop was requested."""
         return self.received is not None
 
     def ask(self, number: signal.Signals = signal.SIGINT) -> None:
-        """Request a stop from within the program."""
+        """Requests a stop from within the program."""
         self.received = self.received or number
 
     @property
     def exit_code(self) -> int:
+        """The exit code that stands for the received signal; 0 without one."""
         return EXIT_CODES[self.received] if self.received is not None else 0
 
 
@@ -70,8 +76,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def unwinding(where: object) -> Iterator[None]:
-    """Around work that leaves nothing behind: a signal ends it where it stands, as an `Interrupted`."""
+def interrupt_on_signal(where: object) -> Iterator[None]:
+    """Makes SIGTERM and SIGINT raise `Interrupted` at once, around work that leaves nothing behind."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)
@@ -85,8 +91,11 @@ def unwinding(where: object) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def how_it_ended(code: int) -> tuple[str, str]:
-    """How a process of ours ended, by its return code as `subprocess` gives it, and the likely cause."""
+def describe_exit(code: int) -> tuple[str, str]:
+    """Returns how a child process ended, from its `subprocess` return code, and the likely cause.
+
+    The first part continues a sentence: "was killed by signal 9 (SIGKILL)". The second is "" if not known.
+    """
     if code >= 0:
         return f"ended with code {code}", ""
     try:

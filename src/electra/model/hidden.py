@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from electra.foundation.arrays import Bools, Ints, Vectors
-from electra.foundation.progress import Share, unshared
+from electra.foundation.progress import Share, no_share
 from electra.model.attention import attention_mask
 from electra.model.encoder import Encoder
 from electra.model.passes import padded_batches
@@ -79,7 +79,7 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
 
 
 def word_vectors(
-    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Share = unshared
+    encoder: Encoder, rows: Sequence[Row], counts: Sequence[int], progress: Share = no_share
 ) -> tuple[Vectors, Bools]:
     """Averages the hidden states of each word's tokens.
 

@@ -23,9 +23,9 @@ def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.de
     """
     convert(Device, name, key)
     if name == "auto":
-        name = "cuda" if DEVICES["cuda"].is_there() else "cpu"
-    if not DEVICES[name].is_there():
-        raise ConfigError(f"PyTorch finds no {DEVICES[name].what}", key=key, fix=f"Use `{key}=cpu`")
+        name = "cuda" if DEVICES["cuda"].is_available() else "cpu"
+    if not DEVICES[name].is_available():
+        raise ConfigError(f"PyTorch finds no {DEVICES[name].name}", key=key, fix=f"Use `{key}=cpu`")
     return torch.device(name, local_rank) if name == "cuda" else torch.device(name)
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
-from electra.foundation.config import check_least, weight
+from electra.foundation.config import check_at_least, weight
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
@@ -54,7 +54,7 @@ class Objective(interface.Objective):
 
     def __init__(self, config: Config, **world: object) -> None:
         super().__init__(config, **world)  # type: ignore[arg-type]
-        check_least(config, {"candidates": 2}, "objective.")
+        check_at_least(config, {"candidates": 2}, "objective.")
 
     @property
     def weights(self) -> dict[str, float]:

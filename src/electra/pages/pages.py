@@ -21,7 +21,7 @@ from electra.artifacts import (
 )
 from electra.artifacts.session import with_article
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, Damaged, RunFolderError
+from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.pages import facts, probes, run, study, suite, tuning
@@ -49,8 +49,8 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         said = f"{type(misfit).__name__}: {misfit}"
         fix = "Run electra verify on it, and restore the record that was edited or damaged"
         raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from misfit
-    for name, what in digests.changed(folder).items():
-        warnings.warn(f"{folder / name} {what}: see electra verify", Damaged, stacklevel=2)
+    for name, what in digests.changed_files(folder).items():
+        warnings.warn(f"{folder / name} {what}: see electra verify", DamagedModel, stacklevel=2)
     return page
 
 
@@ -63,7 +63,7 @@ def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, 
         raise ConfigError("only a run can be followed", key="follow", fix="Omit it")
     metrics = RunFolder(folder).metrics
     drawn_at, drawn_of = -math.inf, -1
-    while durable.held(folder) and not stop():
+    while durable.is_locked(folder) and not stop():
         size = metrics.stat().st_size if metrics.is_file() else 0
         if size != drawn_of and time.monotonic() - drawn_at > REDRAW:
             page = run.write_report(folder, out, compare, REDRAW)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.tuning import TuningFolder, scatter
+from electra.artifacts.tuning import TuningFolder, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages import dev_set
@@ -116,9 +116,11 @@ def verdict(results: Mapping[str, Any]) -> str:
         return "Nothing can be compared: a score is not defined."
     name, score = best[0], best[1].value
     if own > score:
-        return f"On dev the model is {own - score:.3f} ahead of the best of these, {name}{scatter(results)}."
+        return (
+            f"On dev the model is {own - score:.3f} ahead of the best of these, {name}{chance_note(results)}."
+        )
     told = f"On dev {name} does as well or better: the model has not shown that it is worth its cost"
-    return f"{told}{scatter(results)}."
+    return f"{told}{chance_note(results)}."
 
 
 def best_beside(results: Mapping[str, Any]) -> tuple[str, Number] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from electra.artifacts.checkpoints import Checkpoint, at_step, listing
+from electra.artifacts.checkpoints import Checkpoint, at_step, list_checkpoints
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError
 from electra.model.pair import Pair
@@ -39,7 +39,7 @@ def write(
         raise CheckpointError(
             f"was written but does not read back ({problem})", where=made, fix="Check the disk"
         )
-    verified = [old for old in listing(folder) if old.step <= made.step and old.step != also]
+    verified = [old for old in list_checkpoints(folder) if old.step <= made.step and old.step != also]
     for old in verified[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
     return made.path

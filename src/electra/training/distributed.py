@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from electra.foundation.errors import ConfigError, LostProcess
-from electra.foundation.machine import LAUNCHED, launched, place
+from electra.foundation.machine import LAUNCHED, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
 TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
@@ -149,10 +149,10 @@ def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
 
 def join_world() -> World:
     """Join the processes that --processes or torchrun started; alone without them."""
-    size = place("WORLD_SIZE", 1)
+    size = launch_variable("WORLD_SIZE", 1)
     if size == 1:
         return World()
-    rank, local_rank = place("RANK"), place("LOCAL_RANK", 0)
+    rank, local_rank = launch_variable("RANK"), launch_variable("LOCAL_RANK", 0)
     if rank >= size:
         what = f"{rank}, and WORLD_SIZE is {size}: ranks are counted from 0"
         raise ConfigError(what, where="RANK", fix=LAUNCHED)
@@ -208,7 +208,7 @@ def explain_losses() -> Iterator[None]:
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
-        if not launched():
+        if not is_distributed():
             raise
         text = str(error)
         silent = re.search("timed out|timeout", text, re.IGNORECASE)

@@ -33,7 +33,7 @@ def refuse_full_disk(run: Run) -> None:
         for file in saved.path.glob("*.safetensors")
     )
     needed = disk_bytes(run) - there
-    free = shutil.disk_usage(durable.existing(run.folder)).free
+    free = shutil.disk_usage(durable.nearest_existing(run.folder)).free
     if free < needed:
         wanted, found = durable.mebibytes(needed), durable.mebibytes(free)
         raise FullDisk(

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.config import (
     build,
-    check_least,
-    check_most,
+    check_at_least,
+    check_at_most,
     check_not_negative,
     check_positive,
     check_shares,
@@ -22,7 +22,7 @@ from electra.foundation.config import (
     read_toml,
 )
 from electra.foundation.errors import ConfigError
-from electra.foundation.extensions import beside
+from electra.foundation.extensions import resolve_beside
 from electra.foundation.machine import MOST_THREADS, OnDevice
 from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
@@ -195,7 +195,7 @@ def paths_from(sections: Any, file: Path) -> None:
     """The path of an objective counts from the folder of the file that names it."""
     objective = sections.get("objective") if isinstance(sections, dict) else None
     if isinstance(objective, dict) and isinstance(objective.get("name"), str):
-        objective["name"] = beside(objective["name"], file)
+        objective["name"] = resolve_beside(objective["name"], file)
 
 
 def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
@@ -204,13 +204,13 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     model, training = recipe.model, recipe.training
     counts = ("length", "batch_size", "micro_batch", "steps", "keep", "threads")
     intervals = ("log_every", "checkpoint_every", "evaluate_every")
-    check_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
-    check_least(recipe.evaluation, {"rows": 1}, "evaluation.")
-    check_most(training, {"threads": MOST_THREADS}, "training.")
+    check_at_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
+    check_at_least(recipe.evaluation, {"rows": 1}, "evaluation.")
+    check_at_most(training, {"threads": MOST_THREADS}, "training.")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     check_positive(model, ("generator_width", "generator_depth"), "model.")
-    check_most(model, dict.fromkeys(("generator_width", "generator_depth"), 64), "model.")
+    check_at_most(model, dict.fromkeys(("generator_width", "generator_depth"), 64), "model.")
     check_shares(model, ("dropout", "attention_dropout"), "model.")
     check_positive(training, ("epsilon", "clip"), "training.")
     rates = ("learning_rate", "generator_learning_rate", "weight_decay")

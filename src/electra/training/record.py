@@ -14,7 +14,7 @@ import torch
 from electra import objectives
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
-from electra.artifacts.session import refuse_differences, refuse_strangers
+from electra.artifacts.session import refuse_differences, refuse_other_contents
 from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
@@ -101,7 +101,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
                 fix = "Restore it, or start over in another folder"
                 raise RunFolderError(f"no table [{table}]", where=folder / run.RECORD, fix=fix)
         return recorded
-    refuse_strangers(folder, run.RECORD, "a run", run.BESIDE)
+    refuse_other_contents(folder, run.RECORD, "a run", run.BESIDE)
     return None
 
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from electra.artifacts import Finding
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.ledger import Row
-from electra.artifacts.networks import shapes_in
+from electra.artifacts.networks import network_tables
 from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
@@ -124,7 +124,7 @@ def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
     }
     if not names:
         return None
-    return WarmStart(names, {name: EncoderConfig(**shape) for name, shape in shapes_in(record).items()})
+    return WarmStart(names, {name: EncoderConfig(**shape) for name, shape in network_tables(record).items()})
 
 
 def again(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterator[Finding]:

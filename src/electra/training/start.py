@@ -17,7 +17,7 @@ from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import Progress, Say, quiet, unseen
+from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.clock import Costs
 from electra.training.counts import refuse_start, start_from_counts, starts_from_counts
@@ -52,7 +52,7 @@ def start(
     command: str = "",
     extend: bool = False,
     say: Say = quiet,
-    progress: Progress = unseen,
+    progress: Progress = no_progress,
 ) -> Iterator[Run]:
     """Begin a run in `folder`, or resume the one it holds; raises RunFolderError when that is another run.
 
@@ -140,7 +140,9 @@ def resume(run: Run) -> list[str]:
     if run.world.leads:  # what a killed process left half-written or half-deleted
         durable.sweep(RunFolder(run.folder).checkpoints)
         durable.sweep(run.folder)
-    newest, damaged = checkpoints.newest(RunFolder(run.folder).checkpoints) if run.world.leads else (None, ())
+    newest, damaged = (
+        checkpoints.newest_checkpoint(RunFolder(run.folder).checkpoints) if run.world.leads else (None, ())
+    )
     warnings = list(damaged)
     chosen = run.world.broadcast(str(newest.path) if newest else None)
     if isinstance(chosen, str):

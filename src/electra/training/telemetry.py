@@ -9,7 +9,7 @@ from typing import Any
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
-from electra.foundation.progress import Progress, Say, quiet, unseen
+from electra.foundation.progress import Progress, Say, no_progress, quiet
 
 QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
 
@@ -20,11 +20,11 @@ class Telemetry:
     def __init__(self, folder: Path, *, leads: bool) -> None:
         self.folder, self.leads = folder, leads
         self.tell: Say = quiet
-        self.progress: Progress = unseen
+        self.progress: Progress = no_progress
         self._last_line = 0.0
         self._ledger: Writer | None = None
 
-    def open(self, step: int, say: Say = quiet, progress: Progress = unseen) -> list[dict[str, Any]]:
+    def open(self, step: int, say: Say = quiet, progress: Progress = no_progress) -> list[dict[str, Any]]:
         """Start or continue the record at `step`: later rows, of updates that are about to be done again,
         move to metrics.cut.jsonl. Lines and progress are told to `say` and `progress` from now on.
         """

@@ -28,7 +28,7 @@ def set_threads(asked: int | None, recorded: int | None, option: str) -> str:
 
     option: by which the user chooses.
     """
-    if asked or machine.threads_are_chosen():
+    if asked or machine.threads_are_set():
         if asked:
             torch.set_num_threads(asked)
         return ""

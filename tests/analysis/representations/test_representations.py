@@ -16,7 +16,7 @@ from electra.exchange.load import Loaded
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 from electra.finetuning.labelled.tagged_sentences import read_columns, universal_dependencies
 from electra.foundation.errors import DataError
-from electra.foundation.progress import unshared
+from electra.foundation.progress import no_share
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Findings, Model
 from electra.laboratory.analysis.measures import linear
@@ -423,7 +423,7 @@ def test_attention_of_each_head_and_layer(tmp_path: Path, data: Path) -> None:
 def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path: Path) -> None:
     loaded = small.model(tmp_path).encoder
     rows = rows_of_texts(loaded.tokenizer, ["the cat", "the unhappy cat ate that meal"], 16)
-    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, unshared):
+    for i, _, weights_HTT in attention_heads.weights(loaded.encoder, rows, no_share):
         assert weights_HTT.dtype == np.float64 and weights_HTT.shape[1:] == (len(rows[i].ids),) * 2
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
     findings = Findings()
@@ -467,7 +467,7 @@ def test_equal_tokens_of_two_sentences_and_who_looks_at_them(
 
     read: list[list[int]] = []
     monkeypatch.setattr(hidden, "attention_weights", all_to_the_like)
-    looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], unshared)
+    looked = matching.look(Named("one", loaded), [("the cat the", "a cat")], no_share)
     assert looked.tokens.tolist() == [2] and looked.chance.tolist() == [2 / 8]
     assert looked.given[0, 0].tolist() == [
         1.0,
@@ -483,7 +483,7 @@ def test_equal_tokens_are_looked_for_with_and_without_their_names(tmp_path: Path
     one = small.model(tmp_path)
     report = ask("matching", [one], data)
     pairs = [pair[:2] for path in data.rglob("*.tsv") for pair in read_scored_pairs(path)]
-    looked = matching.look(Named("one", one.encoder), pairs, unshared)
+    looked = matching.look(Named("one", one.encoder), pairs, no_share)
     assert [figure["name"] for figure in report.figures] == ["same-token", "masked-token"]
     heads = report.tables[-1]
     assert heads.columns[1:] == ("one", "untrained", "one, from [MASK]", "untrained, from [MASK]")

@@ -55,7 +55,7 @@ def _choices(command: type[Command[Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for option in options_of(command):
         if option.name == "recipe":
-            found[option.flag] = config.names_in(config.RECIPES)
+            found[option.flag] = config.toml_names(config.RECIPES)
         elif not option.positional:
             found[option.flag] = list(option.choices)
         if option.is_switch:

@@ -23,7 +23,7 @@ from electra.commands.framework.display import Terminal
 from electra.commands.framework.pages import help_page, overview
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
-from electra.foundation.extensions import trust_named, without_named
+from electra.foundation.extensions import trust_options, without_code_options
 from electra.foundation.machine import versions
 from electra.foundation.visible import one_line
 
@@ -181,8 +181,8 @@ def run_command(name: str, words: list[str]) -> int:
     if name not in known:
         raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(known)))
     command = class_of(known[name])
-    if trust_named(words):
-        words = without_named(words, parser.flags_of(options_of(command)))
+    if trust_options(words):
+        words = without_code_options(words, parser.flags_of(options_of(command)))
     if any(word in ("-h", "--help") for word in words):
         sys.stdout.write(help_page(command, words) + "\n")
         return 0

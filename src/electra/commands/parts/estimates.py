@@ -17,8 +17,8 @@ from electra.commands.results.artifact import given_path
 from electra.foundation import durable
 from electra.foundation.config import write_toml
 from electra.foundation.errors import ConfigError, nearest
-from electra.foundation.jobs import in_order
-from electra.foundation.signals import unwinding
+from electra.foundation.jobs import map_in_order
+from electra.foundation.signals import interrupt_on_signal
 from electra.training.budget import steps_for
 from electra.training.experience import Expected, expected
 from electra.training.recipe import Recipe
@@ -214,8 +214,8 @@ def options(
         for number in ordered:
             yield with_vocabulary(recipes[number], vocab_size), vocab_size
 
-    with unwinding("the plan"):
-        costs = in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
+    with interrupt_on_signal("the plan"):
+        costs = map_in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
         next(costs)
         for number, cost in zip(ordered, costs, strict=True):
             made[number] = option(with_vocabulary(recipes[number], vocab_size), cost, tokens)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.store import ENDING, StoreFolder
+from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.commands.parts.train import Inputs
@@ -31,7 +31,7 @@ def inputs_of(out: Source, sources: Sequence[str], store: str | None, name: str,
 
 
 def _is_store(name: str) -> bool:
-    return StoreFolder.is_at(Path(name)) or name.endswith(ENDING)
+    return StoreFolder.is_at(Path(name)) or name.endswith(DOCUMENTS_SUFFIX)
 
 
 def preview(recipe: Recipe, inputs: Inputs, display: Display) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.train import Inputs, errors_of, train_here
 from electra.foundation.errors import ConfigError, Interrupted, LostProcess, RunFailed, from_json
-from electra.foundation.machine import launched
-from electra.foundation.signals import EXIT_CODES, how_it_ended
+from electra.foundation.machine import is_distributed
+from electra.foundation.signals import EXIT_CODES, describe_exit
 from electra.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
     if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
         what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
         raise ConfigError(what, key="processes", fix="Give a number that divides `training.batch_size`")
-    if inputs.processes > 1 and not launched():
+    if inputs.processes > 1 and not is_distributed():
         train_in_processes(recipe, inputs, display)
     else:
         train_here(recipe, inputs, display)
@@ -53,7 +53,7 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
         raise causes[0]
     if ended.killed is not None:
         rank, number = ended.killed
-        how, cause = how_it_ended(-number)
+        how, cause = describe_exit(-number)
         what = f"process {rank} of {inputs.processes} {how}{', ' * bool(cause)}{cause}"
         raise RunFailed(what, where=inputs.out, fix="Rerun to resume")
     if failed:

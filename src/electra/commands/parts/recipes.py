@@ -12,7 +12,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Sections, Source
 from electra.commands.results.artifact import given_path
 from electra.foundation.config import build, convert, find_recipe, merge
-from electra.foundation.errors import ConfigError, one_of
+from electra.foundation.errors import ConfigError, unknown_choice
 from electra.foundation.extensions import trust
 from electra.foundation.options import given_name
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
@@ -88,7 +88,7 @@ def recipe_for(
     if recipe is not None:
         raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
     if purpose not in PURPOSES:
-        what, fix = one_of(purpose, list(PURPOSES))
+        what, fix = unknown_choice(purpose, list(PURPOSES))
         raise ConfigError(what, key="purpose", fix=fix)
     return PURPOSES[purpose]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from electra.artifacts import Finding
 from electra.artifacts.run import RunFolder
-from electra.artifacts.store import ENDING
+from electra.artifacts.store import DOCUMENTS_SUFFIX
 from electra.commands.framework.command import Source
 from electra.foundation.errors import ConfigError
 
@@ -53,7 +53,9 @@ def opened_store(folder: RunFolder, given: Source | None = None) -> TokenStore:
 
     record, place = folder.record, store_of(folder, given)
     wanted = record.get("tokenizer", {}).get("source")
-    store = TokenStore.open(place, existing_tokenizer(wanted) if wanted and place.endswith(ENDING) else None)
+    store = TokenStore.open(
+        place, existing_tokenizer(wanted) if wanted and place.endswith(DOCUMENTS_SUFFIX) else None
+    )
     if store.digest != record.get("identity", {}).get("data"):
         raise StoreError("not the store that the run was trained on", where=place, fix="Give another `store`")
     return store

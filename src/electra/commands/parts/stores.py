@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electra.artifacts.included import included
+from electra.artifacts.included import included_model
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.store import StoreFolder
@@ -16,13 +16,13 @@ from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError
-from electra.foundation.signals import unwinding
+from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import TokenizerSection
 
 if TYPE_CHECKING:
     from electra.commands.results.store import Store
     from electra.data.cut_vocabulary import VocabularyCut
-    from electra.data.packing import Counted
+    from electra.data.packing import StageProgress
     from electra.data.settings import CorpusConfig, TokenizerConfig
     from electra.data.tokenizer import Tokenizer
 
@@ -45,7 +45,7 @@ def build(
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     check_memory(memory)
     chosen = chosen_tokenizer(tokenizer)
-    with unwinding(out):
+    with interrupt_on_signal(out):
         build_store(
             corpus,
             chosen,
@@ -97,14 +97,14 @@ def tell_audit(store: Store, display: Display) -> None:
         display.say(f"{name:<16}{value}")
 
 
-def counting(display: Display) -> Counted:
+def counting(display: Display) -> StageProgress:
     """What building a store calls while it reads."""
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 
 def holds_weights(name: str | None) -> bool:
     """Whether a tokenizer's source is a model that training can continue from."""
-    path = None if name is None else included(name) or Path(name).expanduser()
+    path = None if name is None else included_model(name) or Path(name).expanduser()
     return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 
@@ -112,7 +112,7 @@ def existing_tokenizer(name: Source) -> Tokenizer:
     """A tokenizer by its own name, or that of a store, a run or a pair of networks."""
     from electra.data.tokenizer import Tokenizer
 
-    path = included(os.fspath(name)) or Path(name)
+    path = included_model(os.fspath(name)) or Path(name)
     if RunFolder.is_at(path) or PairFolder.is_at(path):
         from electra.exchange.run_folder import find_tokenizer
 

@@ -119,9 +119,9 @@ def _are_texts(items: list[Any]) -> bool:
 
 def _text(item: Any, field: str, number: int) -> str | None:
     if isinstance(item, Mapping):
-        from electra.data.rows import get
+        from electra.data.rows import get_field
 
-        item = get(item, field)
+        item = get_field(item, field)
     if item is None or (isinstance(item, float) and math.isnan(item)):  # how pandas writes nothing
         return None
     if not isinstance(item, str):

@@ -22,7 +22,7 @@ from electra.commands.parts.stores import build, existing_tokenizer
 from electra.commands.parts.warm_start import layers_in, warm_start, with_gentler_rate
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
-from electra.foundation.machine import launched, place
+from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.signals import StopRequest
 from electra.training.recipe import Recipe, TokenizerSection, make_recipe
 
@@ -64,7 +64,7 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
     from electra.training.distributed import explain_losses, leave_world
 
-    leads = not launched() or place("RANK") == 0
+    leads = not is_distributed() or launch_variable("RANK") == 0
     if leads:
         display.progress("loading torch")
     try:
@@ -150,10 +150,14 @@ def _with_known(section: S, told: Mapping[str, Any]) -> S:
 
 def refuse_other_store(run: RunFolder) -> None:
     """Before text is prepared into a run that was trained on a store from elsewhere."""
-    place = run.record.get("environment", {}).get("store") if run.exists() else None
-    if place and not run.store.exists() and Path(place).resolve() != run.store.path.resolve():
+    launch_variable = run.record.get("environment", {}).get("store") if run.exists() else None
+    if (
+        launch_variable
+        and not run.store.exists()
+        and Path(launch_variable).resolve() != run.store.path.resolve()
+    ):
         fix = "Give that as `store` to resume, or choose another `out`"
-        raise RunFolderError(f"this run was trained on the store {place}", where=run.path, fix=fix)
+        raise RunFolderError(f"this run was trained on the store {launch_variable}", where=run.path, fix=fix)
 
 
 def finish(run: Training) -> None:

@@ -17,7 +17,7 @@ from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_n
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.machine import library
-from electra.foundation.visible import from_argument
+from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
@@ -50,7 +50,7 @@ def each_text_of(given: Texts, column: str = "text") -> Iterator[str]:
     if given == STANDARD_INPUT:
         yield from lines_of(STANDARD_INPUT)
     elif path is None:
-        yield from [from_argument(given)] if isinstance(given, str) else each_text(given)
+        yield from [decode_argument(given)] if isinstance(given, str) else each_text(given)
     elif split_name(path)[1] in TABLES:
         yield from (cell_text(row, column, where) for where, row in open_table(path).rows)
     else:

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from electra.artifacts import Folder, open_folder
-from electra.artifacts.folder import expanded
+from electra.artifacts.folder import expand_path
 from electra.commands.results.rows import cell, html_card
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, given_name
 
 
 def given_path(source: Source, key: str = "") -> Path:
-    return expanded(given_name(source, key), ConfigError)
+    return expand_path(given_name(source, key), ConfigError)
 
 
 F = TypeVar("F", bound=Folder)

@@ -61,11 +61,11 @@ def send_curves(
     folder = RunFolder.open(run)
     record = folder.record
     follower = Follower(folder.metrics)
-    rows = follower.look().rows
+    rows = follower.read_new().rows
     first = next((row for row in rows if row.get("kind") in KINDS), None)
     while first is None and follow and not stop():
         time.sleep(BETWEEN)
-        rows += follower.look().rows
+        rows += follower.read_new().rows
         first = next((row for row in rows if row.get("kind") in KINDS), None)
     if first is None:
         say(f"{run}: no measurements yet")
@@ -92,7 +92,7 @@ def send_curves(
                 if not follow or ended or stop():
                     return sent
                 time.sleep(BETWEEN)
-                rows = follower.look().rows
+                rows = follower.read_new().rows
         finally:
             if tracker is not None:
                 tracker.close(ended)

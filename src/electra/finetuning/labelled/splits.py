@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from electra.data.rows import TABLES, is_saved, split_name, together
+from electra.data.rows import TABLES, is_saved_dataset, parts_pattern, split_name
 from electra.finetuning.labelled.examples import Example, Examples
 from electra.foundation.errors import DataError
 
@@ -56,8 +56,8 @@ def _entries(folder: Path) -> list[Path]:
     saved. Where the folder has none but a folder `data` (as on the hub), what is in that.
     """
     found = sorted(folder.iterdir())
-    kept = {together(path): None for path in found if path.is_file()} | {
-        path: None for path in found if is_saved(path)
+    kept = {parts_pattern(path): None for path in found if path.is_file()} | {
+        path: None for path in found if is_saved_dataset(path)
     }
     inner = folder / "data"
     tables = [path for path in kept if split_name(path)[1] in TABLES]

@@ -325,10 +325,10 @@ def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
 def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
     texts = () if labelled else TEXTS
     table = open_table(path, header=names.header, wanted=[(name,) for name in names.word])
-    word = table.column((*names.word, *texts))
+    word = table.first_column((*names.word, *texts))
     if word is None:
-        raise table.no_column(names.word, "`text_column`")
-    tag, notes = table.column(names.tag), list(table.notes)
+        raise table.missing_column(names.word, "`text_column`")
+    tag, notes = table.first_column(names.tag), list(table.notes)
     rows = list(table.rows)
     values = [row.get(word) for _, row in rows]
     lists, place = any(isinstance(value, list) for value in values), sentence_column(table.columns)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.data.lines import COMPRESSIONS
-from electra.data.rows import data_digest, is_saved, parts_of, split_name
+from electra.data.rows import data_digest, is_saved_dataset, parts_of, split_name
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.labelled.splits import (
@@ -200,7 +200,7 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
     if not parts_of(data) or not parts_of(data)[0].exists():
         fix = "Pass `data` a folder with train and dev files, or a training file"
         raise DataError("no such file or folder", where=data, fix=fix)
-    folder = data.is_dir() and not is_saved(data)
+    folder = data.is_dir() and not is_saved_dataset(data)
     given = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}

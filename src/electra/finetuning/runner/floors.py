@@ -72,8 +72,8 @@ def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, 
     """The floors of a fine-tuning, measured once: floor -> eval_accuracy and so on. {} for spans, for texts
     without answers, and for a task of the user's own, whose predictions may be of any kind.
     """
-    if folder.floors.is_file() or not tuning.settings.baselines:
-        return folder.read_floors()
+    if folder.baselines.is_file() or not tuning.settings.baselines:
+        return folder.read_baselines()
     bare = any(example.gold is None for example in dataset.splits["train"])
     if bare or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
         return {}
@@ -87,7 +87,7 @@ def beside(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, 
         found[COSINE] = {name: score.value for name, score in _scored(predict, dataset).items()}
     if tuning.settings.head != "frozen" and tuning.task.head in load_head("frozen").kinds:
         found[FROZEN] = {name: score.value for name, score in _frozen(tuning).items()}
-    durable.commit_json(folder.floors, found)
+    durable.commit_json(folder.baselines, found)
     return found
 
 

@@ -210,7 +210,7 @@ def save_checkpoint(
         **({target.best.name: save(on_host(best))} if best else {}),
     }
     durable.commit_directory(target.path, files)
-    for old in checkpoints.listing(folder)[1:]:
+    for old in checkpoints.list_checkpoints(folder)[1:]:
         durable.remove_directory(old.path)
 
 
@@ -223,7 +223,7 @@ def restore(
 ) -> SeedState:
     """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
     durable.sweep(folder)
-    found, damaged = checkpoints.newest(folder)
+    found, damaged = checkpoints.newest_checkpoint(folder)
     for line in damaged:
         say(line)
     if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.tuning import SeedFolder, scatter
+from electra.artifacts.tuning import SeedFolder, chance_note
 from electra.finetuning.metrics.scores import summary
 
 FROZEN = "frozen encoder"  # the head `frozen` on the encoder as it is given
@@ -73,7 +73,7 @@ def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
     own, ahead = results[key], max(known, key=lambda name: known[name])
     if ahead == FROZEN and (own is None or own <= known[ahead]):
         told = f"the {ahead} does as well or better: --head frozen makes that model in seconds"
-        yield told + scatter(results)
+        yield told + chance_note(results)
     elif own is None or own <= known[ahead]:
         told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
-        yield told + scatter(results) + (f"; try --head {head}, {STARTS}" if head else "")
+        yield told + chance_note(results) + (f"; try --head {head}, {STARTS}" if head else "")

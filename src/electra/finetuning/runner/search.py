@@ -48,7 +48,7 @@ def search(
     Stopped when asked to stop.
     """
     assert settings.search is not None
-    record, begun = folder.read_search(), bool(folder.seeds()) or folder.seed_in_work()
+    record, begun = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
     if record.get("chosen") and (begun or record["budget"] == settings.search):
         tuning.say(f"search: {described(record['chosen'])}, chosen before")
         return record  # another budget goes on, unless seeds rest on what was chosen

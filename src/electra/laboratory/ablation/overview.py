@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from electra.foundation.progress import Progress, Say, unseen
+from electra.foundation.progress import Progress, Say, no_progress
 from electra.laboratory.ablation.runner import JobStatus
 
 QUIET_SECONDS = 30.0  # between two plain progress lines
@@ -35,7 +35,7 @@ class Overview:
         jobs: Sequence[JobStatus],
         say: Say,
         console: Console,
-        progress: Progress = unseen,
+        progress: Progress = no_progress,
     ) -> None:
         self.title, self.jobs, self.say, self.console, self.progress = title, jobs, say, console, progress
         self.began = self.last_line = time.monotonic()

@@ -91,7 +91,7 @@ def run_jobs(
                 status.row = newest_row(RunFolder(status.folder).metrics, "train") or status.row
         refresh()
 
-    for job in jobs.side_by_side(
+    for job in jobs.run_parallel(
         status_of,
         execution.jobs,
         threads=execution.threads,

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.data.folders import folders_below
+from electra.data.folders import walk_folders
 from electra.data.rows import data_digest, read_bytes
 from electra.finetuning.labelled.splits import find_named, find_split
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable
 from electra.foundation.errors import DataError
-from electra.foundation.extensions import folded
+from electra.foundation.extensions import fold_name
 from electra.laboratory.evaluation.suite import TaskEntry
 
 MAX_DEPTH = 4  # levels of folders searched below --data
@@ -78,10 +78,10 @@ def join_train(files: TaskFiles, path: Path) -> Path:
 
 
 def _folders(roots: Sequence[Path], name: str) -> Iterator[Path]:
-    parts = [folded(part) for part in name.split("/")]
+    parts = [fold_name(part) for part in name.split("/")]
     for root in roots:
-        for folder in folders_below(root.resolve(), MAX_DEPTH):
-            if [folded(part) for part in folder.parts[-len(parts) :]] == parts:
+        for folder in walk_folders(root.resolve(), MAX_DEPTH):
+            if [fold_name(part) for part in folder.parts[-len(parts) :]] == parts:
                 yield folder
 
 

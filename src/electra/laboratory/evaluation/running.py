@@ -29,7 +29,7 @@ from electra.foundation import durable, machine
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, DiskError
 from electra.foundation.extensions import PROBES, TASKS, is_path
-from electra.foundation.jobs import Job, in_turn, side_by_side
+from electra.foundation.jobs import Job, run_in_turn, run_parallel
 from electra.foundation.machine import Device
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
@@ -160,10 +160,10 @@ def evaluate(
         ]
         processes, running = options.jobs, [Job(step.title, step.run) for step in steps]
         outcomes = (
-            in_turn(running, say=say, stop=stop)
+            run_in_turn(running, say=say, stop=stop)
             if processes == 1
-            else side_by_side(
-                running, processes, threads=max(1, machine.usual_threads() // processes), say=say, stop=stop
+            else run_parallel(
+                running, processes, threads=max(1, machine.default_threads() // processes), say=say, stop=stop
             )
         )
         step_of = dict(zip(running, steps, strict=True))

@@ -17,7 +17,7 @@ from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import as_path
-from electra.foundation.progress import Say, unseen
+from electra.foundation.progress import Say, no_progress
 from electra.foundation.signals import Stop
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Model
@@ -130,5 +130,5 @@ class Step:
             [Model(self.model.name, self.model.source, device=pick_device(self.device))],
             probe.data,
             self.out.probes(self.model.folder).path,
-            progress=unseen,
+            progress=no_progress,
         )

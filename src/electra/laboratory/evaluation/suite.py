@@ -25,9 +25,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.foundation.config import build, find_named, names_in, read_toml
+from electra.foundation.config import build, find_named, read_toml, toml_names
 from electra.foundation.errors import ConfigError, nearest
-from electra.foundation.extensions import PROBES, beside
+from electra.foundation.extensions import PROBES, resolve_beside
 
 SUITES = Path(__file__).parent / "suites"
 ALL = "all"
@@ -118,7 +118,7 @@ class Suite:
 def load_suite(name: str) -> Suite:
     """A suite of ours by name, "all" of them together, or a TOML file."""
     if name == ALL:
-        suites = [load_suite(stem) for stem in names_in(SUITES)]
+        suites = [load_suite(stem) for stem in toml_names(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
     return read_suite(find_named(SUITES, name, "suite", key="suite", also=[ALL]))
 
@@ -131,7 +131,7 @@ def read_suite(path: Path) -> Suite:
     """
     suite = build(Suite, read_toml(path), where=path.name)
     probes = tuple(
-        replace(entry, name=PROBES.name_of(entry.name), path=beside(entry.name, path))
+        replace(entry, name=PROBES.name_of(entry.name), path=resolve_beside(entry.name, path))
         for entry in suite.probe
     )
     suite = replace(suite, probe=probes)
@@ -174,7 +174,7 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
             fix="Use letters, digits and hyphens",
         )
     folders = entry.folders or (entry.name,)
-    task = beside(entry.task or entry.name, path)
+    task = resolve_beside(entry.task or entry.name, path)
     return replace(entry, task=task, title=entry.title or entry.name, folders=folders)
 
 

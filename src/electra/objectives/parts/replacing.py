@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from electra.foundation.config import check_least, check_positive, option
+from electra.foundation.config import check_at_least, check_positive, option
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import Corrupted
@@ -35,7 +35,7 @@ class Options(masking.Options):
 
     def __post_init__(self) -> None:
         check_positive(self, ("temperature",), "objective.")
-        check_least(self, {"focal_gamma": 0}, "objective.")
+        check_at_least(self, {"focal_gamma": 0}, "objective.")
 
 
 class Replaced(NamedTuple):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from electra.data.rows import Table, get
+from electra.data.rows import Table, get_field
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.tasks.parts.answers import (
@@ -58,14 +58,14 @@ class MultiLabelClassification(LabelledText):
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         if not self.each_label or not self.label:
             return super().answers(table, labelled)
-        columns = {name: table.named(name) for name in self.label}
+        columns = {name: table.find_column(name) for name in self.label}
         if absent := [name for name, column in columns.items() if column is None]:
             if labelled:
-                raise table.no_column(absent[:1], "`label_column`")
+                raise table.missing_column(absent[:1], "`label_column`")
             return "", lambda row: None
 
         def flags(row: Mapping[str, Any]) -> Any:
-            cells = {name: as_answer(get(row, str(column))) for name, column in columns.items()}
+            cells = {name: as_answer(get_field(row, str(column))) for name, column in columns.items()}
             return None if all(map(is_missing, cells.values())) else cells
 
         return " and ".join(columns), flags

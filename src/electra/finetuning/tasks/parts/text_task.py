@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.data.delimited import format_tsv
-from electra.data.rows import ID_COLUMNS, Table, cell_text, get, open_table, row_id
+from electra.data.rows import ID_COLUMNS, Table, cell_text, get_field, open_table, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.runner.counted import counted
 from electra.finetuning.settings import TaskOptions
@@ -91,24 +91,24 @@ class TextTask(Task):
 
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """The name of the answers' column ("" where there is none), and how to get an answer from a row."""
-        label = table.column(self.label)
+        label = table.first_column(self.label)
         if label is None and labelled:
-            raise table.no_column(self.label, "`label_column`")
-        return label or "", (lambda row: get(row, label)) if label else (lambda row: None)
+            raise table.missing_column(self.label, "`label_column`")
+        return label or "", (lambda row: get_field(row, label)) if label else (lambda row: None)
 
     def read(self, path: Path, labelled: bool = True) -> Split:
         wanted = self.texts if labelled else (*self.texts, *self.usual_texts)
         optional = () if labelled else self.label
         table = open_table(path, self.header, wanted, self.drop_malformed, self.encoding, optional)
-        choices = ((names, [table.named(name) for name in names]) for names in wanted)
+        choices = ((names, [table.find_column(name) for name in names]) for names in wanted)
         chosen, texts = next(
             ((names, [str(name) for name in found]) for names, found in choices if None not in found),
             ((), []),
         )
         if not texts:
-            raise table.no_column([" + ".join(names) for names in self.texts], "`text_column`")
+            raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`")
         label, answer = self.answers(table, labelled)
-        identifier = table.column([name for name in ID_COLUMNS if name not in (*texts, label)])
+        identifier = table.first_column([name for name in ID_COLUMNS if name not in (*texts, label)])
         rows = list(table.rows)
         notes = (*table.notes, *self.unread(table, rows, texts, label))
         given = [as_answer(answer(row)) for _, row in rows]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from electra.data.folders import folders_below
+from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS
 from electra.foundation.errors import DataError
 
@@ -44,7 +44,7 @@ class Input:
 def _matches(root: Path, pattern: str) -> list[Path]:
     if root.is_file():  # the user names the file: its own name decides
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
-    folders = [root] if pattern.startswith("./") else folders_below(root)
+    folders = [root] if pattern.startswith("./") else walk_folders(root)
     found = (folder / name for folder in folders for name in sorted(glob.glob(pattern, root_dir=folder)))
     return sorted(path for path in found if path.is_file() and _ends_as(path.name, PurePath(pattern).name))
 

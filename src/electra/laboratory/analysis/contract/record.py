@@ -15,7 +15,7 @@ from electra.foundation import durable
 from electra.foundation.config import differences
 from electra.foundation.errors import CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.foundation.extensions import PROBES
-from electra.foundation.progress import Progress, part
+from electra.foundation.progress import Progress, part_progress
 from electra.laboratory.analysis.contract.findings import Estimate, Figure, Findings, Table, as_json
 from electra.laboratory.analysis.contract.inputs import Data
 from electra.laboratory.analysis.contract.models import Model
@@ -102,7 +102,7 @@ def able(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]
 
 def _earlier(path: Path) -> dict[str, Any]:
     """The record that lies there, empty where none can be read or it is not what was written."""
-    if path.name in digests.changed(path.parent):
+    if path.name in digests.changed_files(path.parent):
         return {}
     try:
         record = durable.read_json(path, ConfigError)
@@ -187,7 +187,7 @@ def follow(probe: Probe, model: Model, data: Data, progress: Progress) -> Findin
 
 def _at_step(progress: Progress, number: int, count: int, step: int) -> Progress:
     """The probe's own progress at one of several checkpoints, told under the checkpoint's name."""
-    told = part(progress, f"step {step}", number, count)
+    told = part_progress(progress, f"step {step}", number, count)
     return lambda _, share: told(share or 0.0)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Floats, Ints
-from electra.foundation.progress import Share, part
+from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis.contract import Findings, Progress
 from electra.laboratory.analysis.representations import attention_heads, by_depth
 from electra.laboratory.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
@@ -49,7 +49,9 @@ class Probe(TreebankProbe):
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         looked = {
-            encoder.name: look(encoder, sentences, part(progress, encoder.name, number, len(encoders)))
+            encoder.name: look(
+                encoder, sentences, part_progress(progress, encoder.name, number, len(encoders))
+            )
             for number, encoder in enumerate(encoders)
         }
         findings, first, groups = Findings(), encoders[0].name, np.arange(len(sentences))

@@ -20,7 +20,7 @@ import numpy as np
 from electra.artifacts.model import WEIGHTS
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Bools, Floats, Ints
-from electra.foundation.progress import part
+from electra.foundation.progress import part_progress
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import (
     Data,
@@ -159,7 +159,7 @@ class Probe(contract.Probe):
             progress("judging words", (2 * number + 1) / steps)
             generator = model.optional("generator") if config.surprisal else None
             if generator is not None:
-                tell = part(progress, "the generator's surprisal", 2 * number + 1, steps)
+                tell = part_progress(progress, "the generator's surprisal", 2 * number + 1, steps)
                 values = word_values(generator, given, "masked", suspicion, how=config.combine, progress=tell)
                 found[f"surprisal, generator of {model.name}"] = flat(values)
         if config.detector:

@@ -7,7 +7,7 @@ from functools import partial
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Ints, Vectors
-from electra.foundation.progress import within
+from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis.contract import Findings, Progress
 from electra.laboratory.analysis.measures.half_samples import half_samples
 from electra.laboratory.analysis.measures.space import effective_rank, mean_cosine
@@ -26,7 +26,7 @@ class Probe(TreebankProbe):
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
         words, findings = (
-            common_words(encoders, sentences, within(progress, 0, 0.5)),
+            common_words(encoders, sentences, scaled_progress(progress, 0, 0.5)),
             Findings(),
         )
         progress("anisotropy", 0.5)

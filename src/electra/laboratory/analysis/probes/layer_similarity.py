@@ -11,7 +11,7 @@ import numpy as np
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Ints
-from electra.foundation.progress import within
+from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis.contract import Estimate, Figure, Findings, Progress, Table
 from electra.laboratory.analysis.contract.findings import Kept
 from electra.laboratory.analysis.contract.origin import OBJECTIVE, SEED, UNKNOWN, apart
@@ -39,7 +39,7 @@ class Probe(TreebankProbe):
     version = 1
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
-        words = common_words(encoders, sentences, within(progress, 0, 0.3))
+        words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
         findings, names, kinds = Findings(), [encoder.name for encoder in encoders], yardstick(encoders)
         labels = {other: _label(encoders[0], encoders[other]) for other in range(1, len(names))}
         if labels:

@@ -17,7 +17,7 @@ import numpy as np
 
 from electra.finetuning.labelled.sentence_pairs import ScoredPair
 from electra.foundation.arrays import Bools, Floats
-from electra.foundation.progress import Share, part
+from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis.contract import Findings, ProbeDataError, Progress
 from electra.laboratory.analysis.representations import attention_heads, by_depth
 from electra.laboratory.analysis.representations.encoder_probe import PairsConfig, PairsProbe
@@ -44,7 +44,7 @@ class Probe(PairsProbe):
     def look(self, encoders: Sequence[Named], pairs: Sequence[ScoredPair], progress: Progress) -> Findings:
         texts = [pair[:2] for pair in pairs]
         looked = {
-            encoder.name: look(encoder, texts, part(progress, encoder.name, number, len(encoders)))
+            encoder.name: look(encoder, texts, part_progress(progress, encoder.name, number, len(encoders)))
             for number, encoder in enumerate(encoders)
         }
         findings, first = Findings(), encoders[0].name

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Floats, Ints
-from electra.foundation.progress import part, within
+from electra.foundation.progress import part_progress, scaled_progress
 from electra.laboratory.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
@@ -55,7 +55,7 @@ class Probe(TreebankProbe):
     config: Config
 
     def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
-        words = common_words(encoders, sentences, within(progress, 0, 0.5))
+        words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.5))
         forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
         tags = words.of(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
@@ -68,7 +68,7 @@ class Probe(TreebankProbe):
         same_form: dict[str, list[Floats]] = {}
         last: dict[str, Vectors] = {}  # the vectors of the last depth
         for number, encoder in enumerate(encoders):
-            told = part(progress, f"neighbours by {encoder.name}", number, len(encoders))
+            told = part_progress(progress, f"neighbours by {encoder.name}", number, len(encoders))
             readings, alike = (
                 same_reading.setdefault(encoder.name, []),
                 same_form.setdefault(encoder.name, []),

@@ -10,7 +10,7 @@ import numpy as np
 
 from electra.finetuning.labelled.sentence_pairs import ScoredPair
 from electra.foundation.arrays import Floats, Vectors
-from electra.foundation.progress import Share, part
+from electra.foundation.progress import Share, part_progress
 from electra.laboratory.analysis.contract import Estimate, Findings, Progress, Table
 from electra.laboratory.analysis.measures.bootstrap import estimates
 from electra.laboratory.analysis.measures.correlation import pearson, ranks
@@ -36,7 +36,9 @@ class Probe(PairsProbe):
         raw: dict[str, list[Floats]] = {}
         centred: dict[str, list[Floats]] = {}
         for number, encoder in enumerate(encoders):
-            vectors = mean_vectors(encoder, texts, part(progress, encoder.name, number, len(encoders)))
+            vectors = mean_vectors(
+                encoder, texts, part_progress(progress, encoder.name, number, len(encoders))
+            )
             raw[encoder.name] = [cosines(depth) for depth in vectors]
             centred[encoder.name] = [cosines(depth - depth.mean(0)) for depth in vectors]
         overlap = np.array([word_overlap(a, b) for a, b, _ in pairs])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Ints, Vectors
 from electra.foundation.errors import ModelError
-from electra.foundation.progress import part
+from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, ProbeDataError, Progress
 from electra.laboratory.analysis.contract.origin import Origin
 from electra.model import hidden
@@ -105,7 +105,7 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
         rows = rows_of_words(
             loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
         )
-        told = part(progress, f"reading by {encoder.name}", number, len(encoders))
+        told = part_progress(progress, f"reading by {encoder.name}", number, len(encoders))
         states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
         vectors.append(states)
         present &= has

@@ -8,7 +8,7 @@ import numpy as np
 
 from electra.foundation.arrays import Floats
 from electra.foundation.errors import ConfigError
-from electra.foundation.progress import part
+from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, Network, Progress
 from electra.laboratory.analysis.scoring.scorers import find_scorer, scorers_for, sentence_scores
 
@@ -25,7 +25,7 @@ def scores_of(
     jobs = [(model, network, names) for model in models for network, names in _wanted(model, scorers).items()]
     found: dict[tuple[str, str], Floats] = {}
     for number, (model, network, names) in enumerate(jobs):
-        told = part(progress, f"{model.name}, {network}", number, len(jobs))
+        told = part_progress(progress, f"{model.name}, {network}", number, len(jobs))
         for name, values in sentence_scores(model.network(network), distinct, names, told).items():
             found[model.name, name] = values[order]
     return found
