@@ -27,14 +27,13 @@ from electra.commands.framework.command import (
     options_of,
     section_options,
 )
+from electra.commands.framework.help import DEFAULT, GROUPS, default_shown, first_line, flag_shown
 from electra.commands.framework.main import class_of, commands
-from electra.commands.framework.pages import GROUPS, default_shown, first_line, flag_shown
 from electra.finetuning.tasks import load_task, task_names
 from electra.foundation import config
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
-DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # what leaving an option out means, where the code has None
 PATH = Path(__file__).with_name("cli.md")
 STUB = Path(electra.__file__).with_suffix(".pyi")
 CODES = (

@@ -51,9 +51,9 @@ def __getattr__(name: str) -> Any:
         return versions("electra")["electra"]
     if name not in _HOMES:
         raise AttributeError(f"module 'electra' has no attribute {name!r}")
-    from electra.commands.framework.command import documented
+    from electra.commands.framework.command import document
 
-    value = documented(name, getattr(importlib.import_module(f"electra.{_HOMES[name]}"), name))
+    value = document(name, getattr(importlib.import_module(f"electra.{_HOMES[name]}"), name))
     globals()[name] = value
     return value
 

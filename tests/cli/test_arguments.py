@@ -47,7 +47,7 @@ def test_a_switch_in_every_spelling(words: list[str], expected: bool | None) -> 
     assert overrides(*words).get("tokenizer.lowercase") is expected
 
 
-def test_only_what_is_typed_is_an_override_by_whichever_name() -> None:
+def test_only_typed_settings_are_overrides_under_any_of_their_names() -> None:
     assert overrides("--learning_rate=1e-3", "--training.batch_size", "8", "--tokenizer", "x") == {
         "training.learning_rate": 1e-3,
         "training.batch_size": 8,
@@ -105,7 +105,7 @@ def test_a_wrong_option_is_named_in_one_line(
     assert said in error and error.count("\n") == 1 and "electra finetune --help" in error
 
 
-def test_what_is_missing_is_named_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_arguments_are_named_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretrain", "texts/"]) == 2
     assert "needs --out. For example: electra pretrain" in capsys.readouterr().err
     assert main(["pretrain", "--out", "run"]) == 2
@@ -123,7 +123,7 @@ def test_python_shows_every_option_with_its_type_and_default() -> None:
 
 
 def test_python_refuses_a_wrong_type_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"epochs: 'many' is not a number"):
+    with pytest.raises(ConfigError, match=r"epochs.*many"):
         electra.finetune("m", task="cola", data="d", out="o", epochs="many")
 
 

@@ -37,7 +37,7 @@ def test_each_file_holds_the_same_vectors(
     expected = embed(load(model), TEXTS)
     for ending in ("npy", "jsonl", "parquet"):
         assert main(["embed", str(model), str(lines), "--out", str(tmp_path / f"v.{ending}")]) == 0
-    assert "3 vectors of 32 in" in capfd.readouterr().out
+    assert "3 vectors of 32" in capfd.readouterr().out
     saved = np.load(tmp_path / "v.npy")
     assert saved.dtype == np.float32
     np.testing.assert_array_equal(saved, expected)

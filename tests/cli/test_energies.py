@@ -42,7 +42,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, toy_store: Path) -> Pat
 
 
 @pytest.mark.slow
-def test_every_form_of_the_network_says_what_its_outputs_are(run_folder: Path, tmp_path: Path) -> None:
+def test_every_form_of_the_network_declares_its_outputs(run_folder: Path, tmp_path: Path) -> None:
     settings = json.loads((run_folder / "discriminator" / "config.json").read_text())
     assert settings["discriminator_output"] == "energy"
     assert "energy of its token" in (run_folder / "discriminator" / "README.md").read_text()

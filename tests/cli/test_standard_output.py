@@ -32,7 +32,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1", "utf-16", "utf-8"])
-def test_what_an_encoding_lacks_is_escaped(
+def test_characters_that_an_encoding_lacks_are_escaped(
     command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
 ) -> None:
     out = tmp_path / "out"

@@ -32,7 +32,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_three_steps_and_what_one_does_with_the_run(
+def test_three_steps_then_the_commands_that_use_the_run(
     case: str, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, out = case.partition("-")[0], tmp_path / "run"

@@ -159,7 +159,7 @@ def test_the_card_has_none_of_the_old_numbers(tmp_path: Path) -> None:
     card = (tmp_path / "deeper" / "discriminator" / "README.md").read_text()
     assert f"{has} to {2 * has} layers" in card and "auc" not in card and "base_model: tiny-en" in card
     for judge in ("discriminator", "language-model"):
-        assert deeper.judge(judge).threshold == 0.5  # type: ignore[arg-type]
+        assert deeper.scorer(judge).threshold == 0.5  # type: ignore[arg-type]
 
 
 def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:

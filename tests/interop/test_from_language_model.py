@@ -67,8 +67,8 @@ def test_a_network_that_names_and_judges_goes_on_with_both_heads(
         overrides=both | {"training.learning_rate": 1e-3},
         recipe="tiny",
     )
-    threshold = electra.load(first).judge().threshold
-    assert 0 < threshold < 1 and electra.load(first).judge().kind == "generator"
+    threshold = electra.load(first).scorer().threshold
+    assert 0 < threshold < 1 and electra.load(first).scorer().kind == "generator"
     on = electra.pretrain(
         toy_store, out=tmp_path / "b", budget="1steps", overrides=both, init=first, recipe="tiny"
     )

@@ -121,7 +121,7 @@ def test_its_numbers_are_those_of_the_files(run: Path, html: str) -> None:
     assert set(numbers) <= known  # and nothing else is a number
 
 
-def test_what_a_reader_looks_for(html: str) -> None:
+def test_the_page_has_titles_and_facts(html: str) -> None:
     text = " ".join(Page(html).text.split())
     for title in (
         "Held-out metrics",
@@ -381,7 +381,7 @@ def test_the_command_line_needs_no_torch(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_matplotlib")
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path / "run", steps=20, eval_every=10)
     (tmp_path / "file").write_text("x", encoding="utf-8")
     for arguments in (

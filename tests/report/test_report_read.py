@@ -78,7 +78,7 @@ def test_curves_follow_any_axis_and_leave_undefined_values_out(tmp_path: Path) -
     assert run.curve("eval", "unheard of") == ([], [])
 
 
-def test_a_resumed_run_replaces_what_it_went_back_over(tmp_path: Path) -> None:
+def test_a_resumed_run_replaces_the_steps_it_repeats(tmp_path: Path) -> None:
     abandoned = [
         train(10, 5.0),
         train(20, 4.0),
@@ -178,7 +178,7 @@ def test_damaged_files_become_sentences(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "stranger"])
-def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
+def test_a_folder_without_a_run_is_refused_in_one_line(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "place"
     if kind == "file":
         path.write_text("x", encoding="utf-8")

@@ -26,7 +26,7 @@ def html(monkeypatch: pytest.MonkeyPatch) -> str:
     return render(suite.page({**record, "rows": [{**row, "scores": beaten}]}))
 
 
-def test_scores_say_what_they_are(html: str) -> None:
+def test_scores_state_their_statistic(html: str) -> None:
     assert "Median \u00b1 standard deviation over seeds, in points" in html
     assert '61.0</data><span class="none"> \u00b1 2.0</span>' in html
 

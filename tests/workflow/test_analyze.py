@@ -118,7 +118,7 @@ def test_probes_write_json_and_one_page_whose_numbers_are_in_it(
 
 
 @pytest.mark.slow
-def test_all_leaves_out_what_has_no_data_and_says_so(
+def test_probes_without_data_are_left_out_and_named(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learners = folders / "data" / "ged" / "fce-toy" / "dev.tsv"
@@ -342,7 +342,7 @@ def test_a_network_that_comes_later_is_asked_too(folders: Path, tmp_path: Path) 
     assert not named_models([str(tmp_path / "pair")])[0].is_still(described)
 
 
-def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
+def test_differences_between_two_trainings_are_named(tmp_path: Path) -> None:
     def origin(name: str, **changes: object) -> origins.Origin | None:
         recipe = merge(Recipe().to_sections(), changes)
         (tmp_path / name).mkdir()
@@ -369,7 +369,7 @@ def test_what_sets_two_trainings_apart(tmp_path: Path) -> None:
     assert origins.apart(first, origins.origin_of(str(tmp_path / "old"))) == origins.SEED
 
 
-def test_options_are_told_without_a_model_or_a_folder(
+def test_probe_options_are_listed_without_a_model_or_a_folder(
     folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert analyze("--probe", "errors", "--probe-option", "help") == 0
@@ -396,7 +396,7 @@ def test_options_are_told_without_a_model_or_a_folder(
         (["nowhere", "--probe", "all"], "nowhere: not a local folder"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(  # noqa: PLR0917
+def test_an_error_is_one_line(  # noqa: PLR0917
     words: list[str],
     told: str,
     folders: Path,
@@ -472,7 +472,9 @@ def test_a_fine_tuned_detector_stands_beside(
     )
 
 
-def test_options_are_told(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_chosen_probes_are_listed(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert (
         analyze(
             folders / "pair",
@@ -496,7 +498,7 @@ SERIES = Series("s", [0.0, 1.0, 2.0], [0.1, None, 0.3], [0.0, None, None], [0.2,
 
 
 @pytest.mark.parametrize("kind", ["lines", "categories", "matrix"])
-def test_charts_draw_what_has_values(kind: Any) -> None:
+def test_charts_draw_only_known_values(kind: Any) -> None:
     one = SERIES if kind == "lines" else replace(SERIES, x=["a", "b", "_c"])
     both = [one, replace(one, label="other", style="points")]
     span = [0.0, 1.0] if kind == "lines" else None

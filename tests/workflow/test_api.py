@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import electra
+from electra.foundation.errors import DataError, RunFolderError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = """
@@ -92,7 +93,7 @@ def test_an_interrupted_run_resumes(made: dict[str, Any]) -> None:
     assert curve.x == [0, 30, 60] and all(0 <= auc <= 1 for auc in curve.y)
     assert run.scores["auc"] == curve.y[-1]
     assert set(run.metrics.frame()["kind"]) == {"train", "eval"}
-    with pytest.raises(electra.ElectraError, match=r"no eval measure 'acu'.*'auc'"):
+    with pytest.raises(electra.ElectraError, match=r"acu.*'auc'"):
         run.metrics.curve("eval", "acu")
     assert run.plot("auc").axes[0].get_ylabel() == "auc"
     assert "finished" in repr(run) and made["page"].read_text().startswith("<!DOCTYPE html>")
@@ -100,11 +101,11 @@ def test_an_interrupted_run_resumes(made: dict[str, Any]) -> None:
 
 def test_other_settings_are_refused_and_wrong_ones_named(made: dict[str, Any], example: Any) -> None:
     settings: dict[str, Any] = {"out": made["run"].path, "recipe": "tiny", "budget": "60steps"}
-    with pytest.raises(electra.ElectraError, match=r"training\.seed was 1, now 2.*another `out`"):
+    with pytest.raises(electra.ElectraError, match=r"training\.seed.*1.*2"):
         electra.pretrain(made["store"], overrides={**example.SMALL, "training.seed": 2}, **settings)
-    with pytest.raises(electra.ElectraError, match=r"training\.lerning_rate: no such key. Did you mean"):
+    with pytest.raises(electra.ElectraError, match=r"training\.lerning_rate.*learning_rate"):
         electra.pretrain(made["store"], overrides={"training.lerning_rate": 1.0}, **settings)
-    with pytest.raises(electra.ElectraError, match=r"training\.warmup: must be a share"):
+    with pytest.raises(electra.ElectraError, match=r"training\.warmup"):
         electra.pretrain(made["store"], overrides={"training.warmup": 2.0}, **settings)
 
 
@@ -162,12 +163,13 @@ def test_the_fine_tuned_model(made: dict[str, Any]) -> None:
 
 def test_the_same_call_is_complete_and_other_rows_are_refused(made: dict[str, Any]) -> None:
     rows = [{"text": "the cat .", "label": "animal"}, {"text": "the queen .", "label": "person"}]
-    with pytest.raises(electra.ElectraError, match="other rows than those given now"):
+    with pytest.raises(RunFolderError) as caught:
         electra.finetune(made["run"], task="classification", data=rows, out=made["tuned"].path)
+    assert caught.value.where == str(made["tuned"].path / "data" / "train.jsonl")
     stranger = made["folder"] / "stranger"
     stranger.mkdir()
     (stranger / "thesis.doc").write_text("years of work")
-    with pytest.raises(electra.ElectraError, match=r"not a fine-tuning \(thesis.doc"):
+    with pytest.raises(electra.ElectraError, match=r"thesis.doc"):
         electra.finetune(made["run"], task="classification", data=rows, out=stranger)
     assert [path.name for path in stranger.iterdir()] == ["thesis.doc"]
 
@@ -192,25 +194,23 @@ def test_nothing_is_printed(made: dict[str, Any], example: Any, capfd: pytest.Ca
 
 TEXT = "the chef ate the meal"
 CHOICES: dict[str, Callable[[electra.Model], object]] = {
-    "scorer: 'language_model' is not one of .*Did you mean 'language-model'": (
+    "scorer: 'language_model'.*'language-model'": (
         lambda model: model.detect(TEXT, scorer="language_model")  # type: ignore[arg-type]
     ),
-    "scorer: None is not one of": lambda model: model.detect(TEXT, scorer=None),  # type: ignore[arg-type]
-    "threshold: 'a' is not a number": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
-    "pooling: 'median' is not one of 'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),  # type: ignore[arg-type]
-    "device: 'gpu' is not one of": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
-    "device: None is not one of": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
-    "backend: 'tf' is not one of": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
-    "mask_fraction: must be above 0 and at most 1, not 2": lambda model: model.table(TEXT, mask_fraction=2),
-    "mask_fraction: must be above 0 and at most 1, not -1": lambda model: model.table(TEXT, mask_fraction=-1),
-    "mask_fraction: must be above 0 and at most 1, not nan": lambda model: model.table(
-        TEXT, mask_fraction=float("nan")
-    ),
-    "mask_fraction: 'a' is not a number": lambda model: model.table(TEXT, mask_fraction="a"),  # type: ignore[arg-type]
-    "seed: None is not a whole number": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
-    "seed: 1.5 is not a whole number": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
-    r"text: \['a'\] is not a string": lambda model: model.table(["a"]),  # type: ignore[arg-type]
-    "text: 3 is not a string": lambda model: model.table(3),  # type: ignore[arg-type]
+    "scorer: None": lambda model: model.detect(TEXT, scorer=None),  # type: ignore[arg-type]
+    "threshold: 'a'": lambda model: model.detect(TEXT, threshold="a"),  # type: ignore[arg-type]
+    "pooling: 'median'.*'cls', 'mean'": lambda model: model.embed(TEXT, pooling="median"),  # type: ignore[arg-type]
+    "device: 'gpu'": lambda model: electra.load(model, device="gpu"),  # type: ignore[arg-type]
+    "device: None": lambda model: electra.load(model, device=None),  # type: ignore[arg-type]
+    "backend: 'tf'": lambda model: electra.load(model, backend="tf"),  # type: ignore[arg-type]
+    "mask_fraction: .*2": lambda model: model.table(TEXT, mask_fraction=2),
+    "mask_fraction: .*-1": lambda model: model.table(TEXT, mask_fraction=-1),
+    "mask_fraction: .*nan": lambda model: model.table(TEXT, mask_fraction=float("nan")),
+    "mask_fraction: 'a'": lambda model: model.table(TEXT, mask_fraction="a"),  # type: ignore[arg-type]
+    "seed: None": lambda model: model.table(TEXT, seed=None),  # type: ignore[arg-type]
+    "seed: 1.5": lambda model: model.table(TEXT, seed=1.5),  # type: ignore[arg-type]
+    r"text: \['a'\]": lambda model: model.table(["a"]),  # type: ignore[arg-type]
+    "text: 3": lambda model: model.table(3),  # type: ignore[arg-type]
 }
 
 
@@ -221,15 +221,15 @@ def test_a_wrong_argument_is_one_line(said: str) -> None:
 
 
 WRONG: dict[str, Callable[[], object]] = {
-    "recipe: 5 is not a path": lambda: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
-    "out: None is not a path": lambda: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
-    "overrides: 5 is not": lambda: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
+    "recipe: 5": lambda: electra.pretrain("texts", out="run", recipe=5),  # type: ignore[arg-type]
+    "out: None": lambda: electra.pretrain("texts", out=None),  # type: ignore[arg-type]
+    "overrides: 5": lambda: electra.pretrain("texts", out="run", overrides=5),  # type: ignore[arg-type]
     "5: no such key": lambda: electra.pretrain("texts", out="run", overrides={5: 5}),  # type: ignore[dict-item]
-    "processes: 'x' is not a whole": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
-    "sizes: 5 is not a list": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
-    "budget: 60 is not a string": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
+    "processes: 'x'": lambda: electra.pretrain("texts", out="run", processes="x"),  # type: ignore[arg-type]
+    "sizes: 5": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
+    "budget: 60": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probe="geometr"),
-    "a: a corpus of no files": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
+    "a: ": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
 }
 
 
@@ -247,14 +247,14 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.commands.results.artifact import given_path
+    from electra.commands.results.artifact import checked_path
     from electra.foundation.config import convert
     from electra.foundation.options import given_name
 
     monkeypatch.setenv("HOME", str(made["folder"]))
-    assert given_name("~/store") == str(given_path("~/store")) == str(made["folder"] / "store")
+    assert given_name("~/store") == str(checked_path("~/store")) == str(made["folder"] / "store")
     assert convert(Path, "~/store", "out") == made["folder"] / "store"
-    with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: no such"):
+    with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: "):
         electra.pretrain("~/nowhere", out="~/other", overrides={"training.steps": 1})
     assert not Path("~").exists()
 
@@ -262,7 +262,7 @@ def test_the_home_folder_is_meant_in_every_path(
 def test_no_store_is_prepared_into_a_run_of_another(made: dict[str, Any]) -> None:
     """The run was then refused, with a foreign store in it."""
     run = made["run"].path
-    said = rf"^{run}: this run was trained on the store {made['folder']}/store. Give that as `store`"
+    said = rf"^{run}: .*{made['folder']}/store"
     with pytest.raises(electra.ElectraError, match=said):
         electra.pretrain(made["folder"] / "text.txt", out=run)
     assert not (run / "store").exists()
@@ -279,33 +279,34 @@ def test_a_run_records_how_its_store_was_made(made: dict[str, Any]) -> None:
 @pytest.mark.parametrize("dtype", ["int8", None])
 def test_weights_are_exported_in_three_types(dtype: Any, tmp_path: Path) -> None:
     model = electra.load("tiny-en", device="cpu")
-    with pytest.raises(electra.ElectraError, match=r"^dtype: .* not one of 'float32', 'bfloat16', 'float16'"):
+    with pytest.raises(electra.ElectraError, match=r"^dtype: .*'float32', 'bfloat16', 'float16'"):
         model.export(tmp_path / "out", dtype=dtype)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("texts", "where"),
     [
-        (pd.DataFrame({"text": [TEXT]}), r"texts: a table. Give one column of it: frame\['text'\]"),
-        ({"text": TEXT}, "texts: a table"),
-        ([TEXT, None], "text 2: None is not a text"),
-        ([TEXT, float("nan")], "text 2: nan is not a text"),
-        ([TEXT, pd.NA], "text 2: <NA> is not a text"),
-        ([3], "text 1: 3 is not a text"),
-        ([[TEXT]], r"text 1: \['the chef ate the meal'\] is not a text"),
-        ([b"the chef"], "text 1: b'the chef' is not a text"),
-        (b"the chef", "texts: b'the chef' is not a list"),
-        (None, "texts: None is not a list"),
-        (Path("a.txt"), r"texts: PosixPath\('a.txt'\) is not a list"),
-        (np.array(TEXT), "texts: array.* is not a list"),
+        (pd.DataFrame({"text": [TEXT]}), "texts"),
+        ({"text": TEXT}, "texts"),
+        ([TEXT, None], "text 2"),
+        ([TEXT, float("nan")], "text 2"),
+        ([TEXT, pd.NA], "text 2"),
+        ([3], "text 1"),
+        ([[TEXT]], "text 1"),
+        ([b"the chef"], "text 1"),
+        (b"the chef", "texts"),
+        (None, "texts"),
+        (Path("a.txt"), "texts"),
+        (np.array(TEXT), "texts"),
     ],
 )
-def test_what_is_no_text_is_told_by_its_number(texts: Any, said: str) -> None:
+def test_input_that_is_not_text_is_named_by_its_number(texts: Any, where: str) -> None:
     model = electra.load("tiny-en", device="cpu")
     for read in (model.detect, model.embed, lambda texts: list(model.detections(texts))):
-        with pytest.raises(electra.ElectraError, match=f"^{said}"):
+        with pytest.raises(DataError) as caught:
             read(texts)
+        assert caught.value.where == where
 
 
 def test_a_column_of_texts_is_read() -> None:
@@ -315,7 +316,7 @@ def test_a_column_of_texts_is_read() -> None:
 
 
 @pytest.mark.parametrize("given", [None, 3, b"a", ["a"], "a" * 5000, "a\0b", "~nobody-of-this-name/a"])
-def test_what_is_no_path_is_one_line(given: Any) -> None:
+def test_a_path_of_the_wrong_type_is_one_line(given: Any) -> None:
     model = electra.load("tiny-en", device="cpu")
     for use in (
         electra.load,
@@ -329,11 +330,9 @@ def test_what_is_no_path_is_one_line(given: Any) -> None:
         lambda path: electra.import_pair(path, out="o"),
         lambda path: electra.push(path, "me/mine"),
     ):
-        with pytest.raises(
-            electra.ElectraError, match=r"is not a path|not a path that can be read"
-        ) as caught:
+        with pytest.raises(electra.ElectraError) as caught:
             use(given)
-        assert len(str(caught.value)) < 400
+        assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
 
 
 @pytest.mark.slow

@@ -64,6 +64,6 @@ def test_settings_are_compared_in_processes_of_their_own(capsys: pytest.CaptureF
         "--size huge --seconds 0.01",
     ],
 )
-def test_wrong_settings_are_told(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_setting_is_one_line(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", *wrong.split(), "--vocab-size", "100"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

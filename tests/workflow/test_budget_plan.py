@@ -55,8 +55,9 @@ def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
     assert written.model.size == "tiny" and written.training.budget == "200steps"
     assert written.tokenizer.vocab_size == made.vocab_size
     assert made.write(recipe) == recipe, "the same once more is fine"
-    with pytest.raises(ConfigError, match="exists with other contents"):
+    with pytest.raises(ConfigError) as caught:
         made.write(recipe, mini)
+    assert caught.value.where == str(recipe)
     store = electra.prepare(corpus, out=tmp_path / "store", vocab_size=made.vocab_size, progress="quiet")
     exact = store.tokens.train.num_tokens + store.tokens.heldout.num_tokens
     assert made.corpus_tokens == pytest.approx(exact, rel=0.05)
@@ -117,13 +118,14 @@ def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest
     assert "tiny *" in said and f"electra pretrain {corpus} --recipe {out}" in said and out.exists()
 
 
-def test_wrong_requests(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no size named 'huge'"):
+def test_a_wrong_size_budget_or_corpus_is_named(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
         electra.plan(corpus, budget="2h", sizes=("huge",))
-    with pytest.raises(ConfigError, match="invalid budget"):
+    assert caught.value.key == "sizes" and "huge" in caught.value.what
+    with pytest.raises(ConfigError, match="2 hours"):
         electra.plan(corpus, budget="2 hours")
     (tmp_path / "empty.txt").write_text(" \n")
-    with pytest.raises(CorpusError, match="no text in any"):
+    with pytest.raises(CorpusError):
         electra.plan(tmp_path / "empty.txt", budget="2h", sizes=("tiny",))
 
 
@@ -139,8 +141,9 @@ def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixt
     assert "--recipe budget-mlm --model.size tiny" in capsys.readouterr().out
     with pytest.raises(ConfigError, match="Did you mean 'tags'"):
         electra.plan(corpus, budget="2h", purpose="tag")
-    with pytest.raises(ConfigError, match="a recipe and a purpose"):
+    with pytest.raises(ConfigError) as caught:
         electra.plan(corpus, budget="2h", purpose="tags", recipe="tiny")
+    assert caught.value.key == "purpose"
 
 
 def test_the_largest_that_is_fed() -> None:
@@ -167,7 +170,7 @@ def test_the_rate_of_a_width() -> None:
     assert at_size(compose("budget-tiny", chosen), "mini", chosen).training.learning_rate == 3e-3
 
 
-def test_what_ours_came_to() -> None:
+def test_expected_scores_come_from_recorded_runs() -> None:
     found = expected("rtd", "modern", 4, 128, flops=1e14)
     assert found is not None and found.values["auc"] == (0.796, 0.806) and "AUC 0.796 to 0.806" in str(found)
     assert expected("rtd", "modern", 4, 128, flops=1e18) is None

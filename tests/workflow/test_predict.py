@@ -151,15 +151,15 @@ def test_rows_of_a_frame_come_back_with_their_own_values(tuned: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["a fine film", None], r"text 2: None is not a text like the others\. Give texts, pairs"),
-        ([1.5], "text 1: 1.5 is not a text"),
+        (["a fine film", None], "text 2"),
+        ([1.5], "text 1"),
         ([("a", "b", "c")], "text 1"),
-        ([{"sentence": "a"}, "b"], "text 2: 'b' is not a text like the others"),
-        ([{"sentence": "a"}, {"sentence": None}], r"row 2: column 'sentence' is empty"),
-        ([{"body": "a"}], r"the texts: no column sentence or text\. It has body"),
+        ([{"sentence": "a"}, "b"], "text 2"),
+        ([{"sentence": "a"}, {"sentence": None}], "row 2.*'sentence'"),
+        ([{"body": "a"}], "sentence.*text.*body"),
     ],
 )
-def test_what_is_no_text_is_named_by_its_number(given: list[object], message: str, tuned: str) -> None:
+def test_input_that_is_not_text_is_named_by_its_number(given: list[object], message: str, tuned: str) -> None:
     with pytest.raises(electra.ElectraError, match=message):
         electra.FineTuned(tuned).predict(given)  # type: ignore[arg-type]
 
@@ -207,7 +207,7 @@ def test_dev_and_its_mistakes_have_the_users_other_columns(tuned: str, tmp_path:
     html = (out / "report.html").read_text()
     assert "a fine film<br>" in html and "source: &lt;b&gt;book&lt;/b&gt;" in html and "<b>book" not in html
     (out / "dev.jsonl").unlink()
-    with pytest.raises(electra.ElectraError, match="Rerun electra finetune"):
+    with pytest.raises(electra.ElectraError, match=str(out)):
         model.mistakes()
 
 
@@ -260,6 +260,6 @@ def test_a_sentence_without_words_is_named(given: list[Any], tmp_path: Path) -> 
     data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
     finetune(str(model), toy_task.settings(tmp_path / "out", data, "pos", epochs=1, limit_train=8))
     tagger = electra.FineTuned(tmp_path / "out")
-    with pytest.raises(electra.ElectraError, match="row 2: a sentence without words"):
+    with pytest.raises(electra.ElectraError, match="row 2"):
         tagger.predict(given)
     assert [row["word"] for row in tagger.predict([["en:a"], ["en:b"]])] == ["en:a", "en:b"]

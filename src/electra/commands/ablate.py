@@ -1,3 +1,5 @@
+"""The command `electra ablate`; the study itself is run by `electra.laboratory.ablation`."""
+
 from __future__ import annotations
 
 import io
@@ -6,12 +8,15 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, Terminal, display_for
+from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.study import Study
 from electra.foundation import machine
 from electra.foundation.config import check_at_least, check_at_most
@@ -36,98 +41,84 @@ class Ablate(
         "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --jobs 2 --out runs/masking",
     ),
 ):
-    """Compare objectives and settings at equal compute: the arms of a study over seeds, with statistics.
+    """Compare objectives and settings at equal compute: train the arms of a study over several seeds.
 
-    Rerun the command to resume a stopped study; another --only, more --seeds or a panel are added to it. A
-    run that fails does not stop the others: see the page, or `Study.failed` in Python.
+    Rerun the command to resume a stopped study, or to add arms (--only), seeds or evaluation tasks. A run
+    that fails does not stop the others; the page lists it, as does `Study.failed` in Python.
     """
 
     study: str
-    """objectives, generator-size, training-algorithm, tying, masking, convergence, model-size, lambda,
-    temperature, ...; or a TOML file.
+    """The study: objectives, generator-size, training-algorithm, tying, masking, convergence, model-size,
+    lambda, temperature, ...; or a TOML file.
     """
     _: KW_ONLY
     out: Source
-    """The study's folder."""
+    """The folder for the study."""
     only: RepeatedNames = ()
-    """An arm to train now (may be repeated; default: all). The others can be trained later; the page says
+    """An arm to train now (may be repeated; default: all). The others can be trained later; the page lists
     what is missing.
     """
     corpus: Sources = ()
-    """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (the prose of
-    Python's own documentation).
+    """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (Python's own
+    documentation).
     """
     store: Source | None = None
     """A token store made by electra prepare, instead of a corpus: a folder, a .ds file, or an address
     (s3://..., https://...).
     """
     budget: str | None = None
-    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, the minimum per arm;
-    or a time for the baseline arm, such as 30m.
+    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, at least as many for
+    every arm; or a time for the baseline arm, such as 30m.
     """
     seeds: int = 3
-    """Replicates of each arm. Arms share the seed of a replicate, and with it the order of the data."""
+    """Runs of each arm. All arms use the same seeds, and so see the data in the same order."""
     seed: int = 1
     """The first seed."""
     recipe: Source | None = None
-    """What the arms change: a recipe's name or a TOML file (default: the study's, budget-tiny in all of
-    ours).
+    """The recipe that the arms modify: a name or a TOML file (default: the study's; budget-tiny for those
+    that come with electra).
     """
     eval_data: Source | None = None
-    """A folder with the data of these tasks (docs/ablations.md names the files). Without it a study has only
-    pre-training metrics.
+    """A folder with the data of the evaluation tasks (docs/ablations.md lists the files). Without it a study
+    reports only pre-training metrics.
     """
     eval_task: RepeatedNames = ()
-    """A task that scores each encoder (may be repeated; default: pos and chunking, frozen). stsb, sst2, cola
-    and mnli are fine-tuned, and slower.
+    """A task on which to evaluate each encoder (may be repeated; default: pos and chunking, with the encoder
+    frozen). stsb, sst2, cola and mnli fine-tune it, which is slower.
     """
     jobs: int = 1
-    """Arms to train at the same time."""
+    """Runs to train at the same time."""
     threads: int | None = None
-    """CPU threads per arm (default: the cores divided by --jobs)."""
+    """CPU threads per run (default: the cores divided by --jobs)."""
 
     @property
     def folder(self) -> Path:
-        return given_path(self.out, "out")
+        """The study's folder."""
+        return checked_path(self.out, "out")
 
     @property
     def arms(self) -> tuple[str, ...]:
+        """The arms to train now; empty for all."""
         return several(self.only, "only")
 
     @property
-    def sources(self) -> tuple[str, ...]:
-        return tuple(given_names(self.corpus, "corpus"))
-
-    @property
-    def store_name(self) -> str | None:
-        return name_of(self.store, "store")
-
-    @property
-    def recipe_name(self) -> str | None:
-        return name_of(self.recipe, "recipe")
-
-    @property
-    def panel_folder(self) -> Path | None:
-        return None if self.eval_data is None else given_path(self.eval_data, "eval_data")
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        return several(self.eval_task, "eval_task")
-
-    @property
     def threads_each(self) -> int:
-        return self.threads or max(1, machine.default_threads() // self.jobs)
+        """CPU threads of each run."""
+        return self.threads or max(1, machine.usual_threads() // self.jobs)
 
+    @override
     def run(self) -> Study:
         with display_for(self.progress) as display:
-            _carry_out(self, display)
+            _run_study(self, display)
         return Study(self.folder)
 
+    @override
     def preview(self) -> None:
-        """Print the cost of the study, in FLOPs and in hours at the speed measured now, without training."""
+        """Print what the study would cost, in FLOPs and in hours at the speed measured now."""
         with display_for(self.progress) as display:
-            _carry_out(self, display, dry_run=True)
+            _run_study(self, display, dry_run=True)
 
+    @override
     def main(self) -> int:
         return 1 if self.run().failed else 0
 
@@ -135,68 +126,68 @@ class Ablate(
 ablate = function(Ablate)
 
 
-def _carry_out(order: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Do what is ordered, in a folder that is ours; `dry_run`: only say what it costs."""
+def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
+    """Trains what is requested in the study's folder, which it locks. dry_run: only prints the cost."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.study import find_study, read_study
 
-    check_at_least(order, dict.fromkeys(("seeds", "jobs", "threads"), 1))
-    check_at_most(order, {"threads": machine.MOST_THREADS})
-    if order.store_name is not None and order.sources:
-        raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
-    study, folder = read_study(find_study(order.study)), StudyFolder(order.folder)
-    for name in order.arms:
+    check_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
+    check_most(request, {"threads": machine.MOST_THREADS})
+    if request.store is not None and given_names(request.corpus, "corpus"):
+        raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
+    study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)
+    for name in request.arms:
         if name not in study.arms:
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
     if folder.exists():
-        read_plan(order.folder)  # somebody else's is refused before anything is written beside it
+        read_plan(request.folder)  # rejects a folder that is not a study's before anything is written there
     with folder.session(say=display.say, stop=lambda: False) as session:
-        store = _open_store(order, study, display)
+        store = _open_store(request, study, display)
         with StopRequest() as session.stopping:
-            planned, standing, jobs = _plan(order, study, store)
+            planned, standing, jobs = _plan(request, study, store)
             if dry_run:
-                for line in (*_opening(planned, jobs, order), *_hours(planned, jobs, store, order)):
+                for line in (*_opening(planned, jobs, request), *_hours(planned, jobs, store, request)):
                     display.say(line)
                 return
-            store.tokenizer.save(folder.tokenizer)  # where the workers find it
+            store.tokenizer.save(folder.tokenizer)  # the workers read it there
             session.begin(planned, differences=(), rewrite=True)
-            _train(order, planned, standing, jobs, session=session, display=display)
+            _train(request, planned, standing, jobs, session=session, display=display)
 
 
-def _open_store(order: Ablate, study: Plan, display: Display) -> TokenStore:
+def _open_store(request: Ablate, study: Plan, display: Display) -> TokenStore:
     from electra.laboratory.ablation.study import arm_recipe
 
-    baseline = arm_recipe(study, study.arms[study.baseline], order.recipe_name or study.recipe)
-    inputs = Inputs(
-        out=str(order.folder), corpus=order.sources, store=order.store_name, workers=order.workers
-    )
+    recipe = name_of(request.recipe, "recipe") or study.recipe
+    baseline = arm_recipe(study, study.arms[study.baseline], recipe)
+    corpus, store = tuple(given_names(request.corpus, "corpus")), name_of(request.store, "store")
+    inputs = Inputs(out=str(request.folder), corpus=corpus, store=store, workers=request.workers)
     return open_store(inputs, baseline, display)
 
 
 def _plan(
-    order: Ablate, study: Plan, store: TokenStore
+    request: Ablate, study: Plan, store: TokenStore
 ) -> tuple[dict[str, Any], list[JobStatus], list[JobStatus]]:
-    """The plan of the study, where all its runs stand, and of those the ones that are wanted now."""
+    """Returns the plan, the state of all runs of the study, and the state of those to train now."""
     from electra.laboratory.ablation import plan, runner
 
     planned = plan.make_plan(
         study,
         store,
-        order.folder,
-        recipe=order.recipe_name or study.recipe,
-        budget_text=order.budget,
-        threads=order.threads_each,
-        panel=_panel(order),
+        request.folder,
+        recipe=name_of(request.recipe, "recipe") or study.recipe,
+        budget_text=request.budget,
+        threads=request.threads_each,
+        panel=_panel(request),
     )
-    seeds = range(order.seed, order.seed + order.seeds)
-    every = sorted({*seeds, *plan.seeds_begun(order.folder, planned)})
-    standing = [runner.job_status(order.folder, job, planned) for job in plan.all_jobs(planned, every)]
-    arms = order.arms or study.arms
-    return planned, standing, [one for one in standing if one.job.seed in seeds and one.job.arm in arms]
+    seeds = range(request.seed, request.seed + request.seeds)
+    every = sorted({*seeds, *plan.seeds_begun(request.folder, planned)})
+    standing = [runner.job_status(request.folder, job, planned) for job in plan.all_jobs(planned, every)]
+    arms = request.arms or study.arms
+    return planned, standing, [each for each in standing if each.job.seed in seeds and each.job.arm in arms]
 
 
 def _train(
-    order: Ablate,
+    request: Ablate,
     planned: Mapping[str, Any],
     standing: Sequence[JobStatus],
     jobs: Sequence[JobStatus],
@@ -204,65 +195,67 @@ def _train(
     session: Session,
     display: Display,
 ) -> None:
-    """Train and score what is wanted; the results are written anew whenever a run has ended."""
+    """Trains and evaluates `jobs`, and rewrites the results whenever a run has ended."""
     from electra.laboratory.ablation import results, runner
     from electra.laboratory.ablation.overview import Overview
     from electra.pages.study import write_report
 
     def record() -> dict[str, Any]:
-        found = results.gather(planned, standing)
-        results.write(order.folder, found)
-        return found
+        gathered = results.gather(planned, standing)
+        results.write(request.folder, gathered)
+        return gathered
 
     title = planned["study"]["title"]
     with Overview(title, jobs, session.say, _console(display), display.progress) as overview:
-        for line in _opening(planned, jobs, order):
+        for line in _opening(planned, jobs, request):
             session.say(line)
 
-        def finished(one: JobStatus) -> None:
-            overview.report_end(one)
+        def finished(job: JobStatus) -> None:
+            overview.report_end(job)
             record()
 
-        execution = runner.Execution(order.folder.resolve(), order.jobs, order.threads_each)
+        execution = runner.Execution(request.folder.resolve(), request.jobs, request.threads_each)
         runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
-        found = record()
-        for line in results.describe(found):
+        record_now = record()
+        for line in results.describe(record_now):
             session.say(line)
-        session.say(f"page: {write_report(order.folder)}")
-        if session.stopping() and any(one.state != "done" for one in jobs):
+        session.say(f"page: {write_report(request.folder)}")
+        if session.stopping() and any(job.state != "done" for job in jobs):
             session.interrupt()
-        StudyFolder(order.folder).record_digests()
-        for failure in found["failed"]:
+        StudyFolder(request.folder).record_digests()
+        for failure in record_now["failed"]:
             session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
 def _console(display: Display) -> Any:
-    """Where the table of the arms is drawn: on the terminal, or nowhere."""
+    """Returns where to draw the table of the arms: the terminal, or a buffer that nobody reads."""
     from rich.console import Console
 
     return display.console if isinstance(display, Terminal) else Console(file=io.StringIO())
 
 
-def _panel(order: Ablate) -> dict[str, Any]:
-    """The panel asked for, or the one that the study has been scored by so far."""
+def _panel(request: Ablate) -> dict[str, Any]:
+    """Returns the requested evaluation tasks, or those that the study has used so far."""
     from electra.laboratory.ablation import panel, plan
 
-    folder = StudyFolder(order.folder)
-    recorded = plan.read_plan(order.folder)["panel"] if folder.exists() else {"tasks": {}}
-    data, tasks = order.panel_folder, order.tasks or tuple(recorded["tasks"]) or panel.DEFAULT
+    folder = StudyFolder(request.folder)
+    recorded = plan.read_plan(request.folder)["panel"] if folder.exists() else {"tasks": {}}
+    chosen = several(request.eval_task, "eval_task")
+    data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
-    if data is None and order.tasks:
+    if data is None and chosen:
         raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
-    return panel.describe(data, tasks)
+    return panel.describe(data, chosen or tuple(recorded["tasks"]) or panel.DEFAULT)
 
 
-def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], order: Ablate) -> list[str]:
-    done = sum(one.state == "done" for one in jobs)
-    arms, threads = planned["fixed"]["arms"], order.threads_each
+def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Ablate) -> list[str]:
+    """Returns lines on the size of the study and of each arm."""
+    done = sum(job.state == "done" for job in jobs)
+    arms, threads = planned["fixed"]["arms"], request.threads_each
     lines = [
-        f"{len(arms)} arms, {planned['fixed']['flops']:.3g} FLOPs each; {len(jobs)} runs, {done} of them"
-        f" done; {order.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+        f"{len(arms)} arms of {planned['fixed']['flops']:.3g} FLOPs; {len(jobs)} runs, {done} already done;"
+        f" {request.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
     ]
     for name, arm in arms.items():
         steps = arm["steps"][-1]
@@ -272,27 +265,26 @@ def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], order: Ablat
 
 
 def _hours(
-    planned: Mapping[str, Any], jobs: Sequence[JobStatus], store: TokenStore, order: Ablate
+    planned: Mapping[str, Any], jobs: Sequence[JobStatus], store: TokenStore, request: Ablate
 ) -> list[str]:
-    """What is left to train, in time: each arm is trained for some seconds, one after the other."""
+    """Returns lines on the time left, after training each arm for some seconds."""
     from electra.laboratory.ablation.plan import Job, job_recipe
     from electra.training.distributed import World
     from electra.training.rehearsal import seconds_per_step
     from electra.training.run import build_run
 
     share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
-    for arm in dict.fromkeys(one.job.arm for one in jobs):
-        recipe = job_recipe(planned, Job(arm, share, 1), order.threads_each)
+    for arm in dict.fromkeys(job.job.arm for job in jobs):
+        recipe = job_recipe(planned, Job(arm, share, 1), request.threads_each)
         each = seconds_per_step(build_run(recipe, Path("."), store, World()))
-        left = sum(one.steps - one.step for one in jobs if one.job.arm == arm)
+        left = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
         lines.append(
-            f"  {arm}: {1000 * each:.0f} ms an update, {left:,} updates left, {each * left / 3600:.2f} h"
+            f"  {arm}: {1000 * each:.0f} ms per update, {left:,} updates left, {duration(each * left)}"
         )
         total += each * left
-    lanes = f", {total / 3600 / order.jobs:.2f} h in {order.jobs} lanes" if order.jobs > 1 else ""
+    parallel = f", {duration(total / request.jobs)} with {request.jobs} at a time" if request.jobs > 1 else ""
     return [
         "time at the speed measured now:",
         *lines,
-        f"  {total / 3600:.2f} h one after the other{lanes}; evaluations and the panel come on top; nothing"
-        " was trained",
+        f"  {duration(total)} one after the other{parallel}, plus evaluations; nothing was trained",
     ]

@@ -1,3 +1,5 @@
+"""The command `electra analyze`; the probes are in `electra.laboratory.analysis`."""
+
 from __future__ import annotations
 
 import time
@@ -5,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from electra.artifacts.evaluation import AnalysisFolder
 from electra.commands.framework.command import (
@@ -17,7 +21,7 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.analysis import Analysis
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import ConfigError, ElectraError
 from electra.foundation.extensions import trust
 from electra.foundation.machine import OnDevice
@@ -40,62 +44,65 @@ class Analyze(
         "electra analyze runs/mine --probe calibration --probe-option help",
     ),
 ):
-    """Measure what a model has learned: probes with tables, figures and intervals on one HTML page.
+    """Measure what a model has learned: run probes and show their results on one HTML page.
 
-    The answer of a probe that was asked the same before is kept; asked otherwise, it is replaced.
+    A probe that was run before with the same models, data and options is not run again; with others, its
+    result is replaced.
     """
 
     models: Sources = ()
-    """Run folders, exported or published folders, or names on the hub. The first is compared with the others.
-    """
+    """Run folders, model folders, or names on the hub. The first is compared with the others."""
     _: KW_ONLY
     probe: RepeatedNames = ()
-    """A probe's name, or the path of your own, mine.py (may be repeated; default: all that can run)."""
+    """The name of a probe, or the path of your own (may be repeated; default: all that can run)."""
     data: RepeatedSources = ()
-    """A file or folder with the probes' data, which are found by name (may be repeated)."""
+    """A file or folder with data for the probes, which look for it by name (may be repeated)."""
     out: Source | None = None
-    """Directory for the JSON files, figures and page. Probes that were run earlier stay on the page."""
+    """The folder for JSON files, figures and the page. Earlier probes stay on the page."""
     probe_option: RepeatedNames = ()
-    """key=value or PROBE.key=value (may be repeated). "help" lists the options of the chosen probes and
-    exits.
+    """key=value or PROBE.key=value (may be repeated). help: list the options of the chosen probes and exit.
     """
     over_training: bool = False
-    """Run the probes at each checkpoint of a run instead of on the finished model."""
+    """Run the probes on each checkpoint of a run instead of on the finished model."""
 
+    @override
     def run(self) -> Analysis:
         from electra.exchange.source import locate
         from electra.laboratory.analysis.contract import named_models
         from electra.model.precision import pick_device
 
-        given, probes = given_names(self.models, "models"), several(self.probe, "probe")
-        if not given or self.out is None:
-            what = f"no {'--out' if given else 'model'} given"
+        sources, probes = given_names(self.models, "models"), several(self.probe, "probe")
+        if not sources or self.out is None:
+            what = f"no {'`out`' if sources else 'model'} given"
             raise ConfigError(what, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
-        folder, roots = given_path(self.out, "out"), [Path(root) for root in given_names(self.data, "data")]
+        folder, roots = checked_path(self.out, "out"), [Path(root) for root in given_names(self.data, "data")]
         trust(*probes)
         every = not probes or "all" in probes
         chosen = _chosen(probes, several(self.probe_option, "probe_option"), every)
         missing = next((root for root in roots if not root.exists()), None)
         if missing is not None:
             raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
-        if self.over_training and given[1:]:
-            what = "follows one run, not several"
-            raise ConfigError(what, key="over_training", fix="Call it once for each")
-        for source in given:
-            locate(source)  # a wrong name is one error, not one for each probe
-        named = named_models(given, pick_device(self.device))
-        ready, left_out = _askable(chosen, [] if self.over_training else named, roots, every)
+        if self.over_training and sources[1:]:
+            what = "takes a single run, not several"
+            raise ConfigError(what, key="over_training", fix="Run the command once for each")
+        for source in sources:
+            locate(source)  # so that a wrong name is one error, not one for each probe
+        models = named_models(sources, pick_device(self.device))
+        ready, left_out = _runnable(chosen, [] if self.over_training else models, roots, every)
         with display_for(self.progress) as display:
             if not ready:
                 for line in left_out:
                     display.say(line)
-                raise _none_left(folder)
+                raise _no_probe(folder)
             with AnalysisFolder(folder).session(say=display.say) as session:
                 for line in left_out:
                     session.say(line)
-                _ask(ready, named, session, display, over_training=self.over_training, every=every)
+                _run_probes(
+                    ready, models, session, display, over_training=self.over_training, skip_failures=every
+                )
         return Analysis(folder)
 
+    @override
     def main(self) -> int:
         if "help" not in self.probe_option:
             self.run()
@@ -110,68 +117,68 @@ analyze = function(Analyze)
 
 
 def _chosen(probes: Sequence[str], options: Sequence[str], every: bool) -> dict[str, Probe]:
-    """The probes by name, each with its options."""
+    """Returns the probes by name, each with its options set."""
     from electra.laboratory import analysis
 
     names = analysis.names() if every else list(dict.fromkeys(probes))
     return {name: analysis.create(name, of) for name, of in analysis.options_for(names, options).items()}
 
 
-def _ask(
+def _run_probes(
     ready: Mapping[str, tuple[Probe, Data]],
     models: Sequence[Model],
     session: Session,
     display: Display,
     *,
     over_training: bool,
-    every: bool,
+    skip_failures: bool,
 ) -> None:
-    """One probe after the other, then the page. Where `every` one is asked, one that fails is left out."""
+    """Runs one probe after the other, then writes the page."""
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.pages.probes import headline, read_record, write_page
 
     folder, done = session.folder.path, 0
-    for name, (probe, found) in ready.items():
+    for name, (probe, data) in ready.items():
         if session.stopping():
             if session.folder.exists():
-                write_page(folder)  # of what is done so far
+                write_page(folder)  # with what is done so far
             session.interrupt()
         began = time.monotonic()
-        told = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
+        report = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
         try:
-            answered = run_probe(
-                name, probe, models, found, folder, progress=told, over_training=over_training
+            result = run_probe(
+                name, probe, models, data, folder, progress=report, over_training=over_training
             )
         except ElectraError as problem:
-            if not every:
+            if not skip_failures:
                 raise
             session.say(f"{name}: left out, {problem}")
             continue
         done += 1
-        for line in answered.left_out:
+        for line in result.left_out:
             session.say(f"{name}: {line}")
-        if answered.changed:
-            session.say(f"{name}: replaces another answer ({', '.join(answered.changed)} differed)")
+        if result.changed:
+            session.say(f"{name}: replaced an earlier result ({', '.join(result.changed)} changed)")
         seconds = f"{time.monotonic() - began:.0f} s"
-        took = "reused: asked before, with the same options, data and weights" if answered.kept else seconds
-        session.say(f"{name}: {answered.path} ({took})")
-        if numbers := headline(read_record(answered.path)):
+        took = "reused: same options, data and weights" if result.kept else seconds
+        session.say(f"{name}: {result.path} ({took})")
+        if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")
     if not done:
-        raise _none_left(folder)
+        raise _no_probe(folder)
     session.say(f"page: {write_page(folder)}")
 
 
-def _none_left(out: Path) -> ConfigError:
-    fix = "Name one with `probe` to see what it needs"
-    return ConfigError("no probe could be run", where=out, fix=fix)
+def _no_probe(out: Path) -> ConfigError:
+    return ConfigError("no probe could run", where=out, fix="Pass one as `probe` to see what it needs")
 
 
-def _askable(
+def _runnable(
     probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], every: bool
 ) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
-    """The probes that have their data and networks, with these data, and a line on each other one; where not
-    `every` one was asked for, its error. So a folder is taken only for what can be asked.
+    """Returns the probes that have the data and networks they need, and a line on each that is left out.
+
+    Raises the first problem unless `every`. Called before the folder is locked or written to.
     """
     from electra.laboratory.analysis.contract.record import able
 
@@ -179,7 +186,7 @@ def _askable(
     left_out = []
     for name, probe in probes.items():
         try:
-            found = probe.find(roots)
+            data = probe.find(roots)
             if models:
                 able(probe, models)
         except ElectraError as problem:
@@ -187,27 +194,23 @@ def _askable(
                 raise
             left_out.append(f"{name}: left out, {problem}")
         else:
-            ready[name] = probe, found
+            ready[name] = probe, data
     return ready, left_out
 
 
 def _options(probes: Sequence[str]) -> Iterator[str]:
-    """What the probes ask and which options they have."""
+    """Yields a line on the question of each probe, and one for each of its options."""
     from electra.laboratory import analysis
 
     every = not probes or "all" in probes
     for name in analysis.names() if every else dict.fromkeys(probes):
         yield f"{name}: {analysis.module_of(name).Probe.question}"
-        for option, default, told in analysis.describe_options(name):
-            yield f"  {option}={_plain(default)}  {told}"
+        for option, default, text in analysis.describe_options(name):
+            yield f"  {option}={_typed(default)}  {text}"
 
 
-def _plain(value: object) -> str:
-    """An option's value as it is typed."""
-    return (
-        ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+def _typed(value: object) -> str:
+    """Returns the value of an option as a user types it."""
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,3 +1,5 @@
+"""The command `electra bench`; one measurement is in `electra.training.bench`."""
+
 from __future__ import annotations
 
 import itertools
@@ -9,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, Literal
 
+from typing_extensions import override
+
 from electra.commands.framework.command import Command, function
 from electra.data.settings import TokenizerConfig
 from electra.foundation import jobs, machine
@@ -18,12 +22,12 @@ from electra.foundation.machine import OnDevice
 from electra.foundation.signals import EXIT_CODES
 from electra.training.recipe import Recipe, make_recipe, read_recipe
 
-Row = dict[str, Any]  # as `electra.training.bench.measure` gives it
+Row = dict[str, Any]  # what `electra.training.bench.measure` returns
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is compared. 0: as the recipe has it, or as torch chooses."""
+    """One combination of the settings that are compared. 0 leaves the recipe's value, or torch's choice."""
 
     batch_size: int = 0
     length: int = 0
@@ -43,54 +47,56 @@ class Bench(
         "electra bench --precision bf16 fp32 --processes 1 2 --rounds 3",
     ),
 ):
-    """Measure how fast this machine trains, to choose batch, precision, threads and processes.
+    """Measure how fast this machine trains, to choose batch size, precision, threads and processes.
 
-    Returns a row for each setting.
+    In Python it returns a row for each combination of settings.
     """
 
     _: KW_ONLY
     recipe: str = "budget-tiny"
     """A recipe's name or a TOML file."""
     size: str | None = None
-    """Size of the model (default: the recipe's)."""
+    """Model size (default: the recipe's)."""
     batch_size: tuple[int, ...] = ()
-    """Rows in a batch; several values are compared (default: the recipe's)."""
+    """Rows per batch; several values are compared (default: the recipe's)."""
     length: tuple[int, ...] = ()
-    """Tokens in a row; several values are compared (default: the recipe's)."""
+    """Tokens per row; several values are compared (default: the recipe's)."""
     precision: tuple[Literal["auto", "bf16", "fp32"], ...] = ("auto",)
-    """Number format of matrix products; several values are compared."""
+    """Number format of matrix multiplications; several values are compared."""
     threads: tuple[int, ...] = ()
-    """CPU threads of each process; several values are compared (default: torch's choice)."""
+    """CPU threads per process; several values are compared (default: torch's choice)."""
     processes: tuple[int, ...] = (1,)
     """Processes that share a batch; several values are compared."""
     compile: tuple[Literal["off", "on"], ...] = ("off",)
-    """Whether to compile the encoders' layers with torch.compile; with both, they are compared. The
-    compilation itself (about a minute, once) is not counted.
+    """Whether to compile the encoders' layers with torch.compile; pass both to compare them. The time of the
+    compilation (about a minute, once) is not included.
     """
     dropout: float | None = None
-    """Dropout (default: the recipe's)."""
+    """Dropout rate (default: the recipe's)."""
     vocab_size: int = TokenizerConfig.vocab_size
-    """Size of the vocabulary that the random text is drawn from."""
+    """Vocabulary size. The text is random."""
     seconds: float = 10.0
     """Seconds of training per measurement."""
     rounds: int = 1
-    """Interleaved runs of each setting when several are compared; medians are reported."""
+    """Repetitions of each combination, interleaved; medians are reported."""
     json: bool = False
-    """Print one line of JSON for each setting, and nothing else."""
+    """Print one JSON object per combination, and nothing else."""
 
+    @override
     def run(self) -> list[Row]:
         if self.seconds <= 0 or self.rounds < 1 or self.vocab_size < 100:
-            what = "needs seconds above 0, at least 1 round, a vocabulary of at least 100"
+            what = "needs `seconds` above 0, `rounds` of at least 1 and `vocab_size` of at least 100"
             raise ConfigError(what, where="electra bench")
         settings = self._settings()
         for setting in settings:
-            self.recipe_for(setting)  # wrong ones are told before anything is measured
+            self.recipe_for(setting)  # raises for an invalid one before anything is measured
         if len(settings) == 1:
             row = _measure(self, settings[0])
-            return [] if row is None else [row]  # none in a process that only shares another's batch
+            return [] if row is None else [row]  # only the leading process of a shared batch has a row
         turns = [[_in_a_process(self, setting) for setting in settings] for _ in range(self.rounds)]
-        return [_middle(of_one) for of_one in zip(*turns, strict=True)]
+        return [_median(rows) for rows in zip(*turns, strict=True)]
 
+    @override
     def main(self) -> int:
         rows = self.run()
         if rows and self.json:
@@ -111,7 +117,7 @@ class Bench(
         return [Setting(*values) for values in itertools.product(*varied)]
 
     def recipe_for(self, setting: Setting) -> Recipe:
-        """The recipe to measure. Raises ConfigError where it is none, or cannot be shared."""
+        """Returns the recipe to measure. Raises ConfigError if it is invalid or its batch cannot be split."""
         recipe = make_recipe(read_recipe(find_recipe(self.recipe)), where=self.recipe)
         training, model = recipe.training, recipe.model
         training = replace(
@@ -132,7 +138,7 @@ class Bench(
         return make_recipe(replace(recipe, training=training, model=model).to_sections())
 
     def words(self, setting: Setting) -> list[str]:
-        """The command that measures this one setting, and answers in JSON."""
+        """Returns the arguments of a command that measures this one setting and prints JSON."""
         shared = {
             "recipe": self.recipe,
             "size": self.size,
@@ -151,8 +157,8 @@ bench = function(Bench)
 
 
 def _measure(bench: Bench, setting: Setting) -> Row | None:
-    """Measure in this process and those that share its batch; the row where this one leads."""
-    if setting.processes > 1 and not machine.is_distributed():
+    """Measures in this process and those that share its batch; returns the row in the leading one."""
+    if setting.processes > 1 and not machine.launched():
         return _side_by_side(bench, setting)
     from electra.training.bench import measure
     from electra.training.distributed import join_world, leave_world
@@ -166,7 +172,7 @@ def _measure(bench: Bench, setting: Setting) -> Row | None:
 
 
 def _side_by_side(bench: Bench, setting: Setting) -> Row:
-    """In processes that share the batch; the leading one answers."""
+    """Measures in several processes that share a batch."""
     from electra.training.launch import launch
 
     lines: list[str] = []
@@ -179,14 +185,10 @@ def _side_by_side(bench: Bench, setting: Setting) -> Row:
 
 
 def _in_a_process(bench: Bench, setting: Setting) -> Row:
-    """A setting's turn has a process of its own: peak memory and thread pools are not shared."""
+    """Measures in a new process, so that peak memory and thread pools are not shared with other settings."""
     command = bench.words(setting)
     ended = subprocess.run(
-        jobs.command("electra", *command),
-        env=jobs.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
+        jobs.command("electra", *command), env=jobs.environment(), capture_output=True, text=True, check=False
     )
     if ended.returncode:
         said = ended.stderr.strip().removeprefix("error: ") or "a measurement failed"
@@ -199,8 +201,8 @@ def _row(lines: Sequence[str]) -> Row:
     return row
 
 
-def _middle(turns: Sequence[Row]) -> Row:
-    """The turn of median speed, with the speeds of all."""
+def _median(turns: Sequence[Row]) -> Row:
+    """Returns the row of median speed, with the speeds of all."""
     ordered = sorted(turns, key=lambda row: row["tokens_per_s_median"])
     rates = [row["tokens_per_s_median"] for row in ordered]
     if len(turns) == 1:
@@ -218,8 +220,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     shape = f"{first['objective']}, size {first['size']}, {first['encoder']} encoder"
     console.print(f"{shape}, vocabulary {first['vocab_size']:,}, on {first['device']}.")
     for precision, gflops in {row["precision"]: row["matmul_gflops"] for row in rows}.items():
-        console.print(f"Ceiling of {precision} matrix products in one process: {gflops:,.0f} GFLOP/s.")
-    console.print(f"Ceiling of copies: {first['copy_gb_per_s']:,.0f} GB/s.\n")
+        console.print(f"Peak of {precision} matrix multiplications in one process: {gflops:,.0f} GFLOP/s.")
+    console.print(f"Peak of memory copies: {first['copy_gb_per_s']:,.0f} GB/s.\n")
     varied = ("batch", "length", "precision", "threads", "processes")
     table = Table(*varied, "compiled", "tokens/s", "MFU", "peak MiB", box=None, pad_edge=False)
     for column in table.columns:
@@ -230,7 +232,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     console.print(table)
     best = max(rows, key=lambda row: float(row["tokens_per_s_median"]))
     total = sum(best["parts"].values())
-    console.print("\nWhere a step goes" + (" (the fastest of these):" if len(rows) > 1 else ":"))
+    console.print("\nTime per step" + (", for the fastest of these:" if len(rows) > 1 else ":"))
     for name, seconds in best["parts"].items():
         if seconds:
             console.print(f"  {name:<30}{seconds * 1e3:9.1f} ms {seconds / total:6.1%}")

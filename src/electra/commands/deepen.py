@@ -1,47 +1,40 @@
+"""The command `electra deepen`; the layers are repeated by `electra.exchange.deeper`."""
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from electra.commands.framework.command import Command, Source, function
-from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_path
-from electra.commands.results.model import Model, load
-from electra.foundation.options import given_name
+from typing_extensions import override
+
+from electra.commands.framework.command import function
+from electra.commands.parts.shared import Reshape
+from electra.commands.results.model import Model
 
 
 @dataclass(frozen=True)
 class Deepen(
-    Command[Model],
+    Reshape,
     group="Train",
     examples=(
         "electra deepen tiny-en --layers 16 --out deeper",
         "electra deepen runs/mine --layers 8 --out deeper",
     ),
 ):
-    """Write a model of more layers, its own repeated in order (Gong et al. 2019), to train further.
+    """Make a deeper model by repeating a model's layers in order (Gong et al. 2019).
 
-    Pre-train it further before you use it: its function has changed.
+    The result computes something else than the model it was made from: pre-train it further before use. The
+    layers of a generator are repeated as many times as the discriminator's.
     """
 
-    model: Source
-    """A run, a pair (each network gets as many times its layers), a model folder or a hub name; not a
-    fine-tuned one.
-    """
     _: KW_ONLY
-    out: Source
-    """The folder to write; new, or holding exported models and nothing else."""
     layers: int
     """The new number of layers, a multiple of the present one."""
 
+    @override
     def run(self) -> Model:
         from electra.exchange.deeper import deepen as write_deeper
 
-        with display_for(self.progress) as display:
-            for line in write_deeper(
-                given_name(self.model, "model"), given_path(self.out, "out"), self.layers
-            ):
-                display.say(line)
-        return load(self.out)
+        return self.reshape(write_deeper, self.layers)
 
 
 deepen = function(Deepen)

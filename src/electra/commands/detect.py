@@ -1,3 +1,5 @@
+"""The command `electra detect`; words are scored by `electra.inference`."""
+
 from __future__ import annotations
 
 import json
@@ -6,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from electra.artifacts.model import Judge
-from electra.commands.framework.command import Command, Source, function
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.output import json_text
-from electra.commands.parts.shared import OnBackend
-from electra.commands.parts.vectors import Texts, each_text_of
+from electra.commands.parts.shared import OnTexts
+from electra.commands.parts.vectors import each_text_of
 from electra.commands.results.model import Model, load
 from electra.foundation.visible import one_line
 
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detect(
-    OnBackend,
+    OnTexts,
     Command["list[Detection]"],
     group="Use",
     examples=(
@@ -28,30 +32,24 @@ class Detect(
         "electra detect runs/mine texts.txt --json",
     ),
 ):
-    """Mark the words of a text that look replaced, with P(replaced) for each word and token."""
+    """Mark the words of a text that look wrong or out of place, each with P(replaced), its probability."""
 
-    model: Source
-    """A run folder, a model folder, or a name on the hub."""
-    texts: Texts
-    """A text, or a file of texts: one on each line, or in a column of a csv, tsv, jsonl or parquet; - reads
-    the lines of standard input. In Python also several texts.
-    """
     _: KW_ONLY
-    text_column: str = "text"
-    """The column of a table that holds the texts."""
     json: bool = False
-    """One JSON object for each text. Offsets count Unicode code points of the text as given, as Python does.
+    """Print a JSON object for each text, with the scores of all words and tokens. Offsets count Unicode code
+    points, as in Python.
     """
     threshold: float | None = None
-    """Mark words with at least this P(replaced) (default: the threshold with the best F1 on the model's
-    held-out text, or 0.5).
+    """Mark words whose P(replaced) is at least this (default: the threshold with the best F1 on the model's
+    held-out text, or 0.5 for a model that has none).
     """
     scorer: Judge = "auto"
-    """Which network judges. The language model hides each word in turn: slower, but better at words that a
-    generator would not have written. auto: the language model where the model comes with a full-size one
-    (tiny-en does), else the discriminator.
+    """The network that scores the words. The discriminator reads a text once; the language model masks each
+    word in turn, which is slower, but better at errors that a generator would not have made. auto: the
+    language model if the model comes with a full-size one (tiny-en does), else the discriminator.
     """
 
+    @override
     def run(self) -> list[Detection]:
         return list(self._detections(self._model()))
 
@@ -63,10 +61,11 @@ class Detect(
             each_text_of(self.texts, self.text_column), self.threshold, scorer=self.scorer
         )
 
+    @override
     def main(self) -> int:
         model = self._model()
-        judge, detections = model.judge(self.scorer), self._detections(model)
-        sys.stderr.writelines(f"note: {one_line(note)}\n" for note in judge.notes)
+        scorer, detections = model.scorer(self.scorer), self._detections(model)
+        sys.stderr.writelines(f"note: {one_line(note)}\n" for note in scorer.notes)
         if self.json:
             for detection in detections:
                 sys.stdout.write(json_text(json.dumps(detection.to_json(), ensure_ascii=False) + "\n"))
@@ -83,9 +82,9 @@ class Detect(
             if likeliest:
                 console.print(f"  most suspicious: {likeliest}", style="dim", markup=False)
             marked, words = marked + len(detection.marked), words + len(detection.words)
-        threshold = judge.threshold if self.threshold is None else self.threshold
-        who = "discriminator" if judge.kind == "discriminator" else "language model"
-        summary = f"{marked} of {words} words marked: P(replaced) >= {threshold:g}, by the {who}"
+        threshold = scorer.threshold if self.threshold is None else self.threshold
+        name = "discriminator" if scorer.kind == "discriminator" else "language model"
+        summary = f"{marked} of {words} words marked (threshold {threshold:g}; scored by the {name})"
         console.print(summary, style="dim", markup=False)
         return 0
 

@@ -1,16 +1,20 @@
+"""The command `electra embed`; vectors are computed by `electra.inference.embedding`."""
+
 from __future__ import annotations
 
 import sys
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from electra.artifacts.model import Pooling
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.framework.output import json_text
-from electra.commands.parts.shared import OnBackend
-from electra.commands.parts.vectors import Rows, Texts, check_format, json_lines, texts_of, write_vectors
-from electra.commands.results.artifact import given_path
+from electra.commands.parts.shared import OnTexts
+from electra.commands.parts.vectors import Rows, check_format, json_lines, texts_of, write_vectors
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import load
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Embed(
-    OnBackend,
+    OnTexts,
     Command["Vectors"],
     group="Use",
     examples=(
@@ -29,29 +33,22 @@ class Embed(
 ):
     """Turn each text into a vector, to search, cluster or compare texts."""
 
-    model: Source
-    """A run folder, a model folder, or a name on the hub."""
-    texts: Texts
-    """A text, or a file of texts: one on each line, or in a column of a csv, tsv, jsonl or parquet; - reads
-    the lines of standard input. In Python also several texts.
-    """
     _: KW_ONLY
     out: Source | None = None
-    """The file to write. .npy holds the vectors alone (float32, one row per text); .jsonl and .parquet also
-    hold the texts or the table's columns (default: .jsonl on the terminal).
+    """The file to write. .npy contains only the vectors (float32, one row per text); .jsonl and .parquet also
+    contain the texts or the columns of the table (default: .jsonl on the terminal).
     """
-    text_column: str = "text"
-    """The column of a table that holds the texts."""
     pooling: Pooling | None = None
-    """What represents the whole text: the mean or the largest values of its tokens, the last one, or [CLS]
-    (default: as the model's folder says, the mean where it says nothing).
+    """How token vectors become one vector: their mean or maximum, the last token, or [CLS] (default: what the
+    model's folder says, or else the mean).
     """
 
+    @override
     def run(self) -> Vectors:
         return self._embed()[1]
 
     def _embed(self) -> tuple[Rows, Vectors]:
-        out = None if self.out is None else given_path(self.out, "out")
+        out = None if self.out is None else checked_path(self.out, "out")
         if out is not None:
             check_format(out)
         texts, rows = texts_of(self.texts, self.text_column)
@@ -62,6 +59,7 @@ class Embed(
             write_vectors(out, rows, vectors)
         return rows, vectors
 
+    @override
     def main(self) -> int:
         rows, vectors = self._embed()
         if self.out is None:
@@ -69,7 +67,7 @@ class Embed(
                 sys.stdout.write(json_text(line))
         else:
             count, width = vectors.shape
-            sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} in {self.out}\n")
+            sys.stdout.write(f"{count:,} vector{'s' * (count != 1)} of {width} dimensions in {self.out}\n")
         return 0
 
 

@@ -1,9 +1,13 @@
+"""The command `electra evaluate`; suites are run by `electra.laboratory.evaluation`."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
+
+from typing_extensions import override
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.commands.framework.command import (
@@ -16,7 +20,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.evaluation import Evaluation
 from electra.finetuning.settings import Baselines, Settings
 from electra.foundation.config import check_at_least
@@ -28,7 +32,7 @@ from electra.foundation.signals import StopRequest
 FINETUNE = "finetune"
 OWN = {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
 OWN |= {each.name for each in fields(Baselines)}
-"""Settings of a fine-tuning that the suite, or an option of this command, decides."""
+"""Settings of fine-tuning that the suite or another option of this command sets."""
 
 
 def _sections(words: Sequence[str]) -> Mapping[str, Any]:
@@ -46,45 +50,47 @@ class Evaluate(
         "electra evaluate tiny-en --suite tagging --data tags/ --out runs/tags --finetune.epochs 2",
     ),
 ):
-    """Run a suite of tasks (GLUE, tagging, SQuAD, BabyLM) on models, beside baselines and published numbers.
+    """Evaluate models on a suite of tasks (GLUE, tagging, SQuAD, BabyLM), with baselines.
 
-    A task that fails does not stop the others: the table says which, `Evaluation.failures` in Python.
+    The page shows published scores for comparison. A task that fails does not stop the others; the table
+    shows it, as does `Evaluation.failures` in Python.
     """
 
     models: Sources
-    """Run folders, exported or published folders, or names on the hub: one, or several to compare."""
+    """Run folders, model folders, or names on the hub: one, or several to compare."""
     _: KW_ONLY
     suite: str = "glue"
-    """glue, superglue-mini, tagging, squad, sentences, babylm, all; or a TOML file of your own."""
+    """The suite: glue, superglue-mini, tagging, squad, sentences, babylm, all; or your own TOML file."""
     data: RepeatedSources
-    """A folder with the tasks' data, each in a subfolder named after its task (may be repeated)."""
+    """A folder with the data: a subfolder for each task, named after it (may be repeated)."""
     out: Source
-    """Directory for results. Rerun the command to resume an interrupted evaluation."""
+    """The folder for results. Rerun the command to resume an interrupted evaluation."""
     seeds: int = 1
-    """How many times to fine-tune each task. The published numbers are medians of many."""
+    """How many times to fine-tune on each task. Published scores are often medians of several."""
     jobs: int = 1
-    """Tasks to run at the same time, each in a process with its share of the cores. On a CPU one per core is
-    fastest.
+    """Tasks to run at the same time, each in its own process with its share of the cores. On a CPU, one task
+    per core is fastest.
     """
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, frozenset(OWN))] = None
-    """Settings of electra finetune for all tasks, such as {"epochs": 1}; they win over the suite's."""
+    """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
     probe_option: RepeatedNames = ()
-    """key=value: an option of the suite's probes, such as limit=100 for minimal pairs (may be repeated)."""
+    """key=value: an option for the probes in the suite, such as limit=100 for minimal pairs (may be
+    repeated).
+    """
 
+    @override
     def run(self) -> Evaluation:
         from electra.laboratory.evaluation.running import Options, model_entries
         from electra.laboratory.evaluation.running import evaluate as run_suite
         from electra.laboratory.evaluation.suite import load_suite
         from electra.pages.suite import write_page
 
-        folder, models = given_path(self.out, "out"), given_names(self.models, "models")
+        folder, models = checked_path(self.out, "out"), given_names(self.models, "models")
         roots = [Path(root) for root in given_names(self.data, "data")]
         if not models:
             raise ConfigError("no model given", key="models")
         if not roots:
-            raise ConfigError(
-                "no data given", key="data", fix="Pass the folder that holds the tasks' folders"
-            )
+            raise ConfigError("no data given", key="data", fix="Pass the folder with the tasks' folders")
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
         probes = several(self.probe_option, "probe_option")
@@ -100,7 +106,7 @@ class Evaluate(
                 say=display.say,
                 stop=stop,
             )
-            page = write_page(folder)  # of what is done so far, where it was stopped
+            page = write_page(folder)  # with what is done so far, if it was stopped
             if record is None:
                 raise Interrupted(str(folder), stop.exit_code or 130)
             display.say(f"table: {EvaluationFolder(folder).table}")
@@ -110,6 +116,7 @@ class Evaluate(
                 display.say(f"failed: {failure['task']} ({failure['model']}): {failure['reason']}")
         return evaluation
 
+    @override
     def main(self) -> int:
         return 1 if self.run().failures else 0
 

@@ -1,3 +1,5 @@
+"""The command `electra export`; folders and graphs are written by `electra.exchange`."""
+
 from __future__ import annotations
 
 import sys
@@ -5,9 +7,11 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from typing_extensions import override
+
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
 
@@ -24,54 +28,56 @@ class Export(
         "electra export runs/reviews --format onnx --int8 --out graph",
     ),
 ):
-    """Write a network of a run as a Hugging Face folder, or any model as an ONNX graph."""
+    """Export a network of a run as a Hugging Face model folder, or any model as an ONNX graph."""
 
     model: Source
-    """A run folder, a model folder or a hub name; with --format onnx also a fine-tuning, whose model/ is a
-    Hugging Face folder already.
+    """A run folder, a model folder or a hub name; with --format onnx also a fine-tuned model, whose subfolder
+    model/ is a Hugging Face folder already.
     """
     _: KW_ONLY
     out: Source
-    """The folder to write. It must be new, or hold an exported model and nothing else."""
+    """The folder to write. It must be new, or contain only an exported model."""
     network: Literal["discriminator", "generator", "language_model"] | None = None
-    """Which network to write (default: the discriminator, or the only one there is). language_model: the
-    full-size masked language model that detect prefers, where the model comes with one, else the generator.
+    """The network to export (default: the discriminator, or the only network). language_model: the full-size
+    masked language model that electra detect prefers, if there is one, else the generator.
     """
     dtype: Dtype = "float32"
     """Number format of the weights."""
     format: Literal["huggingface", "onnx"] = "huggingface"
-    """onnx: a graph for onnxruntime, of the discriminator, a bare encoder or a fine-tuned model."""
+    """onnx: a graph for onnxruntime of a discriminator, an encoder or a fine-tuned model."""
     int8: bool = False
     """Store the weights of the ONNX graph as 8-bit integers."""
     step: int | None = None
-    """The checkpoint to export (default: the finished network, or the newest checkpoint)."""
+    """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
     average: int | None = None
-    """Export the mean of the weights of the run's last N checkpoints; with --step, of the last N up to that
-    step (default: a single network).
+    """Average the weights of the run's last N checkpoints, or with --step of the last N up to that step
+    (default: no averaging).
     """
 
+    @override
     def run(self) -> Path:
         return self._export()[0]
 
     def _export(self) -> tuple[Path, str, Loaded | None]:
-        """The folder written, how a graph compares, and the network that was written."""
+        """Returns the folder, how a graph compares with the network, and the network that was written."""
         model = load(self.model, step=self.step, average=self.average, device="cpu")
-        out = given_path(self.out, "out")
+        out = checked_path(self.out, "out")
         if self.format == "onnx":
             if self.network in ("generator", "language_model") or self.dtype != "float32":
                 what = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
                 raise ConfigError(what, key="format")
-            compared = str(model.export_onnx(out, int8=self.int8))
-            return out, compared, model.encoder if self.average else None
+            comparison = str(model.export_onnx(out, int8=self.int8))
+            return out, comparison, model.encoder if self.average else None
         if self.int8:
             raise ConfigError("only ONNX graphs have 8-bit weights", key="int8", fix="Add `format=onnx`")
         return out, "", model.write(out, self.network, self.dtype)
 
+    @override
     def main(self) -> int:
-        out, compared, network = self._export()
+        out, comparison, network = self._export()
         if network is not None:
             sys.stderr.writelines(f"note: {note}\n" for note in network.notes)
-        sys.stdout.write(f"{compared}\n{out}\n" if compared else f"{out}\n")
+        sys.stdout.write(f"{comparison}\n{out}\n" if comparison else f"{out}\n")
         return 0
 
 

@@ -1,12 +1,16 @@
+"""The command `electra extend`."""
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+
+from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.parts.milestones import lengthen_run
 from electra.commands.parts.shared import Processes
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.run import Run
 from electra.foundation.options import name_of
 
@@ -21,22 +25,24 @@ class Extend(
         "electra extend runs/mine --budget 100Mtokens --store store",
     ),
 ):
-    """Make a finished run longer: train it to a larger budget.
+    """Train a finished run further, to a larger budget.
 
-    For a run of the schedule wsd: it resumes where its learning rate began to fall and ends with the bits of
-    one that had this budget from the start. Its networks and page so far move to RUN/milestones/step-N.
+    Needs a run with the schedule wsd. Training resumes where the learning rate began to fall, and the result
+    is bit-identical to a run that had this budget from the start. The networks and the report of the shorter
+    run move to RUN/milestones/step-N.
     """
 
     run_folder: Source
     """A run that electra pretrain made with --training.schedule wsd."""
     _: KW_ONLY
     budget: str
-    """The budget of the whole run, including what it has spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
+    """The new budget of the whole run, including what was spent: 2e16flops, 50Mtokens, 5000steps or 2h."""
     store: Source | None = None
-    """The store it was trained on (default: RUN/store, or the recorded path)."""
+    """The store that the run was trained on (default: RUN/store, or the recorded path)."""
 
+    @override
     def run(self) -> Run:
-        folder = str(given_path(self.run_folder, "run"))
+        folder = str(checked_path(self.run_folder, "run"))
         with display_for(self.progress) as display:
             return lengthen_run(folder, self.budget, name_of(self.store, "store"), self.processes, display)
 

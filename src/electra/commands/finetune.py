@@ -1,3 +1,5 @@
+"""The command `electra finetune`; training is in `electra.finetuning`, rows of Python are written here."""
+
 from __future__ import annotations
 
 import json
@@ -10,16 +12,13 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Annotated, Any
 
-from electra.artifacts.session import refuse_other_contents, with_article
+from typing_extensions import override
+
+from electra.artifacts.session import refuse_strangers, with_article
 from electra.artifacts.tuning import TuningFolder
-from electra.commands.framework.command import (
-    Command,
-    OnCommandLine,
-    Source,
-    function,
-)
+from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.rows import records
 from electra.commands.results.tuned import FineTuned
 from electra.finetuning.settings import Settings
@@ -31,7 +30,7 @@ from electra.foundation.options import given_name
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""
 Data = Annotated[Source | Table | Mapping[str, Table], OnCommandLine(Path)]
-TABLES = "data"  # the folder in OUT where rows are written
+TABLES = "data"  # the folder in OUT for rows that were passed in Python
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -45,43 +44,45 @@ class Finetune(
         "electra finetune tiny-en --task ner --data conll/ --out runs/ner",
     ),
 ):
-    """Fine-tune a model on labelled texts over one or more seeds: numbers, predictions and a model folder.
+    """Fine-tune a model on labelled texts, with one or more seeds.
 
-    A folder that was begun with the same settings is resumed; a finished one is opened.
+    Writes the scores, the predictions and the model. Rerun the command to resume. A finished fine-tuning with
+    the same settings is opened, not repeated.
     """
 
     model: Source
-    """A run folder, an exported folder, a fine-tuned one (its encoder), or a name on the hub."""
+    """A run folder, a model folder, a fine-tuned model (its encoder is used), or a name on the hub."""
     _: KW_ONLY
     data: Data  # type: ignore[assignment]
-    """A folder with train, dev (val, valid, validation) and test files, or one training file: csv, tsv,
-    jsonl, parquet, or what the task reads (CoNLL-U, columns, M2; SQuAD's JSON), compressed or not. In Python
-    also rows (dicts, or a DataFrame), of which a tenth becomes the dev set, or a dict of them by split:
-    "train", "dev", "test".
+    """A folder with train, dev (or val, valid, validation) and test files, or a single training file: csv,
+    tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, M2, SQuAD's JSON), compressed or not. In
+    Python also rows (dicts or a DataFrame), a tenth of which becomes the dev set, or rows by split: {"train":
+    ..., "dev": ..., "test": ...}.
     """
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
         trust(self.task, self.head)
 
+    @override
     def run(self) -> FineTuned:
         from electra.finetuning.runner.all_seeds import finetune as train
         from electra.pages.tuning import write_page
 
-        start, folder = given_name(self.model, "model"), given_path(self.out, "out")
+        start, folder = given_name(self.model, "model"), checked_path(self.out, "out")
         if isinstance(self.data, str | os.PathLike):
-            rows, files = {}, {"train": given_path(self.data, "data")}
+            rows, files = {}, {"train": checked_path(self.data, "data")}
         else:
             rows = tables(self.data)
-            files = {split: place(folder, split) for split in rows}
-        given = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
+            files = {split: table_path(folder, split) for split in rows}
+        values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
             "data": files["train"],
             "out": folder,
             "dev": self.dev or files.get("dev"),
             "test": self.test or files.get("test"),
         }
-        with display_for(self.progress) as display, laid_out(rows, folder):
-            train(start, Settings(**given), display.say)
+        with display_for(self.progress) as display, written_tables(rows, folder):
+            train(start, Settings(**values), display.say)
             display.say(f"report: {write_page(folder)}")
             display.say(f"results: {TuningFolder(folder).results}")
         return FineTuned(folder)
@@ -91,7 +92,7 @@ finetune = function(Finetune)
 
 
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
-    """Rows as JSON lines, by split. Raises DataError for what is not a row, or holds what is not text."""
+    """Returns rows as JSON lines, by split. Raises DataError for anything that is not a row of texts."""
     from electra.finetuning.labelled.splits import SPLIT_NAMES
 
     splits = data if isinstance(data, Mapping) else {"train": data}
@@ -105,22 +106,23 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     return {split: _lines(records(rows, split), split) for split, rows in splits.items()}
 
 
-def place(out: Path, split: str) -> Path:
+def table_path(out: Path, split: str) -> Path:
+    """Returns the file for the rows of a split."""
     return out / TABLES / f"{split}.jsonl"
 
 
 @contextmanager
-def laid_out(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
-    """The rows in OUT/data while a fine-tuning begins with them. One that is refused leaves nothing there."""
+def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
+    """Writes rows to OUT/data, and removes them again if the fine-tuning does not start."""
     kind = TuningFolder(out)
     if tables:
-        refuse_other_contents(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
-    paths = {split: place(out, split) for split in tables}
+        refuse_strangers(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
+    paths = {split: table_path(out, split) for split in tables}
     new = {split: path for split, path in paths.items() if not path.is_file()}
     for split, path in paths.items():
         if split not in new and path.read_bytes() != tables[split]:
             fix = "Use the same rows, or another `out`"
-            raise RunFolderError("holds other rows than those given now", where=path, fix=fix)
+            raise RunFolderError("contains other rows than those passed now", where=path, fix=fix)
     begun, made = kind.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
     try:
         for split, path in new.items():
@@ -131,9 +133,9 @@ def laid_out(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
             for path in new.values():
                 path.unlink(missing_ok=True)
             for folder in made:
-                with suppress(OSError):  # it holds something else
+                with suppress(OSError):  # not empty
                     folder.rmdir()
-        if isinstance(error, DataError):  # what it says of a file is true of the rows
+        if isinstance(error, DataError):  # name the rows instead of the file they were written to
             for split, path in paths.items():
                 where = error.where.replace(f"{path}:", f"{split} row ")
                 error.where = where.replace(str(path), f"{split} rows")
@@ -148,25 +150,25 @@ def _lines(rows: Sequence[Any], split: str) -> bytes:
 
 def _line(row: Any, where: str) -> str:
     if not isinstance(row, Mapping):
-        fix = "Give rows as dicts, or a DataFrame"
+        fix = "Pass dicts, or a DataFrame"
         raise DataError(f"{shortened(row)} is not a row", where=where, fix=fix)
     for column, value in row.items():
         if isinstance(column, tuple):
-            fix = "Give each column one name: frame.columns = ['text', 'label']"
+            fix = "Give each column a single name: frame.columns = ['text', 'label']"
             raise DataError(f"{column!r} is not the name of a column", where=where, fix=fix)
         try:
             strings = _strings(json.loads(json.dumps({column: value}, default=_plain)))
         except (TypeError, ValueError, RecursionError):
             what = f"column {column!r} has {shortened(value)}, not a text"
             raise DataError(what, where=where, fix="Decode it, or leave the column out") from None
-        if found := next(filter(None, map(_NO_TEXT.search, strings)), None):
-            what = f"column {column!r} has the character {found[0]!a}, which is not text"
+        if match := next(filter(None, map(_NO_TEXT.search, strings)), None):
+            what = f"column {column!r} has the character {match[0]!a}, which is not text"
             raise DataError(what, where=where, fix="Replace it")
     return json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    """As `records.plain`, but bytes are not text, and pandas' NA is none."""
+    """Like `records.plain`, but rejects bytes and turns pandas' NA into None."""
     from electra.finetuning.runner.records import plain
 
     if isinstance(value, bytes | bytearray | memoryview):
@@ -175,7 +177,7 @@ def _plain(value: Any) -> Any:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All texts in what JSON can hold."""
+    """Yields all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

@@ -1,11 +1,15 @@
+"""The command `electra log`; rows are sent by `electra.exchange.trackers`."""
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from typing_extensions import override
+
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.foundation.signals import StopRequest
 
 
@@ -20,36 +24,38 @@ class Log(
 ):
     """Send the curves of a run or a fine-tuning to TensorBoard, Trackio, Weights & Biases or MLflow.
 
-    Rows that were sent before are not sent again. Returns the number of rows sent.
+    Rows that were sent before are not sent again. In Python it returns the number of rows sent.
     """
 
     run_folder: Source
-    """A run folder or a fine-tuning, in progress or ended. Each seed of a fine-tuning becomes a run there."""
+    """The folder of a run or a fine-tuning, finished or not. Each seed of a fine-tuning becomes a run there.
+    """
     _: KW_ONLY
     to: Literal["tensorboard", "trackio", "wandb", "mlflow"]
-    """Where to send them. Each needs its extra: pip install "electra-encoder[wandb]"."""
+    """The tracker. Each needs to be installed: pip install "electra-encoder[wandb]"."""
     out: Source | None = None
-    """The folder of the tracker's files (default: one named after the tracker, here)."""
+    """The folder for the tracker's files (default: one named after the tracker in the current folder)."""
     project: str = "electra"
-    """The project or experiment there. TensorBoard has none."""
+    """The project or experiment in the tracker. TensorBoard has none."""
     name: str | None = None
-    """The run's name there (default: that of its folder)."""
+    """The name of the run in the tracker (default: the name of its folder)."""
     follow: bool = False
-    """Keep sending until the run ends. Interrupting it loses nothing."""
+    """Keep sending until the run ends. You can interrupt and rerun the command at any time."""
 
+    @override
     def run(self) -> int:
         from electra.exchange.trackers.following import send_curves
         from electra.exchange.trackers.interface import NAMES
 
-        run = given_path(self.run_folder, "run")
-        out = given_path(self.to if self.out is None else self.out, "out")
+        run = checked_path(self.run_folder, "run")
+        out = checked_path(self.to if self.out is None else self.out, "out")
         with display_for(self.progress) as display, StopRequest() as stop:
             name = self.name or run.resolve().name
             sent = send_curves(
                 run, self.to, out, self.project, name, follow=self.follow, stop=stop, say=display.say
             )
             display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {self.to} in {out}")
-            display.say(f"to look at them: {NAMES[self.to].format(out=out)}")
+            display.say(f"to view them: {NAMES[self.to].format(out=out)}")
             return sent
 
 

@@ -1,15 +1,19 @@
+"""The command `electra plan`."""
+
 from __future__ import annotations
 
 import shlex
 from dataclasses import KW_ONLY, dataclass
+
+from typing_extensions import override
 
 from electra.commands.framework.command import Command, Names, Source, function
 from electra.commands.framework.display import Terminal, display_for
 from electra.commands.parts import estimates
 from electra.commands.parts.estimates import SIZES, Plan
 from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
-from electra.commands.parts.texts import Corpus, named_sources
-from electra.commands.results.artifact import given_path
+from electra.commands.parts.texts import Corpus, source_names
+from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import ConfigError
 from electra.foundation.options import given_names, several
 
@@ -23,33 +27,36 @@ class MakePlan(
         "electra plan store --budget 8h --purpose tags --sizes tiny mini --out mine.toml",
     ),
 ):
-    """Find out what a budget buys on this machine: measure each size for seconds and recommend one.
+    """Estimate what a budget buys on this machine: time each model size for seconds and recommend one.
 
-    Reads the corpus (or a store) and trains nothing. Afterwards: electra pretrain CORPUS --recipe OUT. Each
-    size is measured in another process, without compiled layers.
+    Reads the corpus (or a store) and keeps nothing but the recipe, for electra pretrain CORPUS --recipe OUT.
+    Sizes are timed in a separate process, without compiled layers.
     """
 
     data: Corpus
-    """A store made by electra prepare, or text: files, folders, globs, URLs, hub:NAME, or python-docs."""
+    """Text: files, folders, globs, URLs, hub:NAME or python-docs; or a token store made by electra prepare.
+    """
     _: KW_ONLY
     budget: str
     """How much to spend: 2h, 2e16flops, 50Mtokens or 5000steps."""
     recipe: Source | None = None
-    """The recipe to start from: a name or a TOML file (default: the purpose's)."""
+    """The recipe to start from: a name or a TOML file (default: the recipe for the purpose)."""
     purpose: Purpose | None = None
-    """What the encoder is for, which chooses the recipe. pairs: of texts, and whole texts; tags: of words,
-    corrections, filling masks; both: in one network, and finding words that do not fit (default: pairs).
+    """What the encoder will be used for; it determines the recipe. pairs: whole texts and pairs of texts;
+    tags: tagging words, correction, filling masks; both: all of this with one network, and finding words that
+    do not fit (default: pairs).
     """
     sizes: Names = SIZES
-    """Sizes to compare: tiny, mini, small, small++, base, large."""
+    """Model sizes to compare: tiny, mini, small, small++, base, large."""
     overrides: Overrides = None
-    """Settings that differ from the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
+    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
     out: Source | None = None
     """Write the recommended recipe to this TOML file."""
 
+    @override
     def run(self) -> Plan:
         base = compose(recipe_for(self.recipe, self.purpose), self.overrides, self.budget)
-        sizes, out = several(self.sizes, "sizes"), None if self.out is None else given_path(self.out, "out")
+        sizes, out = several(self.sizes, "sizes"), None if self.out is None else checked_path(self.out, "out")
         if not sizes:
             raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
         if out is not None:
@@ -57,14 +64,13 @@ class MakePlan(
         recipes = [estimates.at_size(base, size, self.overrides or {}) for size in sizes]
         with (
             display_for(self.progress) as display,
-            named_sources(self.data, "data", base.data.text_field, base.data.format, display.say) as names,
+            source_names(self.data, "data", base.data.text_field, base.data.format, display.say) as names,
         ):
             if not names:
-                raise ConfigError(
-                    "no text given", where="electra plan", fix=f"For example: {self.EXAMPLES[0]}"
-                )
+                fix = f"For example: {self.EXAMPLES[0]}"
+                raise ConfigError("no text given", where="electra plan", fix=fix)
             options, tokens, vocab_size = estimates.options(
-                recipes, lambda: estimates.corpus_of(names, base, display), display
+                recipes, lambda: estimates.corpus_size(names, base, display), display
             )
             plan = Plan(self.budget, tokens, vocab_size, tuple(options), estimates.is_store(names))
             if isinstance(display, Terminal):

@@ -1,3 +1,5 @@
+"""The command `electra predict`; predictions are made by `electra.finetuning.predict`."""
+
 from __future__ import annotations
 
 import json
@@ -10,11 +12,13 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from typing_extensions import override
+
 from electra.commands.framework.command import Command, Names, RepeatedNames, Source, function
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnBackend
-from electra.commands.parts.vectors import names_no_file
-from electra.commands.results.artifact import given_path
+from electra.commands.parts.vectors import is_text
+from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import DataError
 from electra.foundation.options import given_name, several
 from electra.foundation.visible import decode_argument
@@ -36,43 +40,44 @@ class Predict(
         'echo "a fine film" | electra predict runs/reviews -',
     ),
 ):
-    """Predict labels or numbers for the texts of a file with a fine-tuned model."""
+    """Predict labels, numbers or answers for the texts in a file with a fine-tuned model."""
 
     model: Source
-    """What `electra finetune` wrote, or any fine-tuned ELECTRA's folder or hub name."""
+    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA."""
     file: Source
-    """A text, or the file to predict: csv, tsv, jsonl, parquet or another table; for taggers also CoNLL-U,
-    columns, or .txt with a sentence on each line; for questions also SQuAD's JSON. - is standard input: a
-    table with a header line, JSON lines, or a text on each line.
+    """A text, or a file of texts: csv, tsv, jsonl, parquet or another table; for tagging also CoNLL-U,
+    columns, or .txt with one sentence per line; for questions also SQuAD's JSON. - is standard input: a table
+    with a header line, JSON lines, or one text per line.
     """
     _: KW_ONLY
     out: Source | None = None
-    """Where to write the predictions, beside the file's own columns (default: on the terminal). The file
-    extension sets the format: .tsv, .csv, .jsonl, .parquet or .json (for questions, the file of the official
-    scorers).
+    """The file to write, with the columns of the input and the predictions (default: print them). Its
+    extension sets the format: .tsv, .csv, .jsonl, .parquet, or .json (for questions, in the format of the
+    official SQuAD scorer).
     """
     format: Literal["tsv", "csv", "jsonl", "parquet", "json"] | None = None
-    """The format (default: by the extension of --out; tsv on the terminal)."""
+    """The output format (default: by the extension of --out; tsv on the terminal)."""
     text_column: RepeatedNames = ()
-    """The column of the text; for a pair pass the option twice (default: as in fine-tuning, or the usual
-    names).
+    """The column with the text; for pairs, pass the option twice (default: the columns used in fine-tuning,
+    or the usual names).
     """
     columns: Names = ()
-    """The columns' names, for files without a header line."""
+    """The names of the columns, for files without a header line."""
     encoding: str | None = None
-    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess where that fails)."""
+    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or guessed if that fails)."""
     threshold: float | None = None
-    """For a tagger with two labels, such as grammatical error detection: mark a word where its probability is
-    at least this (default: 0.5). For questions that may have no answer: give none where the null odds exceed
-    this (default: the best threshold on dev, else the published one).
+    """For taggers with two labels, such as grammatical error detection: mark words whose probability is at
+    least this (default: 0.5). For questions that may have no answer: give none if the no-answer score exceeds
+    this (default: the best threshold on dev, or else the published one).
     """
     scores: bool = False
-    """For a tagger: write the probability of every label for each word, not of the predicted one alone."""
+    """For taggers: write the probability of every label for each word, not only of the predicted label."""
 
     @property
     def _target(self) -> Path | None:
-        return None if self.out is None or self.out == "-" else given_path(self.out, "out")
+        return None if self.out is None or self.out == "-" else checked_path(self.out, "out")
 
+    @override
     def run(self) -> Predictions:
         from electra.finetuning.predict import open_predictor
         from electra.finetuning.runner.records import format_of
@@ -82,11 +87,12 @@ class Predict(
         predictor = open_predictor(given_name(self.model, "model"), self.device, self.backend)
         columns, texts = several(self.columns, "columns"), several(self.text_column, "text_column")
         with as_file(given_name(self.file, "file"), predictor.task, texts, columns) as path:
-            found = predictor(path, texts, columns, self.threshold, self.encoding, self.scores)
+            predictions = predictor(path, texts, columns, self.threshold, self.encoding, self.scores)
         if self._target is not None:
-            commit_file(self._target, found.content(kind))
-        return found
+            commit_file(self._target, predictions.content(kind))
+        return predictions
 
+    @override
     def main(self) -> int:
         predictions = self.run()
         if self._target is None:
@@ -98,11 +104,13 @@ class Predict(
                 sys.stdout.write(json_text(text) if self.format in ("json", "jsonl") else text)
         else:
             counts = ", ".join(f"{label} {count}" for label, count in predictions.counts().items())
-            told = f"{len(predictions.rows()) - 1} predictions in {self.out}"
-            sys.stdout.write(f"{told}{': ' if counts else ''}{counts}\n")
+            written = f"{len(predictions.rows()) - 1} predictions in {self.out}"
+            sys.stdout.write(f"{written}{': ' if counts else ''}{counts}\n")
         if predictions.truncated:
-            longer = f"longer than {predictions.max_length} tokens and were cut"
-            sys.stderr.write(f"{predictions.truncated} texts are {longer}\n")
+            texts = "text was" if predictions.truncated == 1 else "texts were"
+            sys.stderr.write(
+                f"{predictions.truncated} {texts} truncated to {predictions.max_length} tokens\n"
+            )
         sys.stderr.writelines(f"{note}\n" for note in predictions.notes)
         return 0
 
@@ -112,16 +120,16 @@ predict = function(Predict)
 
 @contextmanager
 def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
-    """The path of a file; a text, and what comes through a pipe, becomes one, named by what it looks like."""
+    """Yields the path of a file. A text or the input of a pipe is written to a file of a fitting format."""
     path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
-    is_text = name != STANDARD_INPUT and names_no_file(name)
-    if not is_text and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
+    inline = name != STANDARD_INPUT and is_text(name)
+    if not inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
         yield path
         return
-    if not is_text and path.is_dir():
-        raise DataError("this is a folder", where=path, fix="Give a file")
-    if is_text:
-        content = decode_argument(name).encode("utf-8", "surrogatepass")
+    if not inline and path.is_dir():
+        raise DataError("this is a folder", where=path, fix="Pass a file")
+    if inline:
+        content = from_argument(name).encode("utf-8", "surrogatepass")
     else:
         content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
     first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")

@@ -1,16 +1,20 @@
+"""The command `electra prepare`; stores are built by `electra.data`."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import ClassVar
 
+from typing_extensions import override
+
 from electra.artifacts.store import StoreFolder
-from electra.commands.framework.command import Command, Source, Words, function
+from electra.commands.framework.command import Command, Source, TypedNames, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
-from electra.commands.parts.texts import Corpus, is_data_set, named_sources
-from electra.commands.results.artifact import given_path
+from electra.commands.parts.texts import Corpus, is_data_set, source_names
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.store import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
@@ -31,60 +35,60 @@ class Prepare(
         "electra prepare de=texte/ fi=tekstit/ --mix-temperature 0.5 --no-lowercase --out store",
     ),
 ):
-    """Turn text into a token store: read it, train or load a tokenizer, encode on all cores.
+    """Turn text into a token store: read it, train or load a tokenizer, and encode it on all cores.
 
-    Every token is accounted for in the store's audit. A store that was made at OUT of the same text is
-    opened.
+    The store's audit accounts for every token. If OUT already has a store of the same text, it is opened.
     """
 
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
-    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (the prose of Python's
-    own documentation). For a mixture with --mix-temperature, NAME=SOURCE. In Python also texts, a DataFrame,
-    a data set of `datasets`, or several corpora by name: {"de": ..., "fi": ...}.
+    """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
+    documentation). For a mixture with --mix-temperature: NAME=SOURCE. In Python also texts, a DataFrame, a
+    data set of the library `datasets`, or several corpora by name: {"de": ..., "fi": ...}.
     """
     _: KW_ONLY
     out: Source
-    """Folder for the store. Reused if it already exists."""
+    """The folder for the store. Reused if it already exists."""
     tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
     """
     cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
-    """Entries to keep of an existing WordPiece tokenizer: those that the corpus needs most (default: all)."""
-    memory: int = 1000
-    """Megabytes of memory for finding duplicates; the rest is kept on disk. The store is the same for any
-    value.
+    """How many entries of an existing WordPiece tokenizer to keep: those most used by the corpus (default:
+    all).
     """
+    memory: int = 1000
+    """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None
-    """Prepare one part of several, such as 3/8 (counted from 0), on a machine of its own. Needs --tokenizer;
-    --merge joins the parts.
+    """Prepare only one part of the corpus, such as 3/8 (counted from 0), to share the work among machines.
+    Needs --tokenizer. Join the parts with --merge.
     """
     merge: bool = False
-    """Join the shards named as CORPUS into the store that a single command would have made."""
+    """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""
 
     def __post_init__(self) -> None:
         Command.__post_init__(self)
 
+    @override
     def run(self) -> Store:
-        corpus, out = self.corpus, given_path(self.out, "out")
-        if isinstance(corpus, Words) and not corpus:
+        corpus, out = self.corpus, checked_path(self.out, "out")
+        if isinstance(corpus, TypedNames) and not corpus:
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no text given", where="electra prepare", fix=fix)
         if self.merge and self.shard is not None:
             what = "both `shard` and `merge` are given"
-            raise ConfigError(what, where="electra prepare", fix="Give one of them")
+            raise ConfigError(what, where="electra prepare", fix="Give only one of them")
         if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
-            fix = "Give it, such as 0.5, or a list of sources"
-            raise ConfigError("named corpora are for a mixture", key="mix_temperature", fix=fix)
+            fix = "Give it, such as 0.5, or pass a list of sources without names"
+            raise ConfigError("named corpora need a mixing temperature", key="mix_temperature", fix=fix)
         existed = StoreFolder(out).exists()
         with (
             display_for(self.progress) as display,
-            named_sources(corpus, "corpus", self.text_field, self.format, display.say) as names,
+            source_names(corpus, "corpus", self.text_field, self.format, display.say) as names,
         ):
             if self.shard is not None:
                 self._prepare_shard(names, display)
-                return None  # type: ignore[return-value]  # a shard is no store
+                return None  # type: ignore[return-value]  # a shard is not a store
             store = self._merge(names, display) if self.merge else self._build(names, display)
             state = "already complete" if existed else "written"
             display.say(f"{state}: {out} (data {store.tokens.digest[:16]})")
@@ -98,7 +102,7 @@ class Prepare(
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         return stores.build(
             names,
-            given_path(self.out, "out"),
+            checked_path(self.out, "out"),
             tokenizer,
             self.part(CorpusConfig),
             workers=self.workers,
@@ -110,7 +114,7 @@ class Prepare(
         from electra.data.sharding import build_shard, parse_shard
 
         if self.tokenizer is None:
-            fix = "Make it from a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
+            fix = "Train it on a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
             raise ConfigError("all shards need the same tokenizer", key="shard", fix=fix)
         if self.cut_to is not None:
             fix = "Cut it on a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
@@ -121,23 +125,23 @@ class Prepare(
             new = build_shard(
                 names,
                 tokenizer,
-                given_path(self.out, "out"),
+                checked_path(self.out, "out"),
                 number,
                 config=self.part(CorpusConfig),
                 workers=self.workers,
                 memory=self.memory * 1_000_000,
-                progress=stores.counting(display),
+                progress=stores.character_progress(display),
             )
         display.say(f"{'written' if new else 'already complete'}: shard {self.shard} in {self.out}")
 
     def _merge(self, names: list[str], display: Display) -> Store:
         from electra.data.sharding import merge
 
-        out = given_path(self.out, "out")
-        with interrupt_on_signal(out):
-            merge([given_path(name, "corpus") for name in names], out, stores.counting(display))
+        out = checked_path(self.out, "out")
+        with unwinding(out):
+            merge([checked_path(name, "corpus") for name in names], out, stores.character_progress(display))
             store = Store(out)
-            stores.tell_audit(store, display)
+            stores.print_audit(store, display)
         return store
 
 

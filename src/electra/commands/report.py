@@ -1,12 +1,16 @@
+"""The command `electra report`; pages are written by `electra.pages`."""
+
 from __future__ import annotations
 
 import sys
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
+from typing_extensions import override
+
 from electra.commands.framework.command import Command, Source, Sources, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.foundation.options import given_names
 from electra.foundation.signals import StopRequest
 
@@ -20,29 +24,32 @@ class Report(
         "electra report runs/mine --compare runs/other runs/third --out compared.html",
     ),
 ):
-    """Write the report of a run, study, fine-tuning, evaluation or analysis: one self-contained HTML file."""
+    """Write the report of a run, study, fine-tuning, evaluation or analysis as a single HTML file."""
 
     folder: Source
-    """A folder that any electra command wrote: a run (finished or in progress), study, evaluation, ..."""
+    """A folder that an electra command wrote: a run (finished or in progress), study, evaluation, ..."""
     _: KW_ONLY
     out: Source | None = None
-    """Where to write a run's page (default: report.html in the run folder)."""
+    """For a run: the file to write (default: report.html in the run folder)."""
     compare: Sources = ()
-    """Other run folders to compare with this run at equal tokens and FLOPs."""
+    """For a run: other run folders to compare it with at equal tokens and FLOPs."""
     follow: bool = False
-    """Rewrite a run's page while the run trains on this machine; an open page reloads itself."""
+    """For a run that is training on this machine: keep rewriting the page, which reloads itself in a browser.
+    """
 
+    @override
     def run(self) -> Path:
         from electra.pages import pages
 
-        others = [given_path(other, "compare") for other in given_names(self.compare, "compare")]
-        path = given_path(self.folder, "folder")
-        page = None if self.out is None else given_path(self.out, "out")
+        others = [checked_path(other, "compare") for other in given_names(self.compare, "compare")]
+        path = checked_path(self.folder, "folder")
+        page = None if self.out is None else checked_path(self.out, "out")
         if not self.follow:
             return pages.write_page(path, page, others)
         with display_for(self.progress) as display, StopRequest() as stop:
             return pages.follow(path, page, others, stop, display.say)
 
+    @override
     def main(self) -> int:
         from electra.pages.svg import left_out
 

@@ -1,6 +1,10 @@
+"""The command `electra serve`; the server is in `electra.serving`."""
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+
+from typing_extensions import override
 
 from electra.commands.framework.command import Command, Sources, function
 from electra.commands.framework.display import display_for
@@ -16,25 +20,23 @@ class Serve(
     OnDevice,
     Command[int],
     group="Share",
-    examples=(
-        "electra serve tiny-en",
-        "electra serve runs/mine runs/reviews --host 0.0.0.0 --port 80",
-    ),
+    examples=("electra serve tiny-en", "electra serve runs/mine runs/reviews --host 0.0.0.0 --port 80"),
 ):
-    """Serve models over HTTP: a page to try them, and detect, embed, predict and fill as a JSON API.
+    """Serve models over HTTP: a web page to try them, and a JSON API.
 
-    It serves until it is asked to stop, and returns an exit code.
+    The API detects, embeds, predicts and fills masks. The server runs until it is stopped (Ctrl-C). In Python
+    it returns an exit code.
     """
 
     models: Sources
-    """Run folders, model folders (those of ONNX graphs, too), fine-tunings or names on the hub. The page
-    needs a run: it has both networks.
+    """Run folders, model folders (ONNX included), fine-tuned models or names on the hub. The web page needs a
+    run, which has both a discriminator and a generator.
     """
     _: KW_ONLY
     host: str = "127.0.0.1"
-    """The address to listen on. With 0.0.0.0 other machines can connect; there is no login."""
+    """The address to listen on. With 0.0.0.0 other machines can connect. There is no login."""
     port: int = 8000
-    """The port to listen on (0: any free one)."""
+    """The port to listen on (0: any free port)."""
     threads: int | None = None
     """CPU threads (default: torch's choice)."""
 
@@ -42,6 +44,7 @@ class Serve(
         Command.__post_init__(self)
         self.part(Limits)
 
+    @override
     def run(self) -> int:
         models = given_names(self.models, "models")
         if not models:
@@ -60,10 +63,11 @@ class Serve(
             if not 1 <= self.threads <= MOST_THREADS:
                 raise ConfigError(f"must be from 1 to {MOST_THREADS}, not {self.threads}", key="threads")
             torch.set_num_threads(self.threads)
-        with listen(self.host, self.port) as taken, display_for(self.progress) as display:
+        with listen(self.host, self.port) as socket, display_for(self.progress) as display:
             opened = open_models(models, self.device)
-            return run_server(opened, taken, self.part(Limits), say=display.say, stop=StopRequest())
+            return run_server(opened, socket, self.part(Limits), say=display.say, stop=StopRequest())
 
+    @override
     def main(self) -> int:
         return self.run()
 

@@ -1,6 +1,10 @@
+"""The command `electra show`; examples are made by `electra.inference.examples`."""
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+
+from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import load
@@ -17,26 +21,30 @@ class Show(
         'electra show runs/import "the chef cooked the meal" --generator runs/generator',
     ),
 ):
-    """Print the table Original | Masked | Generated | Label | P(replaced) for a sentence."""
+    """Show what the generator and the discriminator do with a sentence: mask, fill in, and detect.
+
+    Prints a table with the columns Original, Masked, Generated, Label and P(replaced).
+    """
 
     model: Source
-    """A run folder, or any model with a discriminator (or, to see samples only, a generator)."""
+    """A run folder, or any model with a discriminator (or a generator, to see only its samples)."""
     text: str | None = None
-    """The sentence (default: one of the run's own held-out text; of other models "the chef cooked the
-    meal").
+    """The sentence (default: one from the run's held-out text; for other models "the chef cooked the meal").
     """
     _: KW_ONLY
     generator: Source | None = None
-    """Where the generator is, when MODEL does not hold both: a folder or a hub name (owner/name)."""
+    """The folder or hub name (owner/name) of the generator, if MODEL does not include one."""
     seed: int = 1
-    """Seed of the masks and samples."""
+    """Seed for masking and sampling."""
     mask_fraction: float = 0.4
-    """Share of the tokens to mask (at least one token)."""
+    """Fraction of the tokens to mask (at least one token)."""
 
+    @override
     def run(self) -> Rows:
         model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
         return model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
 
+    @override
     def main(self) -> int:
         from rich.console import Console
 
@@ -46,7 +54,7 @@ class Show(
         console = Console(highlight=False)
         console.print(example_table(rows))
         if all(row["Masked"] is None for row in rows):
-            note = "no generator here: the text is judged as it stands (name one with --generator)"
+            note = "no generator: the text is scored unchanged (pass one as --generator)"
             console.print(note, style="dim")
         return 0
 

@@ -1,11 +1,11 @@
-"""What all commands share: how one is declared, parsed, documented and completed; where its words go.
+"""Declares, parses, documents, completes and runs commands.
 
-command      the base class, its options, and the Python function made of it
-parser       a command line as a command (argparse splits the words; every rule of ours is here)
-pages        --help
-completion   scripts for shells
-renames      what was called otherwise in the last release
+command      the base class, its options, and the Python function made from it
+parser       turns a command line into a command (argparse splits the words; our own rules are here)
+help         --help
+completion   completion scripts for shells
+renames      names of the last release that have changed
 main         the entry point: errors and exit codes
-display      who hears of progress: a terminal, a notebook, a function, nobody
+display      shows progress: in a terminal, a notebook, to a function, or not at all
 output       standard output, whatever its encoding
 """

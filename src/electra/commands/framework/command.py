@@ -1,6 +1,7 @@
-"""A command is a frozen dataclass: its fields are its options on the command line, its arguments in Python,
-and what a record keeps of it. Its docstring and the text below each field are the help; nothing is declared
-twice.
+"""Declares commands: a command is a frozen dataclass, and nothing about it is declared twice.
+
+Its fields are its options on the command line, its arguments in Python, and what a record keeps of it. Its
+docstring and the text below each field are its help.
 
     @dataclass(frozen=True)
     class Embed(Command[Vectors], group="Use", examples=("electra embed tiny-en texts.txt", ...)):
@@ -35,7 +36,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from electra.commands.framework import renames
-from electra.commands.framework.display import Told
+from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert
 from electra.foundation.options import (
     Names,
@@ -62,35 +63,36 @@ R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
 P = ParamSpec("P")
 Group = Literal["Train", "Use", "Measure", "Share"]
+_MAPPING = typing.get_origin(Mapping[str, Any])
 
 
-class Words(tuple[Any, ...]):
-    """Names, as a command line gives them; what is given otherwise may be texts or rows instead."""
+class TypedNames(tuple[Any, ...]):
+    """Names from a command line. Arguments in Python may be texts or rows instead."""
 
 
 class Sections(NamedTuple):
     """Marks a field that takes settings by dotted name; each of them is an option."""
 
-    of: Callable[[Sequence[str]], Mapping[str, Any]]
-    """The sections by name, each a dataclass with its defaults: its type, or an instance. Which ones there
-    are may depend on the words of the command line.
+    read: Callable[[Sequence[str]], Mapping[str, Any]]
+    """Returns the sections by name, each a dataclass with its defaults: its type, or an instance. Its
+    argument is the command line, which may decide which sections there are.
     """
     short: Mapping[str, str]
     """Further names of single settings."""
     omit: frozenset[str] = frozenset()
-    """Fields of the dataclasses that are no options here."""
+    """Fields of the dataclasses that are not options here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Generic[R_co]):
+    """The base of all commands. R_co is what the Python function returns."""
+
     GROUP: ClassVar[Group]
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
-    """Sections of a recipe whose keys are options of the command: they may be given with their section's
-    name.
-    """
-    progress: Told = field(default=None, repr=False, compare=False)
-    """Who hears of progress (default: a live display in a notebook, nobody in a script). "quiet": nobody. A
+    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
+    progress: ProgressOption = field(default=None, repr=False, compare=False)
+    """Where progress goes (default: a live display in a notebook, nowhere in a script). "quiet": nowhere. A
     function is called with (line, share).
     """
 
@@ -98,48 +100,49 @@ class Command(Generic[R_co]):
         cls.GROUP, cls.EXAMPLES = group, examples
 
     def __post_init__(self) -> None:
-        for name, hint in hints_of(type(self)).items():
+        for name, hint in hints_of(typing.cast(Any, type(self))).items():
             if name != "progress":
                 object.__setattr__(self, name, _checked(hint, getattr(self, name), name))
 
     def run(self) -> R_co:
-        """Do it: the Python function. What it says goes to `progress`."""
+        """Does the work and returns its result; this is the Python function."""
         raise NotImplementedError
 
     def main(self) -> int:
-        """Do it for the command line; an exit code."""
+        """Does the work for the command line, printing what the user should see; returns the exit code."""
         self.run()
         return 0
 
     def preview(self) -> None:
-        """Say what would be done, and do nothing: --dry-run, of commands that define this."""
+        """Prints what would be done, without doing it: `--dry-run` of commands that define this."""
         raise NotImplementedError
 
     def part(self, kind: type[R]) -> R:
-        """The options that a base declares, as an object of their own."""
+        """Returns the options that the base class `kind` declares, as an instance of it."""
         fields = dataclasses.fields(typing.cast(Any, kind))
         return kind(**{each.name: getattr(self, each.name) for each in fields})
 
     @property
-    def as_given(self) -> str:
-        """How it was called, for a record."""
+    def invocation(self) -> str:
+        """The command line, or the Python function, for a record."""
         return getattr(self, "_typed", f"electra.{name_of(type(self))}(...)")
 
 
 def name_of(command: type[Command[Any]]) -> str:
+    """Returns a command's name, which is that of its file."""
     return command.__module__.rpartition(".")[2].rstrip("_")
 
 
 def has_dry_run(command: type[Command[Any]]) -> bool:
-    """Whether the command can say what it would do."""
+    """Whether the command takes `--dry-run`."""
     return command.preview is not Command.preview
 
 
 def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
-    """The Python function of a command, with its arguments and their types."""
+    """Returns the Python function of a command, with its arguments and their types."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        positional, named = renames.in_python(typing.cast(Any, command), args, kwargs)
+        positional, named = renames.rename_arguments(typing.cast(Any, command), args, kwargs)
         return command(*positional, **named).run()
 
     call.command = command  # type: ignore[attr-defined]
@@ -147,89 +150,77 @@ def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
     return call
 
 
-def documented(name: str, value: Any) -> Any:
-    """A command's function with its name, signature and help, which are made when someone asks for it."""
+def document(name: str, value: Any) -> Any:
+    """Gives a command's function its name, signature and docstring, when it is first looked up."""
     kind = getattr(value, "command", None)
     if kind is None or value.__name__ == name:
         return value
     value.__name__ = value.__qualname__ = name
-    hints, told = typing.get_type_hints(kind), written(kind)
-    parameters = sorted(inspect.signature(kind).parameters.values(), key=_order)
+    hints, texts = typing.get_type_hints(kind), field_texts(kind)
+    parameters = sorted(inspect.signature(kind).parameters.values(), key=_parameter_order)
     value.__signature__ = inspect.Signature(
         [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters],
         return_annotation=kind.run.__annotations__["return"],
     )
     lines = [inspect.getdoc(kind) or "", ""]
     for parameter in parameters:
-        text = f"{parameter.name}: {told[parameter.name][1]}"
+        text = f"{parameter.name}: {texts[parameter.name]}"
         lines += textwrap.wrap(text, 100, subsequent_indent="    ", break_on_hyphens=False)
     value.__doc__ = "\n".join(lines)
     return value
 
 
-def _order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
-    """Positional ones first, then what is required, `progress` last."""
+def _parameter_order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
+    """Sorts positional parameters first, then required ones, and `progress` last."""
     named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
     return named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
 
 
-def hints_of(kind: Any) -> dict[str, Any]:
-    """The fields of a dataclass with their types, marks included."""
-    return _hints_of(kind)
-
-
 @cache
-def _hints_of(kind: Any) -> dict[str, Any]:
+def hints_of(kind: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass with their types, marks included."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
 
 
 def mark_of(hint: Any, kind: type[R]) -> R | None:
+    """Returns the annotation of class `kind` in Annotated[...], if there is one."""
     return next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, kind)), None)
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
-    """A value given in Python, refused where its type is wrong. What has a wider type is for the command."""
+    """Checks the type of an argument in Python. Types wider than the shell's are left to the command."""
     mark = mark_of(hint, OnCommandLine)
     if mark is not None:
         if typing.get_origin(mark.kind) is tuple and isinstance(value, str | os.PathLike):
-            return Words((value,))
+            return TypedNames((value,))
         return value
-    if hint is Any or any(
-        typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint)
-    ):
-        return value
-    return value if mark_of(hint, Sections) else convert(hint, value, name)
-
-
-_MAPPING = typing.get_origin(Mapping[str, Any])
-
-
-def written(kind: Any) -> dict[str, tuple[ast.expr, str]]:
-    """The annotation of each field of a dataclass, and the text below it, as they stand in the source. What a
-    class declares anew without a text keeps that of its base.
-    """
-    return _written(kind)
+    wide = any(typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint))
+    unchecked = hint is Any or wide or mark_of(hint, Sections) is not None
+    return value if unchecked else convert(hint, value, name)
 
 
 @cache
-def _written(kind: Any) -> dict[str, tuple[ast.expr, str]]:
-    found: dict[str, tuple[ast.expr, str]] = {}
+def field_texts(kind: Any) -> dict[str, str]:
+    """Returns the text below each field of a dataclass, read from its source.
+
+    A field that a subclass declares again without a text keeps that of its base.
+    """
+    texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not dataclasses.is_dataclass(base):
             continue
         try:
             [body] = ast.parse(textwrap.dedent(inspect.getsource(typing.cast(Any, base)))).body
-        except (OSError, TypeError):  # made at run time
+        except (OSError, TypeError):  # a class made at run time
             continue
         assert isinstance(body, ast.ClassDef)
         for statement, following in zip(body.body, [*body.body[1:], None], strict=True):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 below = following.value if isinstance(following, ast.Expr) else None
                 text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
-                before = found.get(statement.target.id, (None, ""))[1]
-                found[statement.target.id] = (statement.annotation, text or before)
-    return found
+                texts[statement.target.id] = text or texts.get(statement.target.id, "")
+    return texts
 
 
 @dataclass(frozen=True)
@@ -237,11 +228,11 @@ class Option:
     """One option of a command line, or a positional argument."""
 
     name: str
-    """As in Python; of a section with a dot: training.learning_rate."""
+    """The name in Python; with a dot if it belongs to a section: training.learning_rate."""
     field: str
-    """The field of the command that it goes into."""
+    """The field of the command that takes the value."""
     kind: Any
-    """The type of its value."""
+    """The type of the value."""
     default: Any
     positional: bool
     repeated: bool
@@ -249,47 +240,59 @@ class Option:
     aliases: tuple[str, ...] = ()
     """Further flags."""
     heading: str = ""
-    """What it has in common with others: HEADING of the base that declares it."""
+    """The title of its group in the help: HEADING of the base class that declares it."""
 
     @property
     def flag(self) -> str:
+        """--learning-rate, or --training.learning-rate."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def negative(self) -> str:
-        section, dot, last = self.flag.removeprefix("--").rpartition(".")
-        return f"--{section}{dot}no-{last}"
+        """The flag that turns a switch off."""
+        return negative(self.flag)
 
     @property
     def is_switch(self) -> bool:
-        return _one(self.kind) is bool
+        """Whether it takes no value."""
+        return plain_type(self.kind) is bool
 
     @property
     def several(self) -> bool:
-        return typing.get_origin(_one(self.kind)) is tuple
+        """Whether it takes more than one value."""
+        return typing.get_origin(plain_type(self.kind)) is tuple
 
     @property
     def is_required(self) -> bool:
+        """Whether it has no default."""
         return self.default is dataclasses.MISSING
 
     @property
     def choices(self) -> tuple[str, ...]:
-        kind = _one(self.kind)
+        """The values it may take; empty if any."""
+        kind = plain_type(self.kind)
         if typing.get_origin(kind) is tuple:
             kind = typing.get_args(kind)[0]
         return tuple(map(str, typing.get_args(kind))) if typing.get_origin(kind) is Literal else ()
 
     @property
     def metavar(self) -> str:
-        """A word for its value."""
+        """The placeholder for its value in the help."""
         if self.positional:
             return self.name.upper()
         word = "" if self.is_switch else metavar(self.kind)
         return word.removesuffix(" ...") if self.repeated else word
 
 
+def negative(flag: str) -> str:
+    """Returns the flag that turns a switch off: --data.lowercase is --data.no-lowercase."""
+    section, dot, last = flag.removeprefix("--").rpartition(".")
+    return f"--{section}{dot}no-{last}"
+
+
 def metavar(kind: Any) -> str:
-    kind = _one(kind)
+    """Returns the placeholder for a value of this type: N, X, PATH, TEXT or {a,b}."""
+    kind = plain_type(kind)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "{" + ",".join(map(str, inner)) + "}"
@@ -300,8 +303,8 @@ def metavar(kind: Any) -> str:
     return {int: "N", float: "X"}.get(kind, "TEXT")
 
 
-def _one(kind: Any) -> Any:
-    """A type without None; of several, the one that can be typed."""
+def plain_type(kind: Any) -> Any:
+    """Returns a type without None; of a union, the member that a command line can give."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         inner = [each for each in typing.get_args(kind) if each is not type(None)]
         paths = [each for each in inner if typing.get_origin(each) is os.PathLike]
@@ -310,76 +313,66 @@ def _one(kind: Any) -> Any:
 
 
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
-    """Every option of a command; `words` is the command line, which decides what some sections hold."""
-    found: list[Option] = []
-    told, homes = written(command), headings(command)
-    for each in sorted(dataclasses.fields(command), key=lambda each: bool(homes[each.name])):
-        hint = hints_of(command)[each.name]
+    """Returns every option of a command. `words` is the command line, which may decide some sections."""
+    options: list[Option] = []
+    for each, hint, text, heading in _fields(command):
         if each.name == "progress":
             continue
         if sections := mark_of(hint, Sections):
-            found += section_options(each.name, sections, words)
+            options += section_options(each.name, sections, words)
             continue
-        mark = mark_of(hint, OnCommandLine)
-        kind = _typed(hint)
-        default = each.default
-        if each.default_factory is not dataclasses.MISSING:
-            default = each.default_factory()
-        aliases = tuple(each.metadata.get("flags", ())) + tuple(
-            f"--{section}.{each.name.replace('_', '-')}"
-            for section, kind in command.SECTIONS.items()
-            if each.name in {key.name for key in dataclasses.fields(kind)}
+        made = each.default_factory is not dataclasses.MISSING
+        default = typing.cast(Any, each.default_factory)() if made else each.default
+        aliases = (
+            *each.metadata.get("flags", ()),
+            *(
+                f"--{section}.{each.name.replace('_', '-')}"
+                for section, kind in command.SECTIONS.items()
+                if each.name in {key.name for key in dataclasses.fields(kind)}
+            ),
         )
-        found.append(
-            Option(
-                each.name,
-                each.name,
-                kind,
-                default,
-                not each.kw_only,
-                bool(mark and mark.repeated),
-                told[each.name][1],
-                aliases,
-                homes[each.name],
-            )
+        kind, repeated = _typed_kind(hint)
+        options.append(
+            Option(each.name, each.name, kind, default, not each.kw_only, repeated, text, aliases, heading)
         )
-    return found
+    return options
 
 
 def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterable[Option]:
+    """Yields the options of a field that is marked with Sections."""
     short = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
-    for section, holder in sections.of(words).items():
-        kind = holder if isinstance(holder, type) else type(holder)
-        told, homes = written(kind), headings(kind)
-        for each in sorted(dataclasses.fields(kind), key=lambda each: bool(homes[each.name])):
+    for section, holder in sections.read(words).items():
+        for each, hint, text, heading in _fields(holder if isinstance(holder, type) else type(holder)):
             if each.name in sections.omit:
                 continue
             name = f"{section}.{each.name}"
             default = each.default if isinstance(holder, type) else getattr(holder, each.name)
             aliases = (short[name],) if name in short else ()
-            text = told[each.name][1] if each.name in told else ""
-            hint, heading = hints_of(kind)[each.name], homes[each.name]
-            mark = mark_of(hint, OnCommandLine)
-            repeated = bool(mark and mark.repeated)
-            yield Option(name, field_name, _typed(hint), default, False, repeated, text, aliases, heading)
+            kind, repeated = _typed_kind(hint)
+            yield Option(name, field_name, kind, default, False, repeated, text, aliases, heading)
 
 
-def headings(kind: type) -> dict[str, str]:
-    """The heading of each field of a dataclass; empty: it has none."""
-    found: dict[str, str] = {}
+def _fields(kind: Any) -> list[tuple[dataclasses.Field[Any], Any, str, str]]:
+    """Returns each field with its type, text and heading, those without a heading first."""
+    hints, texts, headings = hints_of(kind), field_texts(kind), _headings(kind)
+    fields = [
+        (each, hints[each.name], texts.get(each.name, ""), headings[each.name])
+        for each in dataclasses.fields(kind)
+    ]
+    return sorted(fields, key=lambda entry: bool(entry[3]))
+
+
+def _headings(kind: type) -> dict[str, str]:
+    """Returns HEADING of the base that declares each field; empty for the class's own fields."""
+    headings: dict[str, str] = {}
     for base in kind.__mro__:
         for name in inspect.get_annotations(base):
-            found.setdefault(name, "" if base is kind else vars(base).get("HEADING", ""))
-    return found
+            headings.setdefault(name, "" if base is kind else vars(base).get("HEADING", ""))
+    return headings
 
 
-def _typed(hint: Any) -> Any:
-    """The type of what is typed for a field."""
-    mark = mark_of(hint, OnCommandLine)
-    return (
-        mark.kind
-        if mark
-        else typing.get_args(hint)[0]
-        if typing.get_origin(hint) is typing.Annotated
-        else hint
-    )
+def _typed_kind(hint: Any) -> tuple[Any, bool]:
+    """Returns the type that a command line gives for a field, and whether the option may be repeated."""
+    if mark := mark_of(hint, OnCommandLine):
+        return mark.kind, mark.repeated
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint, False

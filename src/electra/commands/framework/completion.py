@@ -1,4 +1,4 @@
-"""What makes a shell complete commands, options and values: a script, made from the commands themselves."""
+"""Makes completion scripts for shells from the commands themselves: commands, options and values."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ SHELLS = ("bash", "zsh", "fish")
 ANYWHERE = ["--help", "--debug"]
 BASH = """\
 _electra() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}} words=
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command=${{COMP_WORDS[1]}} words=
   if [ "$COMP_CWORD" -eq 1 ]; then
-    words="{verbs} --help --version --print-completion"
+    words="{commands} --help --version --print-completion"
   else
-    case "$verb $before" in
+    case "$command $before" in
 {values}
-    *) case "$word" in -*) case "$verb" in
+    *) case "$word" in -*) case "$command" in
 {options}
       esac ;; esac ;;
     esac
@@ -31,7 +32,7 @@ complete -o default -F _electra electra
 
 
 def script(shell: str, commands: Mapping[str, type[Command[Any]]]) -> str:
-    """The completion script of `electra` for a shell."""
+    """Returns the completion script for a shell. Raises ConfigError for an unknown shell."""
     if shell not in SHELLS:
         fix = f"Choose from {', '.join(SHELLS)}"
         raise ConfigError(f"unknown shell {shell!r}", key="print_completion", fix=fix)
@@ -39,35 +40,35 @@ def script(shell: str, commands: Mapping[str, type[Command[Any]]]) -> str:
     if shell == "fish":
         return _fish(known)
     values = [
-        f'    "{verb} {option}") words="{" ".join(found)}" ;;'
-        for verb, options in known.items()
-        for option, found in options.items()
-        if found
+        f'    "{command} {option}") words="{" ".join(choices)}" ;;'
+        for command, options in known.items()
+        for option, choices in options.items()
+        if choices
     ]
-    named = [f'      {verb}) words="{" ".join([*names, *ANYWHERE])}" ;;' for verb, names in known.items()]
-    text = BASH.format(verbs=" ".join(known), values="\n".join(values), options="\n".join(named))
+    flags = [f'      {name}) words="{" ".join([*options, *ANYWHERE])}" ;;' for name, options in known.items()]
+    text = BASH.format(commands=" ".join(known), values="\n".join(values), options="\n".join(flags))
     load = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
     return load + text if shell == "zsh" else text
 
 
 def _choices(command: type[Command[Any]]) -> dict[str, list[str]]:
-    """Every option of a command with the values it may take (none: any)."""
-    found: dict[str, list[str]] = {}
+    """Returns every flag of a command with its choices; an empty list stands for any value."""
+    choices: dict[str, list[str]] = {}
     for option in options_of(command):
         if option.name == "recipe":
-            found[option.flag] = config.toml_names(config.RECIPES)
+            choices[option.flag] = config.names_in(config.RECIPES)
         elif not option.positional:
-            found[option.flag] = list(option.choices)
+            choices[option.flag] = list(option.choices)
         if option.is_switch:
-            found[option.negative] = []
-    return found | ({"--dry-run": []} if has_dry_run(command) else {})
+            choices[option.negative] = []
+    return choices | ({"--dry-run": []} if has_dry_run(command) else {})
 
 
 def _fish(known: Mapping[str, Mapping[str, list[str]]]) -> str:
     lines = [f"complete -c electra -n __fish_use_subcommand -f -a '{' '.join(known)}'"]
-    for verb, options in known.items():
-        here = f"complete -c electra -n '__fish_seen_subcommand_from {verb}'"
-        for option, values in options.items():
-            given = f" -x -a '{' '.join(values)}'" if values else ""
-            lines.append(f"{here} -l {option.removeprefix('--')}{given}")
+    for name, options in known.items():
+        prefix = f"complete -c electra -n '__fish_seen_subcommand_from {name}'"
+        for option, choices in options.items():
+            values = f" -x -a '{' '.join(choices)}'" if choices else ""
+            lines.append(f"{prefix} -l {option.removeprefix('--')}{values}")
     return "\n".join(lines) + "\n"

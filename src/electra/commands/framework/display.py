@@ -1,7 +1,7 @@
-"""Who is told what a verb does while it works: nobody, a function, a notebook's cell or a terminal.
+"""Shows what a command does while it works: in a terminal, in a notebook, to a function, or not at all.
 
-Below this room, functions take `say(line)`, for what stays to be read, and `progress(what, share)`, for what
-is replaced by the next: `share` is the share that is done, from 0 to 1, or None where it is not known.
+Functions in other rooms take `say(line)` for lines that stay, and `progress(what, share)` for a status that
+the next call replaces. `share` is the fraction done, from 0 to 1, or None if it is not known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+from typing_extensions import override
+
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Progress
 from electra.foundation.visible import visible
@@ -21,17 +23,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-SECONDS = 5.0  # between two plain lines of progress where there is no live display
+SECONDS = 5.0  # between two lines of progress without a live display
 
 
 class Display:
-    """Nobody is told. Use as a context manager around the work."""
+    """Shows nothing. Use it as a context manager around the work."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Shows a line that stays."""
 
     def progress(self, what: str, share: float | None = None) -> None:
-        """What is being done now; the next call replaces it."""
+        """Shows what is being done now, and how much of it is done; the next call replaces it."""
 
     def __enter__(self) -> Display:
         return self
@@ -42,50 +44,52 @@ class Display:
         self.close()
 
     def close(self) -> None:
-        """The work is over, for good or ill."""
+        """Ends the display, whether or not the work succeeded."""
 
 
-Told = Display | Progress | Literal["quiet"] | None
-"""What the argument `progress` of every verb takes. None: a live display in a notebook, nothing in a script.
-"quiet": nothing. A function: called with (line, share) for every line and every bit of progress.
+ProgressOption = Display | Progress | Literal["quiet"] | None
+"""The argument `progress` of every command. None: a live display in a notebook, nothing in a script. "quiet":
+nothing. A function: called with (line, share) for every line and every change of the status.
 """
 
 
-def display_for(told: Told) -> Display:
-    """The display that an argument `progress` asks for."""
-    if isinstance(told, Display):
-        return told
-    if callable(told):
-        return Callback(told)
-    if told not in (None, "quiet"):
-        raise ConfigError(f"must be None, 'quiet' or a function, not {told!r}", where="progress")
-    return Notebook() if told is None and in_notebook() else Display()
+def display_for(progress: ProgressOption) -> Display:
+    """Returns the display for an argument `progress`. Raises ConfigError for any other value."""
+    if isinstance(progress, Display):
+        return progress
+    if callable(progress):
+        return Callback(progress)
+    if progress not in (None, "quiet"):
+        raise ConfigError(f"must be None, 'quiet' or a function, not {progress!r}", where="progress")
+    return Notebook() if progress is None and in_notebook() else Display()
 
 
 def in_notebook() -> bool:
-    """Whether this process is a notebook's kernel. IPython is not imported to find out."""
+    """Whether this process is a notebook's kernel. Does not import IPython to find out."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 class Callback(Display):
-    """Passes everything on to a function of the user's."""
+    """Passes everything on to a function."""
 
-    def __init__(self, told: Progress) -> None:
-        self.told = told
+    def __init__(self, function: Progress) -> None:
+        self.function = function
 
+    @override
     def say(self, line: str) -> None:
-        self.told(line, None)
+        self.function(line, None)
 
+    @override
     def progress(self, what: str, share: float | None = None) -> None:
-        self.told(what, share)
+        self.function(what, share)
 
 
 class Notebook(Display):
-    """The last lines said and a bar, in the cell at work."""
+    """Shows the last lines and a progress bar in the running cell."""
 
-    LINES, PAUSE = 6, 0.25  # lines that are shown; seconds between two updates of the bar
+    LINES, PAUSE = 6, 0.25  # lines shown; seconds between two updates of the bar
 
     def __init__(self) -> None:
         from IPython.display import HTML, display
@@ -96,15 +100,18 @@ class Notebook(Display):
         self.shown = 0.0
         self.handle = display(HTML(""), display_id=True)
 
+    @override
     def say(self, line: str) -> None:
         self.lines.append(line)
         self._show()
 
+    @override
     def progress(self, what: str, share: float | None = None) -> None:
         self.now = (what, share)
         if time.monotonic() - self.shown > self.PAUSE:
             self._show()
 
+    @override
     def close(self) -> None:
         self.now = ("", None)
         self._show()
@@ -119,10 +126,10 @@ class Notebook(Display):
 
 
 class Terminal(Display):
-    """Lines on standard output, and a live bar where that is a terminal.
+    """Prints lines on standard output, and a live progress bar if that is a terminal.
 
-    lines: where it is none, also tell the progress, as a line every few seconds and as each stage begins
-    ("encoding: 5.1 million characters"; what stands before the colon names the stage).
+    lines: if it is not a terminal, also print the status every few seconds and when a stage begins
+        ("encoding: 5.1 million characters"; the stage is the part before the colon).
     """
 
     def __init__(self, *, lines: bool = False) -> None:
@@ -132,23 +139,25 @@ class Terminal(Display):
         self.console = Console(highlight=False, soft_wrap=True)
         self.bar: Bar | None = None
         self.task: TaskID | None = None
-        self.told = 0.0
+        self.last_status = 0.0
         self.stage = ""
 
+    @override
     def say(self, line: str) -> None:
         line = visible(line)
         if self.console.is_terminal:
             self.console.print(line, markup=False)
-        else:  # at once: whoever watches a pipe sees it too
+        else:  # flushed, so that a reader of a pipe sees it at once
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
 
+    @override
     def progress(self, what: str, share: float | None = None) -> None:
         if not self.console.is_terminal:
             before, self.stage = self.stage, what.partition(": ")[0]
-            due = time.monotonic() - self.told > SECONDS or share == 1
+            due = time.monotonic() - self.last_status > SECONDS or share == 1
             if self.lines and (due or (": " in what and self.stage != before)):
-                self.told = time.monotonic()
+                self.last_status = time.monotonic()
                 self.say(what)
             return
         if self.bar is None or self.task is None:
@@ -161,6 +170,7 @@ class Terminal(Display):
         total = None if share is None else 1.0
         self.bar.update(self.task, description=visible(what), completed=share or 0.0, total=total)
 
+    @override
     def close(self) -> None:
         if self.bar is not None:
             self.bar.stop()

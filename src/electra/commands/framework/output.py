@@ -1,4 +1,4 @@
-"""Standard output: characters that its encoding lacks are escaped; an error of it names it."""
+"""Prepares standard output: characters that its encoding lacks are escaped, and its errors name it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import io
 import os
 import sys
 
+from typing_extensions import override
+
 from electra.foundation.durable import STDOUT
 
 ESCAPE = "electra.escape"
@@ -14,7 +16,7 @@ _noted: list[str] = []
 
 
 def prepare() -> None:
-    """Make standard output one that never fails for its encoding."""
+    """Replaces standard output by one that escapes what its encoding lacks instead of failing."""
     codecs.register_error(ESCAPE, _escape)
     _noted.clear()
     if sys.stdout is None:  # closed by the caller
@@ -28,12 +30,12 @@ def prepare() -> None:
 
 
 def abandon() -> None:
-    """Drop what standard output does not take, so that the interpreter's last flush is quiet."""
+    """Discards what is left to write, so that the interpreter's last flush raises nothing."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def json_text(text: str) -> str:
-    """Lines of JSON, as ASCII where standard output is no UTF-8, which JSON must be."""
+    """Returns JSON text for standard output: escaped to ASCII if its encoding is not UTF-8."""
     return text if _is_utf8() else "".join(c if c.isascii() else _escaped(c) for c in text)
 
 
@@ -48,8 +50,9 @@ def _escaped(character: str) -> str:
 
 
 class _Named(io.FileIO):
-    """Says in its errors that it is standard output."""
+    """A file whose errors say that it is standard output."""
 
+    @override
     def write(self, content: object, /) -> int:
         try:
             return super().write(content)  # type: ignore[arg-type]
@@ -59,13 +62,15 @@ class _Named(io.FileIO):
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    r"""A character that the encoding lacks as \uXXXX, as in JSON; a byte of an argument as it came."""
+    r"""Writes a character that the encoding lacks as \uXXXX; passes on an undecodable byte of an argument."""
     assert isinstance(error, UnicodeEncodeError)
     character = error.object[error.start]
     if "\udc80" <= character <= "\udcff":
         return bytes([ord(character) - 0xDC00]), error.start + 1
     if not _noted and not _is_utf8():
         _noted.append(error.encoding)
-        told = f"note: standard output is {error.encoding}: characters that it lacks are written as \\uXXXX"
-        sys.stderr.write(f"{told} (PYTHONIOENCODING=utf-8 writes them as they are)\n")
+        sys.stderr.write(
+            f"note: standard output is {error.encoding}: other characters are written as \\uXXXX"
+            " (set PYTHONIOENCODING=utf-8 to write them unchanged)\n"
+        )
     return _escaped(character), error.start + 1

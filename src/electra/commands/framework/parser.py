@@ -1,7 +1,8 @@
-"""A command line as a command. argparse splits the words; the rules about options are here.
+"""Turns a command line into a command. argparse splits the words; the rules about options are here.
 
-Sections have dotted options (--training.batch-size); the last name alone will do where only one option has
-it. An underscore is as good as a hyphen, `--lowercase False` is `--no-lowercase`, and nothing is abbreviated.
+Options of sections have dotted names (--training.batch-size); the last part alone will do if only one option
+has it. An underscore is as good as a hyphen, `--lowercase False` is `--no-lowercase`, and nothing may be
+abbreviated.
 """
 
 from __future__ import annotations
@@ -14,10 +15,21 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
-from electra.commands.framework.command import Command, Option, Words, _one, has_dry_run, name_of, options_of
+from typing_extensions import override
+
+from electra.commands.framework.command import (
+    Command,
+    Option,
+    TypedNames,
+    has_dry_run,
+    name_of,
+    negative,
+    options_of,
+    plain_type,
+)
 from electra.foundation.errors import ConfigError
 
-ELSEWHERE = {  # what other programs call it
+OTHER_PROGRAMS = {  # their name of an option: ours
     "lr": "learning-rate",
     "gradient-accumulation-steps": "micro-batch",
     "grad-accumulation": "micro-batch",
@@ -37,9 +49,10 @@ DRY_RUN = "--dry-run"
 C = typing.TypeVar("C", bound=Command[Any])
 
 
-class Once(argparse.Action):
-    """Refuses an option that is given twice: the first value would be lost."""
+class SetOnce(argparse.Action):
+    """Rejects an option that is given twice, as the first value would be lost."""
 
+    @override
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         if hasattr(namespace, self.dest):
             raise argparse.ArgumentError(self, "given twice")
@@ -48,123 +61,120 @@ class Once(argparse.Action):
         setattr(namespace, self.dest, self.const if self.nargs == 0 else values)
 
 
-class Each(argparse.Action):
-    """One value each time."""
+class Append(argparse.Action):
+    """Collects the values of an option that may be repeated."""
 
+    @override
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         if values is None:
             raise argparse.ArgumentError(self, "needs a value")
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, []), values])
 
 
-class Plain(argparse.ArgumentParser):
+class RaisingParser(argparse.ArgumentParser):
+    """Raises ConfigError instead of ending the process."""
+
+    @override
     def error(self, message: str) -> NoReturn:
         raise ConfigError(message)
 
 
 def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
-    """The command that the words give, and whether it is only to say what it would do. Raises ConfigError."""
+    """Returns the command that the words describe, and whether --dry-run is among them.
+
+    Raises ConfigError for unknown, missing or invalid options.
+    """
     options, name = options_of(command, words), name_of(command)
     flags = flags_of(options)
-    words = _spelled(words, flags)
-    help_is = f"See electra {name} --help"
+    words = _normalised(words, flags)
+    see_help = f"See electra {name} --help"
     try:
         namespace, extra = _parser(command, options, flags).parse_known_intermixed_args(words)
     except argparse.ArgumentError as error:
         flag = str(error.argument_name).split("/")[0]
-        what = error.message
-        raise ConfigError(f"{flag}: {what}", fix=help_is) from None
+        raise ConfigError(f"{flag}: {error.message}", fix=see_help) from None
     if extra:
-        raise _unknown(extra, flags, options, help_is)
-    given: dict[str, Any] = {}
+        raise _unknown(extra, flags, options, see_help)
+    values: dict[str, Any] = {}
     for option in options:
         if hasattr(namespace, option.name):
             raw = getattr(namespace, option.name)
-            value = raw if option.is_switch else read(option, raw, help_is)
+            value = raw if option.is_switch else read(option, raw, see_help)
             if option.field == option.name:
-                given[option.name] = value
+                values[option.name] = value
             else:
-                given.setdefault(option.field, {})[option.name] = value
-    missing = [_shown(option) for option in options if option.is_required and option.field not in given]
+                values.setdefault(option.field, {})[option.name] = value
+    missing = [_shown(option) for option in options if option.is_required and option.field not in values]
     if missing:
         listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
         raise ConfigError(
-            f"electra {name} needs {listed}", fix=f"For example: {command.EXAMPLES[0]}. {help_is}"
+            f"electra {name} needs {listed}", fix=f"For example: {command.EXAMPLES[0]}. {see_help}"
         )
-    return command(**given), bool(getattr(namespace, "dry run", False))
+    return command(**values), bool(getattr(namespace, "dry run", False))
 
 
 def flags_of(options: Iterable[Option]) -> dict[str, Option]:
-    """Each option by every flag that means it, negatives aside."""
-    found, by_last = {}, defaultdict(list)
+    """Returns each option under every flag that sets it, without the negative flags of switches."""
+    flags, by_last = {}, defaultdict(list)
     for option in options:
         if not option.positional:
-            found[option.flag] = option
+            flags[option.flag] = option
         for alias in option.aliases:
-            found[alias] = option
+            flags[alias] = option
         by_last[f"--{option.flag.removeprefix('--').rpartition('.')[2]}"].append(option)
     short = {flag: same[0] for flag, same in by_last.items() if len(same) == 1 and not same[0].positional}
-    return short | found
+    return short | flags
 
 
-def ambiguous(flag: str, options: Iterable[Option]) -> list[str]:
-    return sorted(
-        option.flag for option in options if option.flag.rpartition(".")[2] == flag.removeprefix("--")
-    )
-
-
-def _parser(command: type[Command[Any]], options: Sequence[Option], flags: Mapping[str, Option]) -> Plain:
-    parser = Plain(
+def _parser(
+    command: type[Command[Any]], options: Sequence[Option], flags: Mapping[str, Option]
+) -> RaisingParser:
+    parser = RaisingParser(
         add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS
     )
     names = defaultdict(list)
     for flag, option in flags.items():
         names[option.name].append(flag)
     for option in options:
-        those = sorted(names[option.name], key=len, reverse=True)  # messages use the first, with its section
+        own = sorted(names[option.name], key=len, reverse=True)  # messages use the first, with its section
         if option.positional:
             parser.add_argument(option.name, nargs="*" if option.several else "?")
         if option.is_switch:
-            parser.add_argument(*those, dest=option.name, action=Once, nargs=0, const=True)
-            off = [_negative(flag) for flag in those]
-            parser.add_argument(*off, dest=option.name, action=Once, nargs=0, const=False)
-        elif those and option.repeated:
-            parser.add_argument(*those, dest=option.name, action=Each, nargs="?")
-        elif those:
-            parser.add_argument(*those, dest=option.name, action=Once, nargs=_count(option))
+            parser.add_argument(*own, dest=option.name, action=SetOnce, nargs=0, const=True)
+            off = map(negative, own)
+            parser.add_argument(*off, dest=option.name, action=SetOnce, nargs=0, const=False)
+        elif own and option.repeated:
+            parser.add_argument(*own, dest=option.name, action=Append, nargs="?")
+        elif own:
+            parser.add_argument(*own, dest=option.name, action=SetOnce, nargs=_count(option))
     if has_dry_run(command):
-        parser.add_argument(DRY_RUN, dest="dry run", action=Once, nargs=0, const=True)
+        parser.add_argument(DRY_RUN, dest="dry run", action=SetOnce, nargs=0, const=True)
     return parser
 
 
 def _count(option: Option) -> Any:
     if not option.several:
         return "?"
-    inner = typing.get_args(_one(option.kind))
+    inner = typing.get_args(plain_type(option.kind))
     return "*" if inner[-1] is Ellipsis else len(inner)
 
 
-def _negative(flag: str) -> str:
-    section, dot, last = flag.removeprefix("--").rpartition(".")
-    return f"--{section}{dot}no-{last}"
-
-
-def _spelled(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
-    """The words with hyphens in names, and switches without values."""
+def _normalised(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
+    """Returns the words with hyphens in names, and switches without values."""
     spelled: list[str] = []
     for word in words:
         before = spelled[-1] if spelled else ""
         if word.lower() in ("true", "false") and before in flags and flags[before].is_switch:
-            spelled[-1] = before if word.lower() == "true" else _negative(before)
+            spelled[-1] = before if word.lower() == "true" else negative(before)
             continue
         if word.startswith("-") and before in flags and not flags[before].is_switch and _is_number(word):
-            spelled[-1] = f"{before}={word}"  # -1e9, which argparse takes for an option
+            spelled[-1] = f"{before}={word}"  # argparse takes -1e9 for an option
             continue
         name, equals, value = word.partition("=")
         if word.startswith("--"):
             name = name.replace("_", "-")
             if equals and value.lower() in ("true", "false") and name in flags and flags[name].is_switch:
-                name, equals, value = name if value.lower() == "true" else _negative(name), "", ""
+                name, equals, value = name if value.lower() == "true" else negative(name), "", ""
         spelled.append(f"{name}{equals}{value}")
     return spelled
 
@@ -184,30 +194,31 @@ def _shown(option: Option) -> str:
 def _unknown(
     extra: Sequence[str], flags: Mapping[str, Option], options: Sequence[Option], fix: str
 ) -> ConfigError:
-    """What is wrong with words that no option takes, and what was probably meant."""
+    """Returns the error for words that no option takes, with what was probably meant."""
     word = next((word for word in extra if word.startswith("--")), None)
     if word is None:
         meant = f"--{extra[0]}"
         near = f"Did you mean {meant}? " if meant in flags else ""
         return ConfigError(f"unexpected argument {extra[0]!r}", fix=f"{near}{fix}")
-    word = word.partition("=")[0]
-    if len(same := ambiguous(word, options)) > 1:
-        return ConfigError(f"{word} is ambiguous", fix=f"Use {' or '.join(same)}")
-    ours = [f"--{name}" for name in ELSEWHERE.get(word.removeprefix("--"), "").split()]
-    known = [*flags, *(_negative(flag) for flag, option in flags.items() if option.is_switch)]
-    found = [flag for flag in ours if flag in flags] or get_close_matches(word, known, n=1)
-    near = f"Did you mean {found[0]}? " if found else ""
+    name = word.partition("=")[0].removeprefix("--")
+    if len(same := sorted(o.flag for o in options if o.flag.rpartition(".")[2] == name)) > 1:
+        return ConfigError(f"--{name} is ambiguous", fix=f"Use {' or '.join(same)}")
+    word = f"--{name}"
+    ours = [f"--{each}" for each in OTHER_PROGRAMS.get(name, "").split()]
+    known = [*flags, *(negative(flag) for flag, option in flags.items() if option.is_switch)]
+    matches = [flag for flag in ours if flag in flags] or get_close_matches(word, known, n=1)
+    near = f"Did you mean {matches[0]}? " if matches else ""
     return ConfigError(f"unknown option {word}", fix=f"{near}{fix}")
 
 
 def read(option: Option, raw: Any, fix: str) -> Any:
-    """The value of an option from its word or words. Raises ConfigError naming it."""
-    kind = _one(option.kind)
+    """Returns the value of an option from its word or words. Raises ConfigError naming the option."""
+    kind = plain_type(option.kind)
     try:
         if typing.get_origin(kind) is tuple:
             inner = typing.get_args(kind)[0]
             values = [_value(inner, word) for word in raw]
-            return Words(values) if inner is str else tuple(values)
+            return TypedNames(values) if inner is str else tuple(values)
         if raw == "None" and type(None) in typing.get_args(option.kind):
             return None
         return _value(kind, raw)

@@ -1,7 +1,6 @@
-"""What was called otherwise in the last release: the one table of it. Old names work, with a note, until the
-next.
+"""Maps option names of the last release to today's. Old names work, with a note, until the next release.
 
-Keys are names as in Python; on the command line they are flags. The table is also in CHANGELOG.md.
+Keys are names in Python; on the command line they are flags. The table is also in CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from electra.foundation.errors import ConfigError, Note, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> today's
+OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "ablate": {"arm": "only", "arms": "only", "panel": "eval_task", "panel_data": "eval_data"},
     "analyze": {"probes": "probe", "options": "probe_option"},
     "bench": {"batch": "batch_size"},
@@ -43,7 +42,7 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> today's
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }
-POSITIONAL = {  # command -> what followed the positional arguments in Python
+POSITIONAL = {  # command -> keyword argument that used to be the next positional argument in Python
     **dict.fromkeys(("deepen", "lengthen", "prepare", "pretrain"), "out"),
     **dict.fromkeys(("extend", "plan"), "budget"),
     "log": "to",
@@ -51,11 +50,13 @@ POSITIONAL = {  # command -> what followed the positional arguments in Python
 
 
 def _note(old: str, new: str) -> None:
-    warnings.warn(f"{old} is {new} now; the old name goes with the next release", Note, stacklevel=4)
+    warnings.warn(
+        f"{old} was renamed to {new}; the old name will stop working in the next release", Note, stacklevel=4
+    )
 
 
 def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Of a function of Python alone: its parameters by their names of the last release."""
+    """Decorates a function that is not a command, to accept its old parameter names: old='new'."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -70,19 +71,17 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return wrap
 
 
-def on_the_command_line(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """The command and its words by today's names."""
-    known = {_flag(old): _flag(new) for old, new in OPTIONS.get(command, {}).items()}
-    known |= {f"--no-{old[2:]}": f"--no-{new[2:]}" for old, new in known.items()}
+def rename_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
+    """Returns the command and its words with old names replaced."""
+    flags = {_flag(old): _flag(new) for old, new in OPTIONS.get(command, {}).items()}
+    flags |= {f"--no-{old[2:]}": f"--no-{new[2:]}" for old, new in flags.items()}
     renamed = []
     for word in words:
         name, equals, value = word.partition("=")
-        if name in known:
-            _note(name, known[name])
-        renamed.append(f"{known.get(name, name)}{equals}{value}")
-    if command in _REWRITTEN:
-        return _REWRITTEN[command](renamed)
-    return command, renamed
+        if name in flags:
+            _note(name, flags[name])
+        renamed.append(f"{flags.get(name, name)}{equals}{value}")
+    return _REWRITTEN[command](renamed) if command in _REWRITTEN else (command, renamed)
 
 
 def _flag(name: str) -> str:
@@ -90,20 +89,20 @@ def _flag(name: str) -> str:
 
 
 def _extend(words: list[str]) -> tuple[str, list[str]]:
-    """electra extend MODEL OUT --length 2048, or --layers 8."""
+    """Rewrites `electra extend MODEL OUT --length 2048`, or `--layers 8`."""
     names = {word.partition("=")[0] for word in words}
     for option, command in (("--length", "lengthen"), ("--layers", "deepen")):
         if option in names:
             _note(f"electra extend {option}", f"electra {command}")
-            plain = [place for place, word in enumerate(words) if not _belongs_to_an_option(words, place)]
-            if len(plain) > 1 and "--out" not in names:
-                words = [*words[: plain[1]], "--out", *words[plain[1] :]]
+            positional = _positional(words)
+            if len(positional) > 1 and "--out" not in names:
+                words = [*words[: positional[1]], "--out", *words[positional[1] :]]
             return command, words
     return "extend", words
 
 
 def _detect(words: list[str]) -> tuple[str, list[str]]:
-    """electra detect MODEL --file texts.txt."""
+    """Rewrites `electra detect MODEL --file texts.txt`."""
     if any(word.partition("=")[0] == "--file" for word in words):
         _note("--file FILE", "FILE")
         words = [word.removeprefix("--file=") for word in words if word != "--file"]
@@ -111,11 +110,12 @@ def _detect(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _show(words: list[str]) -> tuple[str, list[str]]:
-    """electra show MODEL GENERATOR TEXT, and electra show MODEL GENERATOR."""
-    plain = [place for place, word in enumerate(words) if not _belongs_to_an_option(words, place)]
-    if len(plain) == 3 or (len(plain) == 2 and _names_a_model(words[plain[1]])):
+    """Rewrites `electra show MODEL GENERATOR TEXT`, and `electra show MODEL GENERATOR`."""
+    positional = _positional(words)
+    if len(positional) == 3 or (len(positional) == 2 and _names_a_model(words[positional[1]])):
         _note("MODEL GENERATOR", "MODEL --generator GENERATOR")
-        words = [*words[: plain[1]], f"--generator={words[plain[1]]}", *words[plain[1] + 1 :]]
+        at = positional[1]
+        words = [*words[:at], f"--generator={words[at]}", *words[at + 1 :]]
     return "show", words
 
 
@@ -123,14 +123,18 @@ def _names_a_model(word: str) -> bool:
     return Path(word).expanduser().exists() or ("/" in word and " " not in word)
 
 
-def _belongs_to_an_option(words: Sequence[str], place: int) -> bool:
-    """Whether a word is an option, or the value of one; those of these commands all take one value."""
-    before = words[place - 1] if place else ""
-    return words[place].startswith("--") or (before.startswith("--") and "=" not in before)
+def _positional(words: Sequence[str]) -> list[int]:
+    """Returns the places of the positional arguments, for commands whose options all take one value."""
+    before = ["", *words]
+    return [
+        place
+        for place, word in enumerate(words)
+        if not word.startswith("--") and not (before[place].startswith("--") and "=" not in before[place])
+    ]
 
 
 def _evaluate(words: list[str]) -> tuple[str, list[str]]:
-    """electra evaluate ... --option epochs=1."""
+    """Rewrites `electra evaluate ... --option epochs=1`."""
     made: list[str] = []
     for word in words:
         name, equals, value = word.partition("=")
@@ -148,20 +152,20 @@ def _evaluate(words: list[str]) -> tuple[str, list[str]]:
 _REWRITTEN = {"detect": _detect, "evaluate": _evaluate, "extend": _extend, "show": _show}
 
 
-def in_python(
+def rename_arguments(
     kind: Any, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call by today's names. Raises ConfigError for one that is unknown."""
-    command, given = kind.__module__.rpartition(".")[2].rstrip("_"), dict(named)
+    """Returns the arguments of a call with old names replaced. Raises ConfigError for an unknown name."""
+    command, values = kind.__module__.rpartition(".")[2].rstrip("_"), dict(named)
     places = sum(not each.kw_only for each in dataclasses.fields(kind))
-    if len(args) == places + 1 and (name := POSITIONAL.get(command)) and name not in given:
+    if len(args) == places + 1 and (name := POSITIONAL.get(command)) and name not in values:
         _note(f"argument {places + 1} of electra.{command}", f"{name}=")
-        given[name], args = args[places], args[:places]
+        values[name], args = args[places], args[:places]
     for old, new in OPTIONS.get(command, {}).items():
-        if old in given:
+        if old in values:
             _note(f"{old}=", f"{new}=")
-            given[new] = given.pop(old)
+            values[new] = values.pop(old)
     known = [each.name for each in dataclasses.fields(kind)]
-    if unknown := [name for name in given if name not in known]:
+    if unknown := [name for name in values if name not in known]:
         raise ConfigError("no such key", where=unknown[0], fix=nearest(unknown[0], known))
-    return args, given
+    return args, values

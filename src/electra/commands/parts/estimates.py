@@ -1,4 +1,4 @@
-"""What a recipe would come to on this machine within a budget, at one size or several."""
+"""Estimates what a recipe costs on this machine within a budget, at one model size or several."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.commands.parts.stores import counting, existing_tokenizer, tokenizer_config
+from electra.commands.parts.stores import character_progress, existing_tokenizer, tokenizer_config
 from electra.commands.parts.train import Inputs
-from electra.commands.parts.warm_start import SHARE_OF_RATE, layers_in, warm_start
-from electra.commands.results.artifact import given_path
+from electra.commands.parts.warm_start import SHARE_OF_RATE, split_layers, warm_start
+from electra.commands.results.artifact import checked_path
 from electra.foundation import durable
 from electra.foundation.config import write_toml
 from electra.foundation.errors import ConfigError, nearest
@@ -29,43 +29,45 @@ if TYPE_CHECKING:
     from electra.training.networks import WarmStart
 
 SIZES = ("tiny", "mini", "small")
-RATES = {128: 1e-3, 256: 5e-4}  # of the recipes in recipes/, by width; for others the recipe's own
-TOKENS_A_PARAMETER = 20  # of the layers: where more parameters begin to pay (Hoffmann et al. 2022)
-EPOCHS = 16  # the same text read more often than this teaches little (Muennighoff et al. 2023)
+RATES = {128: 1e-3, 256: 5e-4}  # learning rates of our recipes by width; other widths keep the recipe's rate
+TOKENS_PER_PARAMETER = 20  # of the layers; more parameters pay off from there (Hoffmann et al. 2022)
+EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One recipe on this machine, within the budget."""
+    """What a recipe costs on this machine within the budget."""
 
     recipe: Recipe
     cost: Estimate
     steps: int
     epochs: float
     expected: Expected | None
-    """What runs of ours of this kind came to; None where there were none."""
+    """What similar runs of ours reached; None if there were none."""
 
     @property
     def tokens(self) -> int:
+        """Tokens to train on, repetitions included."""
         return self.steps * self.cost.tokens
 
     @property
     def seconds(self) -> float:
-        """Of updates; evaluations and checkpoints come on top."""
+        """The time of all updates, without evaluations and checkpoints."""
         return self.steps * self.cost.seconds
 
     @property
     def flops(self) -> float:
+        """FLOPs of all updates."""
         return self.steps * self.cost.flops
 
     @property
-    def fed(self) -> bool:
-        """Whether the layers see enough new tokens to be worth their number."""
+    def has_enough_tokens(self) -> bool:
+        """Whether its layers get TOKENS_PER_PARAMETER tokens per parameter, in at most EPOCHS epochs."""
         new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
-        return new >= TOKENS_A_PARAMETER * self.cost.layer_parameters
+        return new >= TOKENS_PER_PARAMETER * self.cost.layer_parameters
 
     def facts(self) -> list[tuple[str, str]]:
-        """What it comes to, line by line."""
+        """Returns names and values for a table."""
         cost, training = self.cost, self.recipe.training
         return [
             ("layers", f"{cost.layers} x {cost.hidden_size}"),
@@ -85,22 +87,27 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
+    """What a budget buys at several model sizes: the result of `electra.plan`."""
+
     budget: str
     corpus_tokens: int
     vocab_size: int
     options: tuple[Option, ...]
     is_store: bool
-    """Whether the corpus is a prepared store."""
+    """Whether the corpus is a store made by `prepare`."""
 
     @property
     def best(self) -> Option:
-        """The largest that is fed, or else the smallest."""
+        """The largest model that gets enough tokens, or else the smallest."""
         by_size = sorted(self.options, key=lambda option: option.cost.layer_parameters)
-        return next((option for option in reversed(by_size) if option.fed), by_size[0])
+        return next((option for option in reversed(by_size) if option.has_enough_tokens), by_size[0])
 
     def write(self, path: Source, option: Option | None = None) -> Path:
-        """The recipe of the best option (or of another) as a TOML file. An existing file is not replaced."""
-        target = given_path(path, "path")
+        """Writes the recipe of the best option, or of `option`, as a TOML file, and returns its path.
+
+        Raises ConfigError if a file with other contents exists there.
+        """
+        target = checked_path(path, "path")
         text = write_toml(recipe_sections((option or self.best).recipe)).encode()
         refuse_folder(target)
         if target.exists() and target.read_bytes() != text:
@@ -110,32 +117,31 @@ class Plan:
 
 
 def refuse_folder(path: Path) -> None:
+    """Raises ConfigError if the path of a recipe to write is a folder."""
     if path.is_dir():
-        raise ConfigError("this is a folder", where=path, fix="Give `out` a file to write, such as mine.toml")
+        raise ConfigError("this is a folder", where=path, fix="Pass a file as `out`, such as mine.toml")
 
 
-def dry_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
-    """What a `pretrain` with these inputs would train, measured for a few seconds; nothing is written."""
+def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
+    """Measures for a few seconds what a run with these inputs would cost. Writes nothing."""
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
     if warm is not None:
-        recipe = like_models(recipe, inputs, warm)
+        recipe = with_warm_start(recipe, inputs, warm)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus)
-    [found], _, _ = options([recipe], lambda: corpus_of(data, recipe, display), display, warm)
-    return found
+    [estimate], _, _ = options([recipe], lambda: corpus_size(data, recipe, display), display, warm)
+    return estimate
 
 
-def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
-    """The recipe with the tokenizer of the models to start from, at a share of its learning rate, and the
-    size of the one that the main network starts from.
-    """
+def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
+    """Returns the recipe as a warm start changes it: tokenizer, model size and a lower learning rate."""
     from electra.objectives import module_of
     from electra.training.networks import as_built
 
     shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
     if shape is not None:
         recipe = as_built(recipe, shape)
-    name = layers_in(inputs.init_discriminator or "")[0] or inputs.init_generator
-    rate = recipe.training.learning_rate * (1.0 if inputs.rate_is_chosen else SHARE_OF_RATE)
+    name = split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
+    rate = recipe.training.learning_rate * (1.0 if inputs.learning_rate_is_set else SHARE_OF_RATE)
     return replace(
         recipe,
         tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
@@ -144,7 +150,7 @@ def like_models(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
 
 
 def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
-    """The recipe at another size, with the learning rate of that width unless one was chosen."""
+    """Returns the recipe at another model size, with the learning rate for it unless one was chosen."""
     from electra.model.sizes import SIZES as KNOWN
 
     if size not in KNOWN:
@@ -157,13 +163,14 @@ def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
 
 
 def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
+    """Returns the recipe with this vocabulary size, if it trains a tokenizer."""
     if recipe.tokenizer.source is not None:
         return recipe
     return replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=vocab_size))
 
 
-def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
-    """Tokens to train on, and entries of the vocabulary: exact for a store, estimated for text."""
+def corpus_size(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
+    """Returns the training tokens and the vocabulary size: exact for a store, estimated for text."""
     from electra.data.store import TokenStore
     from electra.data.survey import survey
 
@@ -172,15 +179,16 @@ def corpus_of(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[in
         return store.train.num_tokens, store.vocab_size
     section = recipe.tokenizer
     tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
-    found = survey(data, tokenizer, recipe.data, counting(display))
+    text = survey(data, tokenizer, recipe.data, character_progress(display))
     display.say(
-        f"{found.documents:,} documents, {found.characters:,} characters, about {found.tokens:,} tokens of a"
-        f" vocabulary of {found.vocab_size:,}"
+        f"{text.documents:,} documents, {text.characters:,} characters, about {text.tokens:,} tokens with a"
+        f" vocabulary of {text.vocab_size:,}"
     )
-    return found.tokens, found.vocab_size
+    return text.tokens, text.vocab_size
 
 
 def is_store(data: Sequence[str]) -> bool:
+    """Whether the data is a single store."""
     return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
 
 
@@ -190,10 +198,16 @@ def options(
     display: Display,
     warm: WarmStart | None = None,
 ) -> tuple[list[Option], int, int]:
-    """Each recipe, measured one after the other in a process of their own, the smallest first; and the
-    corpus's tokens and the entries of its vocabulary, which `read` returns while that process starts.
+    """Measures each recipe in a separate process, the smallest model first.
 
-    warm: what all of them start from.
+    Args:
+        recipes: what to measure.
+        read: returns the training tokens and the vocabulary size; called while the process starts.
+        display: shows the progress.
+        warm: the models that all of them start from.
+
+    Returns:
+        An option for each recipe, the training tokens, and the vocabulary size.
     """
     from electra.model.sizes import SIZES as KNOWN
 
@@ -218,7 +232,7 @@ def options(
         costs = map_in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
         next(costs)
         for number, cost in zip(ordered, costs, strict=True):
-            made[number] = option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
+            made[number] = make_option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
             following = ordered[len(made) :]
             what = f"measuring size {recipes[following[0]].model.size}" if following else "measured"
             display.progress(what, len(made) / len(recipes))
@@ -228,14 +242,15 @@ def options(
 def _estimator(
     shapes: Mapping[str, EncoderConfig] | None,
 ) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
-    """Measures recipes for `options`, in the process that imports torch."""
+    """Returns a function that measures recipes, in the process that imports torch."""
     from electra.training.estimate import estimator
 
     measure = estimator(shapes)
-    return lambda asked: None if asked is None else measure(*asked)
+    return lambda question: None if question is None else measure(*question)
 
 
-def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
+def make_option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
+    """Returns the option for a recipe with a measured cost. tokens: of the corpus."""
     training = recipe.training
     steps = training.steps or steps_for(
         training.budget or "",
@@ -245,12 +260,12 @@ def option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
     )
     objective = str(recipe.objective.get("name", "rtd"))
     shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
-    found = expected(objective, *shape, flops=steps * cost.flops)
-    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), found)
+    similar = expected(objective, *shape, flops=steps * cost.flops)
+    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), similar)
 
 
 def duration(seconds: float) -> str:
-    """90 s, 12 min, 2.5 h, 3.1 days."""
+    """Writes a time in the unit that fits: 90 s, 12 min, 2.5 h, 3.1 days."""
     for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"
@@ -258,31 +273,32 @@ def duration(seconds: float) -> str:
 
 
 def recipe_sections(recipe: Recipe) -> dict[str, Any]:
+    """Returns the sections of a recipe that are not empty, for a TOML file."""
     return {name: values for name, values in recipe.to_sections().items() if values}
 
 
 def print_table(plan: Plan) -> None:
-    """The table, and why one of its rows is recommended."""
+    """Prints the options as columns, and why one of them is recommended."""
     from rich.console import Console
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
-    heads = [f"{one.recipe.model.size}{' *' * (one is plan.best)}" for one in plan.options]
+    heads = [f"{each.recipe.model.size}{' *' * (each is plan.best)}" for each in plan.options]
     table = Table("", *heads, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, *values in zip(*(one.facts() for one in plan.options), strict=True):
+    for name, *values in zip(*(each.facts() for each in plan.options), strict=True):
         table.add_row(name[0], *(value for _, value in (name, *values)))
     console.print(table)
     best, cost = plan.best, plan.best.cost
     ratio = best.tokens / cost.layer_parameters
     reason = (
-        f"the largest whose layers see {TOKENS_A_PARAMETER} tokens a parameter"
-        if best.fed
-        else f"the smallest, as none sees {TOKENS_A_PARAMETER} new tokens a parameter of its layers"
+        f"the largest with at least {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
+        if best.has_enough_tokens
+        else f"the smallest, as none gets {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
     )
     console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
     console.print(
-        f"Measured: {cost.measured(best.recipe.training.batch_size)}; with whatever else the machine did."
-        " Evaluations and checkpoints come on top."
+        f"Measured: {cost.measured(best.recipe.training.batch_size)}; other programs affect it."
+        " Evaluations and checkpoints take additional time."
     )

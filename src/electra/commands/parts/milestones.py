@@ -1,4 +1,4 @@
-"""A run made longer, from the end of its plateau, with a new fall of the learning rate."""
+"""Trains a run further, from the end of its constant learning rate, with a new decay."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.display import Display
 from electra.commands.parts.processes import run_training
-from electra.commands.parts.replay import store_of
+from electra.commands.parts.replay import run_store_path
 from electra.commands.parts.train import Inputs
 from electra.commands.results.run import Run
 from electra.foundation.errors import ConfigError
 from electra.training.budget import parse
 from electra.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    pass
-
 
 def lengthen_run(run: str, budget: str, store: str | None, processes: int, display: Display) -> Run:
+    """Trains the run in the folder `run` to a larger budget."""
     from electra.training.growth import longer
 
     folder = RunFolder.open(Path(run))
@@ -31,7 +28,7 @@ def lengthen_run(run: str, budget: str, store: str | None, processes: int, displ
     identity, environment = record["identity"], record["environment"]
     inputs = Inputs(
         out=run,
-        store=store_of(folder, store),
+        store=run_store_path(folder, store),
         init_discriminator=identity.get("initial_discriminator"),
         init_generator=identity.get("initial_generator"),
         processes=processes,
@@ -41,8 +38,8 @@ def lengthen_run(run: str, budget: str, store: str | None, processes: int, displ
     return run_training(recipe, inputs, display)
 
 
-def in_milestones(recipe: Recipe, inputs: Inputs, milestones: Sequence[str], display: Display) -> Run:
-    """Train to each milestone in turn, the whole budget last: each leaves the networks of a finished run."""
+def train_in_milestones(recipe: Recipe, inputs: Inputs, milestones: Sequence[str], display: Display) -> Run:
+    """Trains to each milestone in turn, and to the whole budget last. Each leaves finished networks."""
     lengths = check_milestones(recipe, milestones)
     folder = RunFolder(inputs.folder)
     recorded = folder.record["training"].get("budget") if folder.exists() else None
@@ -56,21 +53,17 @@ def in_milestones(recipe: Recipe, inputs: Inputs, milestones: Sequence[str], dis
 
 
 def check_milestones(recipe: Recipe, milestones: Sequence[str]) -> list[str]:
-    """The lengths to train to, the whole budget last; each longer than the one before it."""
+    """Returns the budgets to train to, the whole one last. Raises ConfigError if they do not grow."""
     if recipe.training.schedule != "wsd":
         fix = "Use `training.schedule=wsd`"
         raise ConfigError("only a run with `training.schedule=wsd` has milestones", key="milestones", fix=fix)
     if recipe.training.budget is None:
-        raise ConfigError(
-            "milestones need a budget", key="milestones", fix="Give `budget`, such as 50Mtokens"
-        )
+        fix = "Give `budget`, such as 50Mtokens"
+        raise ConfigError("milestones need a budget", key="milestones", fix=fix)
     lengths = [*milestones, recipe.training.budget]
     for before, after in pairwise(lengths):
         (amount, unit), (more, same) = parse(before), parse(after)
         if unit != same or amount >= more:
-            raise ConfigError(
-                f"{before} does not come before {after}",
-                key="milestones",
-                fix="Give growing lengths below the budget, all in its unit: 10Mtokens 20Mtokens",
-            )
+            fix = "Give increasing amounts below the budget, in the same unit: 10Mtokens 20Mtokens"
+            raise ConfigError(f"{before} is not less than {after}", key="milestones", fix=fix)
     return lengths

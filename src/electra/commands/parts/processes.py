@@ -1,6 +1,6 @@
-"""A training in this process or in several.
+"""Trains in this process or in several.
 
-Several are started from here (`launch`) as `python -m electra.commands.parts.train JOB`, or by torchrun.
+Several processes are started here (`launch`) as `python -m electra.commands.parts.train JOB`, or by torchrun.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from electra.commands.framework.display import Display, Terminal
-from electra.commands.parts.train import Inputs, errors_of, train_here
+from electra.commands.parts.train import Inputs, error_file, train_here
 from electra.foundation.errors import ConfigError, Interrupted, LostProcess, RunFailed, from_json
 from electra.foundation.machine import is_distributed
 from electra.foundation.signals import EXIT_CODES, describe_exit
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
-    """Check what can be checked at once, then train in this process or in several."""
+    """Checks the inputs, then trains in this process or in several. Returns the run."""
     from electra.commands.results.run import Run
     from electra.training.record import read_record
 
     if inputs.store is not None and inputs.corpus:
-        raise ConfigError("both `store` and `corpus` are given", fix="Give one of them")
-    read_record(inputs.folder)  # refuses a folder that holds something else before anything is written there
+        raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
+    read_record(inputs.folder)  # rejects a folder with something else in it before anything is written there
     if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
         what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
         raise ConfigError(what, key="processes", fix="Give a number that divides `training.batch_size`")
@@ -39,7 +39,7 @@ def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
 
 
 def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None:
-    """Train in several processes of this machine; raises the error of the first that fails."""
+    """Trains in several processes of this machine. Raises the error of the first that fails."""
     from electra.training.launch import launch, temporary_folder
 
     with temporary_folder() as folder:
@@ -47,7 +47,7 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
         job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
         say = None if isinstance(display, Terminal) else display.say
         ended = launch(["electra.commands.parts.train", str(job)], inputs.processes, say)
-        lines = errors_of(job).read_text().splitlines() if errors_of(job).exists() else []
+        lines = error_file(job).read_text().splitlines() if error_file(job).exists() else []
     failed = [from_json(json.loads(line)) for line in lines]
     if causes := [error for error in failed if not isinstance(error, LostProcess)]:
         raise causes[0]
@@ -61,7 +61,5 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
     if ended.code in EXIT_CODES.values():
         raise Interrupted(inputs.out, ended.code)
     if ended.code:
-        said = ended.said.strip().splitlines()
-        raise RunFailed(
-            f"a process ended with code {ended.code}{': ' * bool(said)}{''.join(said[-1:])}", where=inputs.out
-        )
+        last = "".join(ended.said.strip().splitlines()[-1:])
+        raise RunFailed(f"a process ended with code {ended.code}{': ' * bool(last)}{last}", where=inputs.out)

@@ -1,4 +1,4 @@
-"""A recipe as commands take it: by name or purpose, with some settings changed by dotted name."""
+"""Reads the recipe of a command: by name or purpose, with settings overridden by dotted name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Sections, Source
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.foundation.config import build, convert, find_recipe, merge
 from electra.foundation.errors import ConfigError, unknown_choice
 from electra.foundation.extensions import trust
 from electra.foundation.options import given_name
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 
-PURPOSES = {  # the recipe that was measured to be best for each, at 4 x 128: docs/which-recipe.md
+PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of 128: docs/scaling.md
     "pairs": "budget-tiny",
     "tags": "budget-mlm",
     "both": "words-first",
@@ -27,14 +27,16 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """Without --objective.name, --help lists this one option; with it, all options of that objective."""
+    """The options of an objective that has not been named yet. With --objective.name, --help lists all."""
 
     name: str = "rtd"
-    """rtd, mlm, ... (one file each in electra/objectives), an installed package's, or your own: mine.py."""
+    """rtd, mlm, ... (a file in electra/objectives), the name in an installed package, or the path of your
+    own.
+    """
 
 
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
-    """The sections of the recipe that a command line names, with its values; without words, of any recipe."""
+    """Returns the sections of the recipe that a command line names; without words, their types."""
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
@@ -45,9 +47,7 @@ def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> M
     path = find_recipe(str(named_recipe))
     recipe = make_recipe(read_recipe(path, named), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
-    if (
-        named is not None or not in_help
-    ):  # reading its options imports torch, which a bare --help does not wait for
+    if named is not None or not in_help:  # its options import torch, which would delay a plain --help
         config = _config_of(objective.name)
         kind: Any = make_dataclass(
             "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True
@@ -60,11 +60,11 @@ Overrides = typing.Annotated[
     Mapping[str, Any] | None,
     Sections(recipe_sections, {"objective": "objective.name", "tokenizer": "tokenizer.source"}),
 ]
-"""Settings that differ from the recipe's, by dotted name."""
+"""Settings that override the recipe's, by dotted name."""
 
 
 def _peek(words: Sequence[str], flag: str) -> str | None:
-    """The last value given for a flag, before real parsing."""
+    """Returns the last value given for a flag, before the command line is parsed."""
     value = None
     for place, word in enumerate(words):
         name, equals, rest = word.partition("=")
@@ -75,18 +75,16 @@ def _peek(words: Sequence[str], flag: str) -> str | None:
 
 
 def recipe_for(
-    recipe: Source | None,
-    purpose: str | None,
-    out: Source | None = None,
-    default: str = PURPOSES["pairs"],
+    recipe: Source | None, purpose: str | None, out: Source | None = None, default: str = PURPOSES["pairs"]
 ) -> Source:
-    """The recipe that is named, or the one for a purpose. For none: that of the run in the folder `out`, to
-    resume it, or else the command's default, for `pretrain` that of most use for little compute.
+    """Returns the recipe that was named, or the one for a purpose.
+
+    With neither, it is that of the run in the folder `out`, to resume it, or else `default`.
     """
     if purpose is None:
         return recipe if recipe is not None else _recorded(out) or default
     if recipe is not None:
-        raise ConfigError("a recipe and a purpose were given", key="purpose", fix="Give one of them")
+        raise ConfigError("both `recipe` and `purpose` are given", key="purpose", fix="Give only one of them")
     if purpose not in PURPOSES:
         what, fix = unknown_choice(purpose, list(PURPOSES))
         raise ConfigError(what, key="purpose", fix=fix)
@@ -94,13 +92,13 @@ def recipe_for(
 
 
 def _recorded(out: Source | None) -> str:
-    """The name of the recipe of the run in a folder; empty: there is none."""
-    folder = None if out is None else RunFolder(given_path(out, "out"))
+    """Returns the name of the recipe of the run in a folder; empty if there is no run."""
+    folder = None if out is None else RunFolder(checked_path(out, "out"))
     return str(folder.record.get("environment", {}).get("recipe", "")) if folder and folder.exists() else ""
 
 
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
-    """A recipe with some settings changed, by dotted name; raises ConfigError naming the wrong one."""
+    """Returns a recipe with settings overridden by dotted name. Raises ConfigError naming an invalid one."""
     path = find_recipe(given_name(recipe, "recipe"))
     changed: dict[str, Any] = {}
     for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
@@ -117,10 +115,10 @@ def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | N
 
 
 def _whole(objective: Mapping[str, Any], path: Path, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The section of an objective with the defaults of what it leaves out."""
-    name, given = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
-    where = "objective" if given.keys() <= changed.get("objective", {}).keys() else f"{path}: objective"
-    return {"name": name, **asdict(build(_config_of(name), given, where=where))}
+    """Returns the section of an objective with defaults filled in."""
+    name, values = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
+    where = "objective" if values.keys() <= changed.get("objective", {}).keys() else f"{path}: objective"
+    return {"name": name, **asdict(build(_config_of(name), values, where=where))}
 
 
 def _config_of(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a run did, looked at again: logged updates done once more, the texts of a batch."""
+"""Repeats logged updates of a run, and decodes the texts of a batch."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[Finding]:
-    """Each thing compared, and its problem ("": none)."""
-    from electra.training.replay import replay as once_more
+    """Repeats the last `steps` updates from a checkpoint; returns each comparison and its problem, if any."""
+    from electra.training.replay import replay as repeat
 
-    return once_more(folder, opened_store(folder, store), steps)
+    return repeat(folder, open_run_store(folder, store), steps)
 
 
-def texts_of_batch(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
-    """The rows of the global batch whose update finished `step`, as text; documents in a row are joined."""
+def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
+    """Returns the rows of the batch of update `step` as text. Documents in a row are joined."""
     from electra.data.batches import Batches
     from electra.training.recipe import recorded_recipe
 
-    tokens, training = opened_store(folder, store), recorded_recipe(folder.record).training
+    tokens, training = open_run_store(folder, store), recorded_recipe(folder.record).training
     if not 0 < step <= (folder.total_steps or step):
         raise ConfigError(f"the run has no step {step:,}", where=folder.path, key="step")
     batches = Batches(tokens.train, length=training.length, seed=training.seed, specials=tokens.specials)
@@ -35,27 +35,25 @@ def texts_of_batch(folder: RunFolder, step: int, store: Source | None = None) ->
     return [tokens.tokenizer.decode(row.tolist()) for row in ids]
 
 
-def store_of(folder: RunFolder, given: Source | None = None) -> str:
-    """Where the store of a run lies: as given, in its folder, or where it lay. Raises ConfigError."""
+def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
+    """Returns where the store of a run is: `store`, in its folder, or where it was. Raises ConfigError."""
     recorded = folder.record.get("environment", {}).get("store")
     kept = str(folder.store.path) if folder.store.exists() else recorded
-    if given is None and kept is None:
-        what = "the run does not say where its store lies"
-        raise ConfigError(what, where=folder.path, key="store", fix="Give `store`")
-    return kept if given is None else os.fspath(given)
+    if store is None and kept is None:
+        what = "the run does not record where its store is"
+        raise ConfigError(what, where=folder.path, key="store", fix="Pass `store`")
+    return kept if store is None else os.fspath(store)
 
 
-def opened_store(folder: RunFolder, given: Source | None = None) -> TokenStore:
-    """The store of a run; raises StoreError where it is not there or not the one that it was trained on."""
+def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
+    """Opens the store of a run. Raises StoreError if it is missing or not the one the run was trained on."""
     from electra.commands.parts.stores import existing_tokenizer
     from electra.data.store import TokenStore
     from electra.foundation.errors import StoreError
 
-    record, place = folder.record, store_of(folder, given)
-    wanted = record.get("tokenizer", {}).get("source")
-    store = TokenStore.open(
-        place, existing_tokenizer(wanted) if wanted and place.endswith(DOCUMENTS_SUFFIX) else None
-    )
+    record, place = folder.record, run_store_path(folder, path)
+    source = record.get("tokenizer", {}).get("source")
+    store = TokenStore.open(place, existing_tokenizer(source) if source and place.endswith(ENDING) else None)
     if store.digest != record.get("identity", {}).get("data"):
-        raise StoreError("not the store that the run was trained on", where=place, fix="Give another `store`")
+        raise StoreError("not the store that the run was trained on", where=place, fix="Pass another `store`")
     return store

@@ -1,4 +1,4 @@
-"""The store of a text, made or opened: by `prepare`, and by commands that are given text instead."""
+"""Makes or opens the store of a text, for `prepare` and for commands that take text instead of a store."""
 
 from __future__ import annotations
 
@@ -37,15 +37,18 @@ def build(
     memory: int = 1000,
     display: Display,
 ) -> Store:
-    """The store of a corpus; `display` is told how it is made and, at the end, its audit."""
+    """Builds or opens the store of a corpus in `out`, and shows the progress and the audit.
+
+    memory: megabytes for finding duplicates.
+    """
     from electra.commands.results.store import Store
     from electra.data.packing import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     check_memory(memory)
-    chosen = chosen_tokenizer(tokenizer)
-    with interrupt_on_signal(out):
+    chosen = tokenizer_for(tokenizer)
+    with unwinding(out):
         build_store(
             corpus,
             chosen,
@@ -53,63 +56,64 @@ def build(
             config=data,
             workers=workers,
             memory=memory * 1_000_000,
-            progress=counting(display),
+            progress=character_progress(display),
         )
     store = Store(out)
-    tell_audit(store, display)
+    print_audit(store, display)
     made = store.tokens.vocab_size
     if tokenizer.source is None and made < tokenizer.vocab_size:
         display.say(f"this text supports a vocabulary of {made:,} entries, not {tokenizer.vocab_size:,}")
     return store
 
 
-def chosen_tokenizer(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
-    """The tokenizer that exists, the one to cut out of it, or the one to train."""
+def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
+    """Returns the existing tokenizer, the one to cut from it, or the settings of one to train."""
     from electra.data.cut_vocabulary import VocabularyCut
 
     if section.source is None:
         if section.cut_to is not None:
             fix = "Give `tokenizer.source`, or `tokenizer.vocab_size` to train one"
-            raise ConfigError("no tokenizer is named to cut", key="tokenizer.cut_to", fix=fix)
+            raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
         return tokenizer_config(section)
     whole = existing_tokenizer(section.source)
     return whole if section.cut_to is None else VocabularyCut(whole, section.cut_to, section.sample_mb)
 
 
 def check_memory(megabytes: int) -> None:
+    """Raises ConfigError for an amount of memory below 1 MB."""
     if megabytes < 1:
         raise ConfigError(f"must be at least 1 (megabyte), not {megabytes}", key="memory")
 
 
 def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
-    """The vocabulary to train, from the section [tokenizer] of a recipe."""
+    """Returns the settings of a vocabulary to train, from the section [tokenizer] of a recipe."""
     from electra.data.settings import TokenizerConfig
 
-    apart = ("source", "cut_to")  # of an existing one
-    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in apart})
+    existing = ("source", "cut_to")  # settings of an existing tokenizer
+    return TokenizerConfig(**{name: value for name, value in asdict(section).items() if name not in existing})
 
 
-def tell_audit(store: Store, display: Display) -> None:
-    """What became of the text, line by line."""
+def print_audit(store: Store, display: Display) -> None:
+    """Shows the store's audit, line by line."""
     from electra.data.audit import rows
 
     for name, value in rows(store.audit):
         display.say(f"{name:<16}{value}")
 
 
-def counting(display: Display) -> StageProgress:
-    """What building a store calls while it reads."""
+def character_progress(display: Display) -> Counted:
+    """Returns the callback that shows how many characters have been read."""
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 
 def holds_weights(name: str | None) -> bool:
-    """Whether a tokenizer's source is a model that training can continue from."""
-    path = None if name is None else included_model(name) or Path(name).expanduser()
+    """Whether the source of a tokenizer is a model that can be trained further."""
+    path = None if name is None else included(name) or Path(name).expanduser()
     return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 
 def existing_tokenizer(name: Source) -> Tokenizer:
-    """A tokenizer by its own name, or that of a store, a run or a pair of networks."""
+    """Loads a tokenizer by its name, or that of a store, a run or a pair of networks."""
     from electra.data.tokenizer import Tokenizer
 
     path = included_model(os.fspath(name)) or Path(name)

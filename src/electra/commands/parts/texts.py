@@ -1,7 +1,7 @@
-"""Text as Python has it: names of sources, or texts, which are written to a file once and read from there.
+"""Takes text in any form: names of sources, or texts, which are written to a temporary file.
 
-Texts are strings that name no file, a DataFrame, a data set of the library `datasets`, dicts with the field
-of the text, or a generator of any of these.
+Texts are strings that are not names of files, a DataFrame, a data set of the library `datasets`, dicts with a
+field for the text, or a generator of any of these.
 """
 
 from __future__ import annotations
@@ -18,90 +18,93 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Annotated, Any
 
-from electra.commands.framework.command import OnCommandLine, Source, Words
+from electra.commands.framework.command import OnCommandLine, Source, TypedNames
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.foundation.options import given_name
 
 Text = Source | Iterable[Any]
-"""Names of sources, or texts: what `named_sources` takes."""
+"""Names of sources, or texts: what `source_names` takes."""
 Corpus = Annotated[Text | Mapping[str, Text], OnCommandLine(tuple[str, ...])]
-LOOKED_AT = 100  # items by which texts are told from names
+SAMPLED_ITEMS = 100  # by which texts are distinguished from names
 
 
 @contextmanager
-def named_sources(
-    given: Any, key: str, field: str, format: str, say: Callable[[str], None]
+def source_names(
+    data: Any, key: str, field: str, format: str, say: Callable[[str], None]
 ) -> Iterator[list[str]]:
-    """The names of what was given for `key`. Texts are in a temporary file, which is removed at the end.
+    """Yields the names of the sources in `data`. Texts are in a temporary file, which is removed at the end.
 
-    field: of dicts and tables, that holds the text. format: as the user says the files are.
+    Args:
+        data: the argument of a command.
+        key: its name, for errors.
+        field: the field or column with the text.
+        format: the format that the user gave for files, or auto.
+        say: shows a line.
     """
     with ExitStack() as stack:
 
-        def one(given: Any) -> list[str]:
-            texts = _texts(given, field, key)
+        def names_of(corpus: Any) -> list[str]:
+            texts = _texts(corpus, field, key)
             if not isinstance(texts, Iterator):
                 return texts
             if format not in ("auto", "jsonl"):
-                raise ConfigError("texts are given, and this is for files", key="format", fix="Leave it out")
+                raise ConfigError("applies to files, but texts are given", key="format", fix="Omit it")
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
             count = 0
             with open(folder / "texts.jsonl", "w", encoding="utf-8") as file:
                 for count, text in enumerate(texts, 1):  # noqa: B007
                     file.write(f"{json.dumps({field: text})}\n")
-            say(f"{count:,} {'text' if count == 1 else 'texts'} given, none of them the name of a file")
+            say(f"{count:,} {'text' if count == 1 else 'texts'} given (not names of files)")
             return [str(folder / "texts.jsonl")]
 
-        if isinstance(given, Mapping) and not is_data_set(given):
-            found = {str(name): one(each) for name, each in given.items()}
-            if nothing := [name for name in found if not found[name]]:
-                fix = "Give its files, or leave the corpus out"
-                raise ConfigError("a corpus of no files", key=nothing[0], fix=fix)
-            yield [f"{name}={each}" for name in found for each in found[name]]
+        if isinstance(data, Mapping) and not is_data_set(data):
+            corpora = {str(name): names_of(corpus) for name, corpus in data.items()}
+            if empty := [name for name, names in corpora.items() if not names]:
+                raise ConfigError(
+                    "a corpus without files", key=empty[0], fix="Pass files, or omit the corpus"
+                )
+            yield [f"{name}={source}" for name, names in corpora.items() for source in names]
         else:
-            yield one(given)
+            yield names_of(data)
 
 
-def _texts(given: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
-    """Names as a list, or texts one by one."""
-    if isinstance(given, Words):
-        return [given_name(name, key) for name in given]
-    if isinstance(given, Mapping):  # a data set of several splits
-        if "train" not in given:
-            fix = f"Give one of them: {', '.join(map(str, given))}"
-            raise ConfigError("a data set without a split named train", key=key, fix=fix)
-        given = given["train"]
-    table: Any = given
-    if isinstance(given, str | os.PathLike) or not isinstance(given, Iterable):
-        return [given_name(given, key)]
-    columns = getattr(given, "column_names", None)  # of `datasets`; None where it streams
-    if columns is None and hasattr(given, "to_dict") and hasattr(given, "columns"):  # of pandas
-        columns = list(given.columns)
+def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
+    """Returns names as a list, or texts as an iterator."""
+    if isinstance(data, TypedNames):
+        return [given_name(name, key) for name in data]
+    if isinstance(data, Mapping):  # a data set with several splits
+        if "train" not in data:
+            fix = f"Pass one of its splits: {', '.join(map(str, data))}"
+            raise ConfigError("the data set has no split named train", key=key, fix=fix)
+        data = data["train"]
+    table: Any = data
+    if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
+        return [given_name(data, key)]
+    columns = getattr(data, "column_names", None)  # of `datasets`; None if it streams
+    if columns is None and hasattr(data, "to_dict") and hasattr(data, "columns"):  # of pandas
+        columns = list(data.columns)
     if columns is not None:
         if field not in columns:
             what = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
-            raise CorpusError(what, where=key, fix="Name the column with `text_field`")
+            raise CorpusError(what, where=key, fix="Give the name of the column as `text_field`")
         items: Iterator[Any] = iter(table[field])
         return (_text(item, field, number) for number, item in enumerate(items, 1))
-    items = iter(given)
-    first = list(islice(items, LOOKED_AT))
+    items = iter(data)
+    first = list(islice(items, SAMPLED_ITEMS))
     names = all(isinstance(item, str | os.PathLike) for item in first)
     if not any(isinstance(item, str | Mapping) for item in first) or (names and not _are_texts(first)):
         return [given_name(item, key) for item in chain(first, items)]
     return (_text(item, field, number) for number, item in enumerate(chain(first, items), 1))
 
 
-def is_data_set(given: Mapping[Any, Any]) -> bool:
-    """Whether this is a data set of several splits of the library `datasets`, not corpora by name."""
-    return (
-        type(given) is not dict
-        and bool(given)
-        and all(hasattr(split, "column_names") for split in given.values())
-    )
+def is_data_set(data: Mapping[Any, Any]) -> bool:
+    """Whether this is a data set with several splits of the library `datasets`, not corpora by name."""
+    splits = data.values()
+    return type(data) is not dict and bool(data) and all(hasattr(each, "column_names") for each in splits)
 
 
 def _are_texts(items: list[Any]) -> bool:
-    """Whether strings are texts: none names a source, and some could not, having spaces and no ending."""
+    """Whether strings are texts: none is the name of a source, and some have spaces and so cannot be."""
     from electra.data.sources import is_name
 
     def exists(item: Any) -> bool:
@@ -121,8 +124,8 @@ def _text(item: Any, field: str, number: int) -> str | None:
     if isinstance(item, Mapping):
         from electra.data.rows import get_field
 
-        item = get_field(item, field)
-    if item is None or (isinstance(item, float) and math.isnan(item)):  # how pandas writes nothing
+        item = get(item, field)
+    if item is None or (isinstance(item, float) and math.isnan(item)):  # pandas' missing value
         return None
     if not isinstance(item, str):
         raise CorpusError(f"{shortened(item)} is not a text", where=f"text {number}")

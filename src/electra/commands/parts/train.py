@@ -1,6 +1,6 @@
-"""The training that one process does: open or prepare the store, train, export the networks, report.
+"""Trains in one process: opens or prepares the store, trains, exports the networks, and writes the report.
 
-Where several processes share a training, each runs this, and the leading one does all that is not training.
+If several processes share a training, each runs this; the leading one does everything but the training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer
-from electra.commands.parts.warm_start import layers_in, warm_start, with_gentler_rate
+from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
 from electra.foundation.machine import is_distributed, launch_variable
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from electra.model.pair import Generator
     from electra.training.run import Run as Training
 
-THRESHOLD_ROWS = 32  # of held-out text, by which the language model's threshold is chosen
+THRESHOLD_ROWS = 32  # rows of held-out text on which the language model's threshold is chosen
 S = TypeVar("S", TokenizerSection, CorpusConfig)
-EXAMPLES = 2  # worked examples: sentences of the held-out text
+EXAMPLES = 2  # example sentences from the held-out text
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a run is made of and where, besides its recipe."""
+    """Everything that a run needs besides its recipe."""
 
     out: str
     corpus: tuple[str, ...] = ()
@@ -48,20 +48,21 @@ class Inputs:
     workers: int | None = None
     processes: int = 1
     recipe_name: str = ""
-    rate_is_chosen: bool = False
-    """Whether the user chose the learning rate, or a recipe for fresh weights did."""
+    learning_rate_is_set: bool = False
+    """Whether the user set the learning rate, rather than a recipe for fresh weights."""
     command: str = ""
-    """How the run was asked for, for its record."""
+    """The command line or Python call, for the record."""
     extend: bool = False
-    """The run that lies there becomes longer."""
+    """Whether the run in `out` is trained to a larger budget."""
 
     @property
     def folder(self) -> Path:
+        """The run folder."""
         return Path(self.out)
 
 
 def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
-    """Train in this process, alone or as one of several. The others of a process that fails must be ended."""
+    """Trains in this process, alone or as one of several. If it fails, the caller must end the others."""
     from electra.training.distributed import explain_losses, leave_world
 
     leads = not is_distributed() or launch_variable("RANK") == 0
@@ -78,17 +79,17 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
 
 
 def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
-    """The work in a run folder that is ours: prepare, train, finish."""
+    """Prepares, trains and finishes in a run folder that is locked."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
     store = open_store(inputs, recipe, display, leads)
-    content, recipe = store.check(), as_prepared(recipe, store)
+    content, recipe = store.check(), with_store_settings(recipe, store)
     world = join_world()
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
-    if warm is not None and not inputs.rate_is_chosen:
-        recipe, warm = with_gentler_rate(recipe, warm, inputs.folder)
+    if warm is not None and not inputs.learning_rate_is_set:
+        recipe, warm = with_reduced_rate(recipe, warm, inputs.folder)
     begin = start(
         recipe,
         inputs.folder,
@@ -107,20 +108,20 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
             store.tokenizer.save(beside)  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
-        content.refuse()  # of a large store, read while the training went on
+        content.refuse()  # a large store is checked while the training runs
         if leads:
             finish(training)
 
 
 def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = True) -> TokenStore:
-    """The store given, or the corpus prepared into OUT/store by the leading process while the others wait."""
+    """Opens the store, or prepares the corpus in OUT/store in the leading process while the others wait."""
     from electra.data.remote import fetch_store, is_remote
     from electra.data.store import TokenStore
 
-    wanted = recipe.tokenizer.source
+    source = recipe.tokenizer.source
     if inputs.store is not None:
         path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
-        return TokenStore.open(path, existing_tokenizer(wanted) if wanted else None)
+        return TokenStore.open(path, existing_tokenizer(source) if source else None)
     out = RunFolder(inputs.folder).store.path
     if not leads:
         while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
@@ -128,40 +129,36 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         return TokenStore.open(out)
     if leads:
         refuse_other_store(RunFolder(inputs.folder))
-    given = wanted or layers_in(inputs.init_discriminator or "")[0] or inputs.init_generator
-    section, corpus = replace(recipe.tokenizer, source=given), inputs.corpus
-    return build(corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
+    source = source or split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
+    section = replace(recipe.tokenizer, source=source)
+    return build(inputs.corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
 
 
-def as_prepared(recipe: Recipe, store: TokenStore) -> Recipe:
-    """The recipe with the settings that the store was made with, as far as it tells them."""
-    told = store.description.get("settings", {})
+def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
+    """Returns the recipe with the settings that the store was made with, as far as it records them."""
+    recorded = store.description.get("settings", {})
     return replace(
         recipe,
-        tokenizer=_with_known(recipe.tokenizer, told.get("tokenizer", {})),
-        data=_with_known(recipe.data, told.get("corpus", {})),
+        tokenizer=_with_known(recipe.tokenizer, recorded.get("tokenizer", {})),
+        data=_with_known(recipe.data, recorded.get("corpus", {})),
     )
 
 
-def _with_known(section: S, told: Mapping[str, Any]) -> S:
+def _with_known(section: S, recorded: Mapping[str, Any]) -> S:
     names = {field.name for field in fields(section)}
-    return replace(section, **{name: told[name] for name in names & set(told)})
+    return replace(section, **{name: recorded[name] for name in names & set(recorded)})
 
 
 def refuse_other_store(run: RunFolder) -> None:
-    """Before text is prepared into a run that was trained on a store from elsewhere."""
-    launch_variable = run.record.get("environment", {}).get("store") if run.exists() else None
-    if (
-        launch_variable
-        and not run.store.exists()
-        and Path(launch_variable).resolve() != run.store.path.resolve()
-    ):
-        fix = "Give that as `store` to resume, or choose another `out`"
-        raise RunFolderError(f"this run was trained on the store {launch_variable}", where=run.path, fix=fix)
+    """Raises RunFolderError before text is prepared in a run that was trained on a store elsewhere."""
+    place = run.record.get("environment", {}).get("store") if run.exists() else None
+    if place and not run.store.exists() and Path(place).resolve() != run.store.path.resolve():
+        fix = "Pass that as `store` to resume, or choose another `out`"
+        raise RunFolderError(f"this run was trained on the store {place}", where=run.path, fix=fix)
 
 
 def finish(run: Training) -> None:
-    """Export the networks, score the example sentences, write the report; what exists already stays."""
+    """Exports the networks, scores example sentences and writes the report. Keeps what exists already."""
     from electra.commands.results.model import Model
     from electra.exchange.card import card_of_language_model, card_of_run
     from electra.exchange.huggingface import export_network
@@ -175,20 +172,20 @@ def finish(run: Training) -> None:
     if examples.exists() and page.exists():
         run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {page}")
         return
-    examples.unlink(missing_ok=True)  # written last but the report: the mark of a finished export
+    examples.unlink(missing_ok=True)  # written last but the report; marks a finished export
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
     texts = example_texts(run.store)
-    pair.cpu()  # whole: one network's weights may be made of another's
+    pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:
         if row.exported:
             card = card_of_run(folder, row.head)
             export_network(folder / row.name, pair.named[row.name], run.store.tokenizer, card)
-    named_by = run.objective.language_model(pair)
-    if named_by is not None and named_by is not pair.main:
-        card = card_of_language_model(folder, naming_threshold(run, named_by))
-        export_network(files.language_model.path, named_by, run.store.tokenizer, card)
+    mlm = run.objective.language_model(pair)
+    if mlm is not None and mlm is not pair.main:
+        card = card_of_language_model(folder, mlm_threshold(run, mlm))
+        export_network(files.language_model.path, mlm, run.store.tokenizer, card)
     both, seed = Model(folder, device="cpu").pair(), run.rows.seed
     rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
@@ -200,14 +197,17 @@ def finish(run: Training) -> None:
 
 
 def example_texts(store: TokenStore) -> list[str]:
-    """Held-out sentences for worked examples."""
+    """Returns held-out sentences for the examples of the report."""
     from electra.data.sentences import sentences_of
 
     return sentences_of(store.heldout, store.tokenizer, EXAMPLES)
 
 
-def naming_threshold(run: Training, language_model: Generator) -> float | None:
-    """P(replaced) with the highest F1 at finding planted words in held-out text; None: it is too short."""
+def mlm_threshold(run: Training, language_model: Generator) -> float | None:
+    """Returns the P(replaced) with the best F1 at detecting words inserted into held-out text.
+
+    None if the held-out text is too short.
+    """
     import numpy as np
 
     from electra.exchange.load import Loaded
@@ -215,13 +215,13 @@ def naming_threshold(run: Training, language_model: Generator) -> float | None:
     from electra.training.evaluation import best_threshold
 
     encoder, tokenizer = language_model.encoder.eval(), run.store.tokenizer
-    judge = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
+    scorer = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
     held_out = run.heldout.batch(0, min(THRESHOLD_ROWS, run.heldout.num_blocks))
     texts = [tokenizer.decode(part) for row in held_out.input_ids for part in np.array_split(row, 4)]
-    planted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
-    found = detect_by_mlm(judge, [text for text, _ in planted])
+    corrupted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
+    detections = detect_by_mlm(scorer, [text for text, _ in corrupted])
     p, replaced = [], []
-    for (_, starts), detection in zip(planted, found, strict=True):
+    for (_, starts), detection in zip(corrupted, detections, strict=True):
         p += [word.p_replaced for word in detection.words]
         replaced += [word.start in starts for word in detection.words]
     odds = np.clip(np.array(p), 1e-12, 1 - 1e-12)
@@ -229,21 +229,21 @@ def naming_threshold(run: Training, language_model: Generator) -> float | None:
     return best_threshold(np.log(odds / (1 - odds)), marks) if 0 < marks.sum() < len(marks) else None
 
 
-def errors_of(job: Path) -> Path:
-    """Where the processes of a job leave the errors that end them, one a line."""
+def error_file(job: Path) -> Path:
+    """Returns the file in which the processes of a job record the errors that end them, one per line."""
     return job.with_suffix(".failed")
 
 
 def main(argv: Sequence[str]) -> int:
-    """One of the processes that `run_training` starts to share a training."""
+    """Runs one of the processes that `run_training` starts to share a training; returns its exit code."""
     from electra.training.launch import stop_with_launcher
 
     stop_with_launcher()
     job = Path(argv[0])
-    given = json.loads(job.read_text())
+    description = json.loads(job.read_text())
     try:
         with Terminal(lines=True) as display:
-            train_here(make_recipe(given["recipe"]), Inputs(**given["inputs"]), display)
+            train_here(make_recipe(description["recipe"]), Inputs(**description["inputs"]), display)
     except Interrupted as stop:
         return stop.exit_code
     except BaseException as raised:
@@ -251,13 +251,13 @@ def main(argv: Sequence[str]) -> int:
         if error is None:
             traceback.print_exc()
         else:
-            with open(errors_of(job), "a", encoding="utf-8") as file:
+            with open(error_file(job), "a", encoding="utf-8") as file:
                 file.write(json.dumps(error.to_json()) + "\n")
         code = 1 if error is None else error.exit_code
     else:
         return 0
     sys.stderr.flush()
-    os._exit(code)  # no collective can be finished any more: leave, and the launcher ends the others
+    os._exit(code)  # no collective can finish now: leave, and the launcher ends the other processes
 
 
 if __name__ == "__main__":

@@ -1,93 +1,100 @@
-"""Texts from where a user keeps them, and the file of their vectors."""
+"""Reads texts from files and standard input, and writes their vectors."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from electra.commands.framework.command import OnCommandLine, Source
-from electra.commands.parts.lines import lines_of
+from electra.commands.parts.shared import Texts
 from electra.commands.results.rows import each_text
 from electra.data.lines import COMPRESSIONS
 from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_name
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.errors import ConfigError, CorpusError, DataError
 from electra.foundation.machine import library
 from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors
 
-Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
-"""A text, a file of texts, or "-"; in Python also several texts."""
 Rows = list[Mapping[str, Any]]
-"""One record a text: the columns of the user's table, or `text` alone."""
+"""One record per text: the columns of the user's table, or only `text`."""
 STANDARD_INPUT = "-"
 FORMATS = (".npy", ".jsonl", ".parquet")
 
 
-def texts_of(given: Texts, column: str = "text") -> tuple[list[str], Rows]:
-    """The texts that are given, and the rows they stand in.
+def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
+    """Returns the texts and their rows.
 
-    given: a file (a table with a column of texts, or anything else with one text on each line), "-" for the
+    texts: a file (a table with a column of texts, or any other file with one text per line), "-" for the
         lines of standard input, or a text itself; in Python also several texts.
     """
-    path = _file(given)
+    path = _file(texts)
     if path is not None and split_name(path)[1] in TABLES:
         rows = list(open_table(path).rows)
         return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
-    texts = list(each_text_of(given, column))
-    return texts, [{"text": text} for text in texts]
+    read = list(each_text_of(texts, column))
+    return read, [{"text": text} for text in read]
 
 
-def each_text_of(given: Texts, column: str = "text") -> Iterator[str]:
-    """The texts that are given, one by one: standard input and files may be longer than memory."""
-    path = _file(given)
-    if given == STANDARD_INPUT:
-        yield from lines_of(STANDARD_INPUT)
+def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
+    """Yields the texts one by one: standard input and files may be larger than memory."""
+    path = _file(texts)
+    if texts == STANDARD_INPUT:
+        yield from _standard_input()
     elif path is None:
-        yield from [decode_argument(given)] if isinstance(given, str) else each_text(given)
+        yield from [from_argument(texts)] if isinstance(texts, str) else each_text(texts)
     elif split_name(path)[1] in TABLES:
         yield from (cell_text(row, column, where) for where, row in open_table(path).rows)
     else:
         yield from _without_last_end(line for _, line in read_lines(path))
 
 
+def _standard_input() -> Iterator[str]:
+    """Yields the lines of standard input. Raises CorpusError, with the line number, if it is not UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as problem:
+            what = f"not UTF-8 ({problem.reason})"
+            raise CorpusError(what, where=f"-:{number}", fix="Convert it to UTF-8") from None
+
+
 def _without_last_end(lines: Iterator[str]) -> Iterator[str]:
-    """The lines without the empty one that follows the last line's end."""
+    """Drops the empty line after the last line break."""
     for line, following in pairwise(chain(lines, [None])):
         if line or following is not None:
             yield str(line)
 
 
-def _file(given: Texts) -> Path | None:
-    """The file that is named; None of a text, of standard input and of several texts."""
-    if not isinstance(given, str | os.PathLike) or given == STANDARD_INPUT:
+def _file(texts: Texts) -> Path | None:
+    """Returns the file that is named; None for a text, standard input and several texts."""
+    if not isinstance(texts, str | os.PathLike) or texts == STANDARD_INPUT:
         return None
-    path = Path(given)
+    path = Path(texts)
     if _is_file(path):
         return path
-    if isinstance(given, os.PathLike) or _looks_like_a_file(given):
-        raise DataError("no such file", where=str(given), fix="Check the path")
+    if isinstance(texts, os.PathLike) or _looks_like_a_file(texts):
+        raise DataError("no such file", where=str(texts), fix="Check the path")
     return None
 
 
 def check_format(out: Path) -> None:
+    """Raises ConfigError for an unknown file extension, and DataError if its library is missing."""
     if out.suffix.lower() not in FORMATS:
-        fix = f"End the name in {', '.join(FORMATS)}"
+        fix = f"Use one of {', '.join(FORMATS)}"
         raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
     if out.suffix.lower() == ".parquet":
         _pyarrow(out)
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
-    """One file, whole or not at all: .npy holds float32 [N, D] alone, .jsonl and .parquet the rows with a
-    further column `vector`.
-    """
+    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
     check_format(out)
     if out.suffix.lower() == ".parquet":
         pyarrow = _pyarrow(out)
@@ -108,7 +115,7 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
 
 
 def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
-    """Each row as an object with its vector, in just as many digits as float32 has."""
+    """Returns each row as a JSON object with its vector, in as many digits as float32 has."""
     return [
         json.dumps({**row, "vector": [float(f"{value:.9g}") for value in vector]}, ensure_ascii=False) + "\n"
         for row, vector in zip(rows, vectors, strict=True)
@@ -118,7 +125,7 @@ def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
 def _save(path: Path, vectors: Vectors) -> None:
     import numpy as np
 
-    with open(path, "wb") as file:  # np.save would add an ending to the temporary name
+    with open(path, "wb") as file:  # np.save would add an extension to the temporary name
         np.save(file, vectors)
 
 
@@ -133,17 +140,16 @@ def _pyarrow(out: Path) -> Any:
 def _is_file(path: Path) -> bool:
     try:
         return path.exists() and not path.is_dir()
-    except (OSError, ValueError):  # a long text, or one with a NUL, is no path
+    except (OSError, ValueError):  # a long text, or one with a NUL, is not a path
         return False
 
 
-def _looks_like_a_file(given: str) -> bool:
-    """One word with a path's separator or the ending of a file of texts."""
-    ending = Path(given).suffix.lower()
+def _looks_like_a_file(name: str) -> bool:
+    """Whether this is one word with a path separator or the extension of a file of texts."""
     known = (*TABLES, *COMPRESSIONS, ".txt")
-    return not any(character.isspace() for character in given) and (ending in known or "/" in given)
+    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in known or "/" in name)
 
 
-def names_no_file(given: str) -> bool:
-    """Whether this is a text: no file of that name exists, and none could be meant."""
-    return not _is_file(Path(given)) and not _looks_like_a_file(given) and " " in given.strip()
+def is_text(argument: str) -> bool:
+    """Whether this is a text: no file of that name exists, and it does not look like the name of one."""
+    return not _is_file(Path(argument)) and not _looks_like_a_file(argument) and " " in argument.strip()

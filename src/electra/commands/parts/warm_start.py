@@ -1,4 +1,4 @@
-"""A run that starts from trained networks: which, their shapes, and the rate at which they go on."""
+"""Starts a run from trained networks: finds them, takes their shapes, and lowers the learning rate."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 RATE = "learning_rate"
 _CUT = re.compile(r"(.*)\[(\d+(?:,\d+)*)\]", re.DOTALL)
-SHARE_OF_RATE = 0.2  # of a recipe's rate, for networks that start from trained weights
+SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
 
 
-def starts(
+def initial_models(
     init: Source | None, discriminator: Source | None, generator: Source | None
 ) -> tuple[str | None, str | None]:
-    """What discriminator and generator start from: `init` stands for both, so far as it holds them."""
+    """Returns the models that the discriminator and the generator start from; `init` is used for both."""
     main, auxiliary = name_of(discriminator), name_of(generator)
     if init is not None:
         if main is not None or auxiliary is not None:
-            fix = "Give `init` alone, or `init_discriminator` and `init_generator`"
-            raise ConfigError("one model for both networks and one for each are given", key="init", fix=fix)
+            fix = "Give only `init`, or `init_discriminator` and `init_generator`"
+            raise ConfigError("cannot be combined with a model for each network", key="init", fix=fix)
         from electra.exchange.run_folder import holds_networks, network_kinds
         from electra.exchange.source import locate
 
@@ -46,20 +46,20 @@ def starts(
     return main, auxiliary
 
 
-def rate_is_chosen(recipe: str, settings: Iterable[str]) -> bool:
-    """Whether the learning rate is the user's: among the settings given by name, or in a recipe of theirs."""
+def learning_rate_is_set(recipe: str, settings: Iterable[str]) -> bool:
+    """Whether the user set the learning rate, by name or in a recipe of their own."""
     path = find_recipe(recipe)
     own = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
     return own or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
 
 
-def cut_name(model: str, layers: Sequence[int]) -> str:
-    """What a model is called of which only some layers are kept."""
+def name_with_layers(model: str, layers: Sequence[int]) -> str:
+    """Returns the name of a model of which only some layers are used: tiny-en[0,2]."""
     return f"{model}[{','.join(map(str, layers))}]"
 
 
-def layers_in(name: str) -> tuple[str, list[int] | None]:
-    """The model that a name says, and the layers of it that are kept (None: all)."""
+def split_layers(name: str) -> tuple[str, list[int] | None]:
+    """Splits such a name into the model and the layers to use (None: all)."""
     match = _CUT.fullmatch(name)
     return (match[1], [int(number) for number in match[2].split(",")]) if match else (name, None)
 
@@ -67,8 +67,9 @@ def layers_in(name: str) -> tuple[str, list[int] | None]:
 def warm_start(
     main: str | None, auxiliary: str | None, recipe: Recipe, tokenizer: Tokenizer | None = None
 ) -> WarmStart | None:
-    """The networks take the shapes and the weights of the models named; None where none is.
+    """Returns the shapes of the models to start from and a function that loads their weights.
 
+    main, auxiliary: models for the main network and the generator; None for both: returns None.
     tokenizer: the run's, which the models must have been trained with.
     """
     if main is None and auxiliary is None:
@@ -83,7 +84,7 @@ def warm_start(
     def shape(loaded: Loaded) -> EncoderConfig:
         return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
-    source, layers = layers_in(main or "")
+    source, layers = split_layers(main or "")
     if layers is not None:
         cut = keep_layers(load_main(source), layers)
         if tokenizer is not None:
@@ -105,21 +106,22 @@ def warm_start(
     )
 
 
-def with_gentler_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
-    """Recipes choose their learning rate for fresh weights; trained ones continue at a share of it. A run
-    that resumes keeps the rate it began with.
+def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
+    """Lowers the learning rate, which recipes set for fresh weights, to SHARE_OF_RATE of it.
+
+    A run that resumes keeps the rate it started with.
     """
     training = recipe.training
     before = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
     rate = float(before.get(RATE, training.learning_rate * SHARE_OF_RATE))
     own = training.generator_learning_rate
-    gentler = replace(
+    reduced = replace(
         training,
         learning_rate=rate,
         generator_learning_rate=None if own is None else own * rate / training.learning_rate,
     )
     note = (
         f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
-        " trained weights (`training.learning_rate` sets another)"
+        " trained weights (set `training.learning_rate` to change it)"
     )
-    return replace(recipe, training=gentler), replace(warm, notes=(*warm.notes, note))
+    return replace(recipe, training=reduced), replace(warm, notes=(*warm.notes, note))

@@ -1,1 +1,1 @@
-"""What commands return in Python: the folder they wrote, as an object."""
+"""The objects that commands return in Python, each for a folder that was written."""

@@ -1,4 +1,4 @@
-"""What probes have measured."""
+"""The results of probes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from electra.commands.results.rows import Rows
 
 
 class Analysis(Artifact[AnalysisFolder]):
-    """A folder made by `analyze`."""
+    """A folder written by `analyze`."""
 
     FOLDER = AnalysisFolder
 
     @property
     def records(self) -> dict[str, Any]:
-        """What each probe found, by its name, as its JSON file has it."""
+        """The contents of each probe's JSON file, by the name of the probe."""
         return self.folder.record
 
     @property
     def headline(self) -> Rows:
-        """One row a number: probe, measure, value, and the ends of its 95 % interval (low, high)."""
+        """One row per number: probe, measure, value, and its 95 % interval (low, high)."""
         return Rows(
-            {"probe": name, "measure": measure, **(found if isinstance(found, dict) else {"value": found})}
+            {"probe": name, "measure": measure, **(number if isinstance(number, dict) else {"value": number})}
             for name, record in self.records.items()
-            for measure, found in record.get("headline", {}).items()
+            for measure, number in record.get("headline", {}).items()
         )

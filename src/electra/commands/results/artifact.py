@@ -1,9 +1,11 @@
-"""What every result of a verb has in common: it is a folder that describes itself."""
+"""The base of all results: a folder that describes itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
+
+from typing_extensions import override
 
 from electra.artifacts import Folder, open_folder
 from electra.artifacts.folder import expand_path
@@ -12,20 +14,21 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.options import Source, given_name
 
 
-def given_path(source: Source, key: str = "") -> Path:
-    return expand_path(given_name(source, key), ConfigError)
+def checked_path(source: Source, key: str = "") -> Path:
+    """Returns a path with ~ expanded. Raises ConfigError, naming the argument `key`, for anything else."""
+    return expanded(given_name(source, key), ConfigError)
 
 
 F = TypeVar("F", bound=Folder)
 
 
 class Artifact(Generic[F]):
-    """A folder with results. It can be given wherever a path can be given."""
+    """A folder with results. It can be passed wherever a path can."""
 
     FOLDER: ClassVar[type[Folder]]
 
     def __init__(self, path: Source) -> None:
-        self.path = given_path(path, "path")
+        self.path = checked_path(path, "path")
         self.folder: F = self.FOLDER.open(self.path)  # type: ignore[assignment]
 
     def __fspath__(self) -> str:
@@ -33,15 +36,15 @@ class Artifact(Generic[F]):
 
     @property
     def kind(self) -> str:
-        """In words, for who looks at it."""
+        """What it is, for display."""
         return type(self).__name__
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What a reader wants to know first: names and values."""
+        """Returns the names and values of the most important facts."""
         return [fact for fact in self.folder.facts() if fact[1] is not None]
 
     def report(self) -> Path:
-        """Write the page; its path."""
+        """Writes the report and returns its path."""
         from electra.pages.pages import write_page
 
         return write_page(self.path)
@@ -58,9 +61,10 @@ class Part(Artifact[Folder]):
     """A folder inside another artifact: a seed, a checkpoint."""
 
     def __init__(self, path: Source) -> None:
-        self.path = given_path(path, "path")
+        self.path = checked_path(path, "path")
         self.folder = open_folder(self.path)
 
     @property
+    @override
     def kind(self) -> str:
         return self.folder.KIND

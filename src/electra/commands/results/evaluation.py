@@ -10,13 +10,13 @@ from electra.commands.results.rows import Rows
 
 
 class Evaluation(Artifact[EvaluationFolder]):
-    """A folder made by `evaluate`."""
+    """A folder written by `evaluate`."""
 
     FOLDER = EvaluationFolder
 
     @property
     def table(self) -> Rows:
-        """One row a task, split and metric: each model's value over the seeds. `.frame()` for pandas."""
+        """One row per task, split, metric and model, with statistics over the seeds."""
         rows = Rows()
         for row in self.folder.record["rows"]:
             for model, score in row["scores"].items():
@@ -26,7 +26,7 @@ class Evaluation(Artifact[EvaluationFolder]):
 
     @property
     def failures(self) -> list[dict[str, Any]]:
-        """The tasks that failed: task, model, problem."""
+        """The tasks that failed: task, model, reason."""
         return list(self.folder.record.get("failures", []))
 
 

@@ -1,4 +1,4 @@
-"""A model ready for use: detect replaced words, show an example, embed texts, export."""
+"""A model in use: detects replaced words, shows examples, embeds texts, exports."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.artifacts.model import Dtype, Pooling
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
-from electra.commands.framework.display import Told, display_for
+from electra.commands.framework.display import ProgressOption, display_for
 from electra.commands.framework.renames import renamed
 from electra.commands.parts.shared import Backend
-from electra.commands.results.artifact import given_path
+from electra.commands.results.artifact import checked_path
 from electra.commands.results.rows import Rows, each_text, html_card
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError, DataError
@@ -36,7 +36,7 @@ Network = Literal["discriminator", "generator", "language_model"]
 
 
 class Model:
-    """The networks of a run or a model folder. Each is loaded when it is first needed."""
+    """The networks of a run or a model folder. Each is loaded when it is first used."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Model:
         from electra.exchange.source import locate
 
         self.source: str = source.source if isinstance(source, Model) else given_name(source, "source")
-        """As it was given: a folder, or a name on the hub."""
+        """A folder, or a name on the hub."""
         self.step: int | None = convert(int | None, step, "step")
         self.average: int | None = convert(int | None, average, "average")
         self.device: Device = convert(Device, device, "device")
@@ -59,13 +59,15 @@ class Model:
 
     def __fspath__(self) -> str:
         if self._of_checkpoints:
-            raise ConfigError(
-                "a checkpoint of a run cannot be given as a folder", where=self.source, fix="Export it first"
-            )
+            what = "a checkpoint of a run cannot be passed as a folder"
+            raise ConfigError(what, where=self.source, fix="Export it first")
         return self.source
 
     def network(self, kind: Kind) -> Loaded:
-        """The discriminator, the generator, or ("encoder") whatever there is. Raises AbsentNetwork."""
+        """Returns the discriminator or the generator, or with "encoder" the one that exists.
+
+        Raises AbsentNetwork.
+        """
         if kind not in self._networks:
             from electra.exchange.load import load as load_network
             from electra.model.precision import pick_device
@@ -90,12 +92,12 @@ class Model:
 
     @property
     def encoder(self) -> Loaded:
-        """The network that fine-tuning starts from: the discriminator's, where there is one."""
+        """The network that fine-tuning starts from: the discriminator, if there is one."""
         return self.network("encoder")
 
     @cached_property
     def language_model(self) -> Loaded:
-        """The masked language model: the full-size one, where there is one, else the generator."""
+        """The masked language model: the full-size one if there is one, else the generator."""
         return self._full_size_language_model or self.network("generator")
 
     @cached_property
@@ -106,12 +108,13 @@ class Model:
 
         if self._of_checkpoints or self.backend == "onnx":
             return None
-        found = load_language_model(locate(self.source))
-        return None if found is None else found.to(pick_device(self.device))
+        loaded = load_language_model(locate(self.source))
+        return None if loaded is None else loaded.to(pick_device(self.device))
 
-    def judge(self, scorer: Judge = "auto") -> Loaded:
-        """The network that `detect` asks. "auto": the full-size masked language model where the model comes
-        with one, else the discriminator.
+    def scorer(self, scorer: Judge = "auto") -> Loaded:
+        """Returns the network that `detect` uses.
+
+        "auto": the full-size masked language model if the model comes with one, else the discriminator.
         """
         from electra.artifacts.model import Judge
 
@@ -124,29 +127,35 @@ class Model:
 
     @property
     def config(self) -> EncoderConfig:
-        """Shape and architecture of the encoder."""
+        """The shape and architecture of the encoder."""
         return self.encoder.config
 
     @property
     def num_parameters(self) -> int:
-        """Of the encoder, embeddings included."""
+        """The parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
     @renamed(by="scorer")
     def detect(
         self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
     ) -> list[Detection]:
-        """The probability that a word was replaced, for each text in its order.
+        """Returns the probability that each word was replaced, for each text.
 
         A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
-        `p_replaced`), and `marked`, the words of at least `threshold` (None: the one that was best on the
-        model's held-out text); `suspects()` are the likeliest. Long texts are read in windows. Raises
-        AbsentNetwork where the model has no such network.
+        `p_replaced`), and `marked`, the words with at least `threshold`; `suspects()` are the most likely
+        ones. Long texts are read in windows.
 
-        scorer: "discriminator" judges a text in one pass. "language-model" hides each word in turn and asks
-            how likely it is there: a pass a word, better at words that no generator would have written (see
-            `electra.inference.mlm_detection`). "auto" is the latter where the model comes with a full-size
-            masked language model, as tiny-en does.
+        Args:
+            texts: one text or several.
+            threshold: the P(replaced) from which a word is marked (None: the best one on the model's held-out
+                text).
+            scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
+                pass per word; it is better at words that no generator would have written (see
+                `electra.inference.mlm_detection`). "auto": the latter if the model comes with a full-size
+                masked language model, as tiny-en does.
+
+        Raises:
+            AbsentNetwork: the model does not have this network.
         """
         return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 
@@ -154,11 +163,11 @@ class Model:
     def detections(
         self, texts: Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
     ) -> Iterator[Detection]:
-        """As `detect`, one text after another: `texts` may be longer than memory."""
+        """Like `detect`, but yields one result after the other: `texts` may be larger than memory."""
         from electra.inference.mlm_detection import detect_with
 
         threshold = convert(float | None, threshold, "threshold")
-        return detect_with(self.judge(scorer), each_text(texts), threshold=threshold)
+        return detect_with(self.scorer(scorer), each_text(texts), threshold=threshold)
 
     @renamed(masked="mask_fraction")
     def table(
@@ -169,21 +178,23 @@ class Model:
         mask_fraction: float = 0.4,
         generator: Source | None = None,
     ) -> Rows:
-        """One row a token: Original, Masked, Generated, Label, P(replaced).
+        """Returns one row per token: Original, Masked, Generated, Label, P(replaced).
 
-        A share of `mask_fraction` of the tokens is masked and filled in by the generator, drawn from `seed`;
-        the discriminator judges the result. Without a generator the text is judged as it stands.
+        Some tokens are masked, the generator fills them in, and the discriminator scores the result. Without
+        a generator the text is scored unchanged.
 
-        text: of a run, by default a sentence of its own held-out text; of another model, "the chef cooked the
-            meal".
-        generator: where it is, when this model does not hold both.
+        Args:
+            text: a sentence (None: one from a run's held-out text, or "the chef cooked the meal").
+            seed: for masking and sampling.
+            mask_fraction: the fraction of tokens to mask, at least one.
+            generator: the model with the generator, if this one has none.
         """
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
 
         if text is None:
             text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
         if not isinstance(text, str):
-            raise DataError(f"{shortened(text)} is not a text", where="text", fix="Give one sentence")
+            raise DataError(f"{shortened(text)} is not a text", where="text", fix="Pass one sentence")
         seed, share = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
         if not 0 < share <= 1:
             raise ConfigError(f"must be above 0 and at most 1, not {share}", key="mask_fraction")
@@ -191,17 +202,17 @@ class Model:
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
-        """(discriminator, generator), the latter from elsewhere where that is given; None: there is none."""
+        """Returns (discriminator, generator); None for a missing one. generator: a model to take it from."""
         if generator is not None:
             return self.network("discriminator"), load(generator, device=self.device).network("generator")
 
-        def found(kind: Kind) -> Loaded | None:
+        def load_if_present(kind: Kind) -> Loaded | None:
             try:
                 return self.network(kind)
             except AbsentNetwork:
                 return None
 
-        pair = found("discriminator"), found("generator")
+        pair = load_if_present("discriminator"), load_if_present("generator")
         if pair == (None, None):
             self.network("discriminator")  # raises
         return pair
@@ -211,63 +222,64 @@ class Model:
         texts: str | Iterable[str],
         *,
         pooling: Pooling | None = None,
-        progress: Told = "quiet",
+        progress: ProgressOption = "quiet",
     ) -> npt.NDArray[np.float32]:
-        """float32 [N, D]: one vector of each of N texts, by the encoder's last layer of width D.
+        """Returns float32 [N, D]: a vector for each of N texts, from the last layer of width D.
 
-        pooling: "mean" of all tokens, or "cls" (None: what the folder says, the mean where it says nothing;
-            of a classifier, what its head reads).
+        Args:
+            texts: one text or several.
+            pooling: how token vectors become one vector (None: what the model's folder says, or else the
+                mean; for a classifier, what its head reads).
+            progress: where to show progress.
         """
         from electra.inference.embedding import embed
 
-        given = list(each_text(texts))
+        inputs = list(each_text(texts))
         with display_for(progress) as display:
             return embed(
                 self.encoder,
-                given,
+                inputs,
                 pooling,
                 progress=lambda share: display.progress(f"embedding: {share:.0%}", share),
             )
 
-    def export(
-        self,
-        out: Source,
-        *,
-        network: Network | None = None,
-        dtype: Dtype = "float32",
-    ) -> Model:
-        """Write a network as a folder that transformers loads. `out` must be new, or a model folder.
+    def export(self, out: Source, *, network: Network | None = None, dtype: Dtype = "float32") -> Model:
+        """Writes a network as a folder that transformers can load, and returns it as a Model.
 
-        network: None is the discriminator, or the only one there is.
+        Args:
+            out: a new folder, or one with only an exported model.
+            network: None for the discriminator, or the only network.
+            dtype: the number format of the weights.
         """
         self.write(out, network, dtype)
         return Model(out, device=self.device)
 
     def write(self, out: Source, network: Network | None, dtype: Dtype) -> Loaded:
-        """As `export`; the network that was written."""
+        """Like `export`, but returns the network that was written."""
         from electra.exchange.transfer import export
         from electra.finetuning.predict import refuse_tuned
 
-        path, kind = given_path(out, "out"), convert(Network | None, network, "network")
+        path, kind = checked_path(out, "out"), convert(Network | None, network, "network")
         refuse_tuned(self.source)
         loaded = self.language_model if kind == "language_model" else self.network(kind or "encoder")
         export(loaded, path, self.source, dtype=dtype)
         return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Write the discriminator, a bare encoder or a fine-tuned model as a folder with an ONNX graph; how
-        the two compare.
+        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns how the two compare.
 
-        int8: 8-bit weights. Raises ModelError, and writes nothing, where the graph computes something else.
+        int8: stores 8-bit weights. Raises ModelError, and writes nothing, if the graph computes something
+        else.
         """
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
 
         if not self._of_checkpoints and is_tuned(self.source):
-            return export_tuned(self.source, given_path(out, "out"), int8=int8)
-        return write_onnx(self.encoder, given_path(out, "out"), int8=int8)
+            return export_tuned(self.source, checked_path(out, "out"), int8=int8)
+        return write_onnx(self.encoder, checked_path(out, "out"), int8=int8)
 
     def facts(self) -> list[tuple[str, Any]]:
+        """Returns names and values for display; a value of None is not shown."""
         config = self.config
         return [
             ("kind", self.encoder.kind),
@@ -280,10 +292,9 @@ class Model:
 
     def __repr__(self) -> str:
         at = "" if self.step is None else f" at step {self.step}"
-        at += "" if self.average is None else f", mean of {self.average}"
-        return (
-            f"<Model {self.source!r}{at}: {', '.join(f'{n} {v}' for n, v in self.facts() if v is not None)}>"
-        )
+        at += "" if self.average is None else f", average of {self.average}"
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts() if value is not None)
+        return f"<Model {self.source!r}{at}: {facts}>"
 
     def _repr_html_(self) -> str:
         return html_card(f"Model: {self.source}", [fact for fact in self.facts() if fact[1] is not None])
@@ -297,12 +308,14 @@ def load(
     device: Device = "auto",
     backend: Backend = "torch",
 ) -> Model:
-    """A model out of a run, a model folder (of a fine-tuning, the folder model/ in it), or a name on the hub.
+    """Returns the model in a run, in a model folder, or with a name on the hub.
 
-    step: a checkpoint of a run (None: the finished networks, or the newest checkpoint).
-    average: the mean of the weights of its last so many checkpoints that verify, up to that of `step` where
-        it is given; of every trainable parameter, summed in float64.
-    device: "auto" is a GPU where there is one.
-    backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
+    Args:
+        source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
+        step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
+        average: averages the weights of the last so many valid checkpoints, up to `step` if it is given, in
+            float64.
+        device: "auto" uses a GPU if there is one.
+        backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
     """
     return Model(source, step=step, average=average, device=device, backend=backend)

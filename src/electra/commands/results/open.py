@@ -1,4 +1,4 @@
-"""A folder of any kind as the object it is."""
+"""Opens a folder of any kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from electra.commands.results.artifact import Artifact
     from electra.commands.results.model import Model
 
-CLASSES = {  # kind of folder -> where its artifact's class is
+CLASSES = {  # kind of folder -> the class of its result
     "StoreFolder": "results.store.Store",
     "RunFolder": "results.run.Run",
     "PairFolder": "results.model.Model",
@@ -27,9 +27,9 @@ CLASSES = {  # kind of folder -> where its artifact's class is
 
 
 def open(path: Source) -> Artifact[Any] | Model:
-    """The Store, Run, Model, FineTuned, Evaluation, Analysis or Study at `path`.
+    """Returns the Store, Run, Model, FineTuned, Evaluation, Analysis or Study in a folder.
 
-    Raises RunFolderError where it is none of these.
+    Raises RunFolderError for any other folder.
     """
     folder = open_folder(given_name(path, "path"))
     home = CLASSES.get(type(folder).__name__)

@@ -1,4 +1,4 @@
-"""Records that show themselves: a list of dicts, in a notebook a table."""
+"""Records that display well: a list of dicts, shown as a table in a notebook."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from electra.foundation.machine import library
 if TYPE_CHECKING:
     import pandas
 
-SHOWN = 20  # rows of a table in a notebook, or of its text
+SHOWN = 20  # rows that are displayed
 
 
 class Rows(list[dict[str, Any]]):
-    """A list of records (plain dicts). `frame()` makes a pandas DataFrame of it."""
+    """A list of records (plain dicts). `frame()` returns them as a pandas DataFrame."""
 
     def frame(self) -> pandas.DataFrame:
-        """The rows as a DataFrame [rows, keys]. Raises ConfigError without pandas."""
+        """Returns the rows as a DataFrame. Raises ConfigError if pandas is not installed."""
         frame: pandas.DataFrame = library("pandas", "notebook").DataFrame.from_records(list(self))
         return frame
 
     def columns(self) -> list[str]:
-        """The keys of all rows, in order of appearance."""
+        """Returns the keys of all rows, in order of appearance."""
         return list(dict.fromkeys(key for row in self for key in row))
 
     def __repr__(self) -> str:
@@ -46,8 +46,9 @@ class Rows(list[dict[str, Any]]):
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
-    """What was given row by row as a list: the rows of a DataFrame (pandas, polars), an Arrow table or a data
-    set of `datasets` as dicts, anything else as it is.
+    """Returns the rows of a DataFrame (pandas, polars), an Arrow table or a data set of `datasets` as dicts.
+
+    Other iterables are returned as a list. Raises DataError, naming `where`, for anything else.
     """
     if hasattr(rows, "features") and hasattr(rows, "with_format"):  # no library is imported to find out
         from electra.data.columnar import class_names, with_names
@@ -59,38 +60,38 @@ def records(rows: Any, where: str = "") -> list[Any]:
     for method in ("to_dicts", "to_pylist"):
         if hasattr(rows, method):
             return list(getattr(rows, method)())
-    return list(_iterable(rows, where, "Give a list, or a DataFrame"))
+    return list(_iterable(rows, where, "Pass a list, or a DataFrame"))
 
 
 def each_text(texts: Any) -> Iterator[str]:
-    """The texts one by one, or the only one. Raises DataError, by its number, for what is not a text."""
+    """Yields the texts, or the single text. Raises DataError for anything that is not a text."""
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):
-        raise DataError("a table", where="texts", fix="Give one column of it: frame['text']")
-    fix = "Give a text, or a list of texts"
+        raise DataError("expected texts, got a table", where="texts", fix="Pass one column: frame['text']")
+    fix = "Pass a text, or a list of texts"
     for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):
         if not isinstance(text, str):
             raise DataError(f"{shortened(text)} is not a text", where=f"text {number}", fix=fix)
         yield text
 
 
-def _iterable(given: Any, where: str, fix: str) -> Iterator[Any]:
+def _iterable(values: Any, where: str, fix: str) -> Iterator[Any]:
     try:
-        if not isinstance(given, bytes):
-            return iter(given)
+        if not isinstance(values, bytes):
+            return iter(values)
     except TypeError:
         pass
-    raise DataError(f"{shortened(given)} is not a list", where=where, fix=fix)
+    raise DataError(f"{shortened(values)} is not a list", where=where, fix=fix)
 
 
 def cell(value: object) -> str:
-    """A value as a table shows it."""
+    """Returns a value as text for a table."""
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """An HTML table. Everything is escaped."""
+    """Returns an HTML table. Everything is escaped."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     body = "".join(
         f"<tr>{''.join(f'<td>{html.escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
@@ -99,5 +100,5 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def html_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """An artifact in a notebook: what it is, and a few facts."""
+    """Returns an artifact's display in a notebook: a title and a few facts."""
     return f"<b>{html.escape(title)}</b>{html_table(('', ''), facts)}"

@@ -1,4 +1,4 @@
-"""A token store: text as token ids, with the tokenizer that made them."""
+"""A token store: a text as token ids, with its tokenizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Store(Artifact[StoreFolder]):
-    """A folder made by `prepare`. Raises StoreError where there is none, or a damaged one."""
+    """A folder written by `prepare`. Raises StoreError if it is missing or damaged."""
 
     FOLDER = StoreFolder
 
@@ -28,29 +28,29 @@ class Store(Artifact[StoreFolder]):
 
     @property
     def audit(self) -> dict[str, Any]:
-        """What became of the text: documents, characters, words and tokens, with every loss counted."""
+        """Counts of documents, characters, words and tokens, and of everything that was left out."""
         return self.tokens.audit
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that made the ids."""
+        """The tokenizer that encoded the text."""
         return self.tokens.tokenizer
 
     @property
     def vocab_size(self) -> int:
-        """Entries of the tokenizer's vocabulary."""
+        """The number of entries in the vocabulary."""
         return self.tokens.vocab_size
 
     @property
     def num_tokens(self) -> int:
-        """Tokens to train on, without the held-out ones and without special tokens."""
+        """Tokens to train on, without held-out and special tokens."""
         return self.tokens.train.num_tokens
 
     @property
     def num_documents(self) -> int:
-        """Documents to train on, without the held-out ones."""
+        """Documents to train on, without held-out ones."""
         return self.tokens.train.num_documents
 
     def verify(self) -> None:
-        """Read everything and compare it with its digests. Raises StoreError naming what is damaged."""
+        """Reads all files and compares their checksums. Raises StoreError naming a damaged file."""
         self.tokens.verify()

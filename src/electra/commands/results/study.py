@@ -11,13 +11,13 @@ from electra.commands.results.run import Run
 
 
 class Study(Artifact[StudyFolder]):
-    """A folder made by `ablate`."""
+    """A folder written by `ablate`."""
 
     FOLDER = StudyFolder
 
     @property
     def results(self) -> dict[str, Any]:
-        """The contents of results.json: statistics of each metric by arm."""
+        """The contents of results.json: statistics of each metric, by arm."""
         from electra.foundation import durable
         from electra.foundation.errors import RunFolderError
 
@@ -26,14 +26,12 @@ class Study(Artifact[StudyFolder]):
 
     @property
     def runs(self) -> list[Run]:
-        """The runs begun, by arm and seed."""
+        """The runs that have started, by arm and seed."""
         return [Run(folder) for folder in self.folder.runs() if folder.exists()]
 
     @property
     def table(self) -> Rows:
-        """One row a run: arm, seed, status, step, its last held-out scores, and those of the panel's tasks
-        with their mean as `panel`.
-        """
+        """One row per run: arm, seed, status, step, held-out metrics, task scores, and their mean `panel`."""
         return Rows(
             {
                 "arm": str(run.path.relative_to(self.folder.arms).parent),
@@ -48,7 +46,7 @@ class Study(Artifact[StudyFolder]):
 
     @property
     def failed(self) -> list[dict[str, Any]]:
-        """The runs that failed: job and problem."""
+        """The runs that failed, with `job` and `problem`."""
         return list(self.results.get("failed", []))
 
 

@@ -1,9 +1,10 @@
-"""What --help shows: examples first, then the options, as they are declared."""
+"""Writes --help: the examples first, then the options in the order of their declaration."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,15 +13,17 @@ from typing import Any
 from electra.commands.framework.command import Command, Option, has_dry_run, name_of, options_of
 
 GROUPS = {
-    "Train": "from text to a model of your own",
-    "Use": "what a trained model is for",
-    "Measure": "how good it is, and why",
-    "Share": "with other programs and people",
+    "Train": "make a model from your own text",
+    "Use": "apply a trained model",
+    "Measure": "find out how good it is, and why",
+    "Share": "exchange models with other programs and people",
 }
-WIDTH = 24  # of the column of options
+DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in an option's text, explains a default of None
+WIDTH = 24  # characters of the column with the options
 
 
 def overview(commands: Mapping[str, type[Command[Any]]]) -> str:
+    """Returns the text of `electra --help`."""
     lines = [
         "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
         "",
@@ -33,24 +36,21 @@ def overview(commands: Mapping[str, type[Command[Any]]]) -> str:
                 lines.append(f"  {name:<10}{first_line(command)}")
     lines += [
         "",
-        "electra COMMAND --help shows examples and options. --version and --debug (tracebacks) go anywhere.",
+        "electra COMMAND --help shows examples and options; electra --version prints the version.",
+        "--debug, with any command, shows tracebacks. To use code of your own, pass --objective.name FILE,",
+        "--task FILE or --probe FILE, also to commands that open a folder made with it.",
+        "electra --print-completion bash (or zsh, fish) prints a completion script for the shell.",
     ]
-    lines += [
-        "Code of your own is named by --objective.name FILE, --task FILE or --probe FILE, with any command"
-    ]
-    lines += ["that opens a folder made with it."]
-    lines += ["electra --print-completion bash (zsh, fish) prints what makes the shell complete all of this."]
     return "\n".join(lines)
 
 
 def first_line(command: type[Command[Any]]) -> str:
+    """Returns the first line of a command's docstring."""
     return (inspect.getdoc(command) or "").splitlines()[0]
 
 
 def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
-    """The help of a command; `words` are the rest of the command line, which may name a recipe or an
-    objective.
-    """
+    """Returns the help of a command. `words` is the command line: it may name a recipe or an objective."""
     options, width = options_of(command, words), max(60, min(110, shutil.get_terminal_size().columns))
     usage = [_usage(option) for option in options if option.positional]
     usage += [_usage(option) for option in options if option.is_required and not option.positional]
@@ -72,7 +72,7 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
             lines += _entry(*_described(option), width)
     if has_dry_run(command):
         lines += _entry("--dry-run", " ".join((inspect.getdoc(command.preview) or "").split()), width)
-    lines += _entry("-h, --help", "Show this.", width)
+    lines += _entry("-h, --help", "Show this help and exit.", width)
     lines += _under_headings([option for option in own if option.heading], "", width)
     for section in dict.fromkeys(option.name.partition(".")[0] for option in options if "." in option.name):
         lines += _under_headings([o for o in options if o.name.startswith(f"{section}.")], section, width)
@@ -80,10 +80,10 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
 
 
 def _under_headings(options: Sequence[Option], section: str, width: int) -> Iterable[str]:
-    for heading, several in itertools.groupby(options, key=lambda option: option.heading):
+    for heading, members in itertools.groupby(options, key=lambda option: option.heading):
         within = heading[:1].lower() + heading[1:] if section else heading
         yield from ("", f"{', '.join(filter(None, (section, within)))}:")
-        for option in several:
+        for option in members:
             yield from _entry(*_described(option), width)
 
 
@@ -95,7 +95,7 @@ def _usage(option: Option) -> str:
 
 
 def flag_shown(option: Option) -> str:
-    """The flag of an option; of a switch the one that changes something."""
+    """Returns the flag of an option; of a switch, the flag that changes its default."""
     if not option.is_switch:
         return option.flag
     if option.default is None:
@@ -104,7 +104,7 @@ def flag_shown(option: Option) -> str:
 
 
 def default_shown(option: Option) -> str:
-    """The default in a word; nothing where the text has to say it, or where a switch shows it."""
+    """Returns the default as text; empty for a switch, or if the option's text has to explain it."""
     value = option.default
     if option.is_required or option.is_switch or value is None or value in ((), ""):
         return ""
@@ -113,18 +113,18 @@ def default_shown(option: Option) -> str:
 
 def _described(option: Option) -> tuple[str, str]:
     default = default_shown(option)
-    told = " (required)" if option.is_required else f" (default: {default})" if default else ""
+    text = DEFAULT.sub("", option.text) if default else option.text
+    suffix = " (required)" if option.is_required else f" (default: {default})" if default else ""
     if option.is_switch and option.default:
-        told = " (default: on; this turns it off)"
-    return f"{flag_shown(option)} {option.metavar}".strip(), f"{option.text}{told}"
+        suffix = " (default: on; this turns it off)"
+    return f"{flag_shown(option)} {option.metavar}".strip(), f"{text}{suffix}"
 
 
 def _entry(head: str, text: str, width: int) -> Iterable[str]:
     body = _wrapped(text, width - WIDTH - 2)
-    begin = f"  {head:<{WIDTH}}"
-    if len(head) >= WIDTH:
-        return [begin.rstrip(), *(f"  {'':<{WIDTH}}{line}" for line in body)]
-    return [f"{begin}{body[0] if body else ''}", *(f"  {'':<{WIDTH}}{line}" for line in body[1:])]
+    first = [] if len(head) >= WIDTH else body[:1]
+    rest = (f"  {'':<{WIDTH}}{line}" for line in body[len(first) :])
+    return [f"  {head:<{WIDTH}}{''.join(first)}".rstrip(), *rest]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
