@@ -79,7 +79,7 @@ def test_a_text_and_standard_input_go_to_the_terminal(
         (["missing.txt"], "missing.txt: no such file"),
         (["texts/missing"], "texts/missing: no such file"),
         (["a cat", "--out", "v.xlsx"], "unrecognised file extension '.xlsx'"),
-        (["a cat", "--out", "v"], "End the name in .npy, .jsonl, .parquet"),
+        (["a cat", "--out", "v"], ".npy, .jsonl, .parquet"),
         (["a cat", "--pooling", "median"], "'median'"),
         (["table.csv"], "no field 'text'"),
         (["bytes.txt"], "bytes.txt:1: not UTF-8"),

@@ -390,7 +390,7 @@ def test_probe_options_are_listed_without_a_model_or_a_folder(
         (["pair/discriminator", "--probe", "bias"], "generator"),
         (["pair", "--probe", "eroors"], "Did you mean 'errors'"),
         (["pair", "--probe", "errors", "--probe-option", "kind=x"], "no such option"),
-        (["pair", "twin", "--probe", "errors", "--over-training"], "follows one run"),
+        (["pair", "twin", "--probe", "errors", "--over-training"], "--over-training"),
         (["pair", "pair", "--probe", "errors"], "named twice"),
         (["nowhere", "--probe", "errors"], "nowhere"),
         (["nowhere", "--probe", "all"], "nowhere: not a local folder"),

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.commands.framework.command import function
-from electra.commands.parts.shared import Reshape
+from electra.commands.parts.reshape import Reshape
 from electra.commands.results.model import Model
 
 

@@ -54,9 +54,7 @@ class Prepare(
     train one on the corpus).
     """
     cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
-    """How many entries of an existing WordPiece tokenizer to keep: those most used by the corpus (default:
-    all).
-    """
+    """Entries to keep of an existing WordPiece tokenizer: those that the corpus needs most (default: all)."""
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None

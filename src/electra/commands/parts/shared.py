@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from electra.commands.framework.command import Command, OnCommandLine, Source
-from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
+from electra.commands.framework.command import OnCommandLine, Source
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import given_name
-
-if TYPE_CHECKING:
-    from electra.commands.results.model import Model
 
 Backend = Literal["torch", "onnx"]
 Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
@@ -62,23 +55,3 @@ class Workers:
 
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""
-
-
-@dataclass(frozen=True)
-class Reshape(Command["Model"], group="Train", examples=()):
-    """A model from which another of a different shape is made."""
-
-    model: Source
-    """A run, a pair of networks (both are written), a model folder or a hub name; not a fine-tuned model."""
-    _: KW_ONLY
-    out: Source
-    """The folder to write. It must be new, or contain only exported models."""
-
-    def reshape(self, write: Callable[[str, Path, int], Iterable[str]], size: int) -> Model:
-        """Calls `write(model, out, size)`, shows the lines it yields, and returns the model in `out`."""
-        from electra.commands.results.model import load
-
-        with display_for(self.progress) as display:
-            for line in write(given_name(self.model, "model"), checked_path(self.out, "out"), size):
-                display.say(line)
-        return load(self.out)

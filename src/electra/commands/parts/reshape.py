@@ -1,0 +1,31 @@
+"""What the commands that make a model of another shape share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from electra.commands.framework.command import Command, Source
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import checked_path
+from electra.commands.results.model import Model, load
+from electra.foundation.options import given_name
+
+
+@dataclass(frozen=True)
+class Reshape(Command[Model], group="Train", examples=()):
+    """A model from which another of a different shape is made."""
+
+    model: Source
+    """A run, a pair of networks (both are written), a model folder or a hub name; not a fine-tuned model."""
+    _: KW_ONLY
+    out: Source
+    """The folder to write. It must be new, or contain only exported models."""
+
+    def reshape(self, write: Callable[[str, Path, int], Iterable[str]], size: int) -> Model:
+        """Calls `write(model, out, size)`, shows the lines it yields, and returns the model in `out`."""
+        with display_for(self.progress) as display:
+            for line in write(given_name(self.model, "model"), checked_path(self.out, "out"), size):
+                display.say(line)
+        return load(self.out)
