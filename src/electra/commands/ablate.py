@@ -104,7 +104,7 @@ class Ablate(
     @property
     def threads_each(self) -> int:
         """CPU threads of each run."""
-        return self.threads or max(1, machine.usual_threads() // self.jobs)
+        return self.threads or max(1, machine.default_threads() // self.jobs)
 
     @override
     def run(self) -> Study:
@@ -131,8 +131,8 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.study import find_study, read_study
 
-    check_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
-    check_most(request, {"threads": machine.MOST_THREADS})
+    check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
+    check_at_most(request, {"threads": machine.MOST_THREADS})
     if request.store is not None and given_names(request.corpus, "corpus"):
         raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
     study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)

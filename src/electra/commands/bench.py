@@ -158,7 +158,7 @@ bench = function(Bench)
 
 def _measure(bench: Bench, setting: Setting) -> Row | None:
     """Measures in this process and those that share its batch; returns the row in the leading one."""
-    if setting.processes > 1 and not machine.launched():
+    if setting.processes > 1 and not machine.is_distributed():
         return _side_by_side(bench, setting)
     from electra.training.bench import measure
     from electra.training.distributed import join_world, leave_world

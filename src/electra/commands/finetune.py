@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.session import refuse_strangers, with_article
+from electra.artifacts.session import refuse_other_contents, with_article
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
@@ -116,7 +116,7 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
     """Writes rows to OUT/data, and removes them again if the fine-tuning does not start."""
     kind = TuningFolder(out)
     if tables:
-        refuse_strangers(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
+        refuse_other_contents(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
     paths = {split: table_path(out, split) for split in tables}
     new = {split: path for split, path in paths.items() if not path.is_file()}
     for split, path in paths.items():

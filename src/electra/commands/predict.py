@@ -129,7 +129,7 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
     if not inline and path.is_dir():
         raise DataError("this is a folder", where=path, fix="Pass a file")
     if inline:
-        content = from_argument(name).encode("utf-8", "surrogatepass")
+        content = decode_argument(name).encode("utf-8", "surrogatepass")
     else:
         content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
     first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")

@@ -136,7 +136,7 @@ class Prepare(
         from electra.data.sharding import merge
 
         out = checked_path(self.out, "out")
-        with unwinding(out):
+        with interrupt_on_signal(out):
             merge([checked_path(name, "corpus") for name in names], out, stores.character_progress(display))
             store = Store(out)
             stores.print_audit(store, display)

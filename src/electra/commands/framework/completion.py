@@ -56,7 +56,7 @@ def _choices(command: type[Command[Any]]) -> dict[str, list[str]]:
     choices: dict[str, list[str]] = {}
     for option in options_of(command):
         if option.name == "recipe":
-            choices[option.flag] = config.names_in(config.RECIPES)
+            choices[option.flag] = config.toml_names(config.RECIPES)
         elif not option.positional:
             choices[option.flag] = list(option.choices)
         if option.is_switch:

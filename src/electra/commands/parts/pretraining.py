@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.store import ENDING, StoreFolder
+from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
 from electra.commands.framework.command import Command, Source
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts.processes import run_training
@@ -78,4 +78,4 @@ def inputs_of(out: Source, sources: Sequence[str], store: str | None, name: str,
 
 
 def _is_store(name: str) -> bool:
-    return StoreFolder.is_at(Path(name)) or name.endswith(ENDING)
+    return StoreFolder.is_at(Path(name)) or name.endswith(DOCUMENTS_SUFFIX)

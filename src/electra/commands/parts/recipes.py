@@ -17,7 +17,7 @@ from electra.foundation.extensions import trust
 from electra.foundation.options import given_name
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 
-PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of 128: docs/scaling.md
+PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of 128: docs/which-recipe.md
     "pairs": "budget-tiny",
     "tags": "budget-mlm",
     "both": "words-first",

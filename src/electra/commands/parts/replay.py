@@ -53,7 +53,9 @@ def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
 
     record, place = folder.record, run_store_path(folder, path)
     source = record.get("tokenizer", {}).get("source")
-    store = TokenStore.open(place, existing_tokenizer(source) if source and place.endswith(ENDING) else None)
+    store = TokenStore.open(
+        place, existing_tokenizer(source) if source and place.endswith(DOCUMENTS_SUFFIX) else None
+    )
     if store.digest != record.get("identity", {}).get("data"):
         raise StoreError("not the store that the run was trained on", where=place, fix="Pass another `store`")
     return store

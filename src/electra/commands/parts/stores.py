@@ -48,7 +48,7 @@ def build(
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     check_memory(memory)
     chosen = tokenizer_for(tokenizer)
-    with unwinding(out):
+    with interrupt_on_signal(out):
         build_store(
             corpus,
             chosen,
@@ -101,14 +101,14 @@ def print_audit(store: Store, display: Display) -> None:
         display.say(f"{name:<16}{value}")
 
 
-def character_progress(display: Display) -> Counted:
+def character_progress(display: Display) -> StageProgress:
     """Returns the callback that shows how many characters have been read."""
     return lambda stage, characters: display.progress(f"{stage}: {characters / 1e6:,.1f} million characters")
 
 
 def holds_weights(name: str | None) -> bool:
     """Whether the source of a tokenizer is a model that can be trained further."""
-    path = None if name is None else included(name) or Path(name).expanduser()
+    path = None if name is None else included_model(name) or Path(name).expanduser()
     return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
 
 

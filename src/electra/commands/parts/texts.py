@@ -124,7 +124,7 @@ def _text(item: Any, field: str, number: int) -> str | None:
     if isinstance(item, Mapping):
         from electra.data.rows import get_field
 
-        item = get(item, field)
+        item = get_field(item, field)
     if item is None or (isinstance(item, float) and math.isnan(item)):  # pandas' missing value
         return None
     if not isinstance(item, str):

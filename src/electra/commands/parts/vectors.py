@@ -48,7 +48,7 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
     if texts == STANDARD_INPUT:
         yield from _standard_input()
     elif path is None:
-        yield from [from_argument(texts)] if isinstance(texts, str) else each_text(texts)
+        yield from [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
     elif split_name(path)[1] in TABLES:
         yield from (cell_text(row, column, where) for where, row in open_table(path).rows)
     else:

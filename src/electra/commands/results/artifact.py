@@ -15,8 +15,8 @@ from electra.foundation.options import Source, given_name
 
 
 def checked_path(source: Source, key: str = "") -> Path:
-    """Returns a path with ~ expanded. Raises ConfigError, naming the argument `key`, for anything else."""
-    return expanded(given_name(source, key), ConfigError)
+    """Returns a path with ~ expand_path. Raises ConfigError, naming the argument `key`, for anything else."""
+    return expand_path(given_name(source, key), ConfigError)
 
 
 F = TypeVar("F", bound=Folder)
