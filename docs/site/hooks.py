@@ -18,6 +18,7 @@ TAKEN = [
     "*.md",
     "LICENSE",
     "docs/*.md",
+    "tests/*.md",
     "docs/pictures/*",
     "docs/site/*.css",
     "examples/*.*",

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
-PLACES = (ROOT, ROOT / "docs", RESULTS, ROOT / "examples", ROOT / "benchmarks")
+PLACES = (ROOT, ROOT / "docs", ROOT / "tests", RESULTS, ROOT / "examples", ROOT / "benchmarks")
 LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)")
 
 

@@ -1,4 +1,4 @@
-"""Every test that docs/reliability.md names exists, each item has its row, "long" is what is marked so."""
+"""Every test that tests/RELIABILITY.md names exists, each item has its row, "long" is what is marked so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "tests" / "RELIABILITY.md").read_text(encoding="utf-8")
 
 
 def functions(path: Path) -> dict[str, bool]:

@@ -108,7 +108,7 @@ def test_what_else_is_typed_is_there() -> None:
     extras = {
         one for several in re.findall(r"electra-encoder\[([\w,]+)\]", text) for one in several.split(",")
     }
-    assert {"test", "quickstart"} <= made <= targets
+    assert {"setup", "quickstart"} <= made <= targets
     assert scripts and all((ROOT / script).is_file() for script in scripts)
     assert extras and extras <= set(project["optional-dependencies"])
     source = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]

@@ -233,7 +233,7 @@ def test_compare_two_objectives(
     Path("objectives.toml").write_text(study + SMALLER)
     instead = {"8192": "90", "2Mtokens": "10steps", "3": "2"}
     follow("compare-two-objectives.md", instead, monkeypatch, capsys)
-    results = json.loads(Path("runs/judge-or-name/results.json").read_text())
+    results = json.loads(Path("runs/rtd-or-mlm/results.json").read_text())
     assert results["complete"] and set(results["budgets"][0]["arms"]) == {"mlm", "rtd"}
     assert results["primary"] == "panel", "as the page promises"
 
