@@ -22,7 +22,8 @@ import torch
 from electra.data.batches import Batch
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, judging, masking
+from electra.objectives.parts import interface, masking
+from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
@@ -84,5 +85,5 @@ class Objective(interface.Objective):
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         """Losses are sums; the counts that divide them come with the batch."""
         assert isinstance(pair.main, Discriminator)
-        judged = judging.judge(pair.main, corrupted, corrupted.masked_ids)
-        return Outcome({"shuffled": judged.loss()}, judged.observed())
+        detection = detect(pair.main, corrupted, corrupted.masked_ids)
+        return Outcome({"shuffled": detection.loss()}, detection.observed())

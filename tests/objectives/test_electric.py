@@ -43,8 +43,8 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
     """Text of independent tokens with known probabilities: energies become their minus logarithms, offset
     included.
     """
-    made = toy.objective("electric")
-    pair = toy.pair_for(made)
+    objective = toy.objective("electric")
+    pair = toy.pair_for(objective)
     p = np.array([0.5, 0.25, 0.15, 0.1])
     draw = np.random.default_rng(0)
     plain = toy.batches().batch(0, 32)
@@ -52,21 +52,21 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
     for step in range(150):
         ids = np.where(plain.special, plain.input_ids, 10 + draw.choice(4, plain.input_ids.shape, p=p))
         batch = dataclasses.replace(plain, input_ids=ids, examples=plain.examples + np.uint64(32 * step))
-        part = made.corrupt(batch, 1, 1.0)
-        toy.loss_and_gradients(made, pair, [part])
+        part = objective.corrupt(batch, 1, 1.0)
+        toy.loss_and_gradients(objective, pair, [part])
         optimizer.step()
     pair.eval()
     energies = pair.main.logits(
         pair.main.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1)
     )  # type: ignore[union-attr]
-    found = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
-    assert np.allclose(found, -np.log(p), atol=0.35), found
+    learned = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
+    assert np.allclose(learned, -np.log(p), atol=0.35), learned
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 def test_towers_see_one_side_each_and_never_the_token(architecture: str) -> None:
-    made = toy.objective("electric")
-    pair = toy.pair_for(made, architecture=architecture).eval()
+    objective = toy.objective("electric")
+    pair = toy.pair_for(objective, architecture=architecture).eval()
     towers: Any = pair.heads["towers"]
     ids = torch.randint(5, toy.VOCABULARY, (1, 12))
     context = towers(ids, None, None)
@@ -85,14 +85,14 @@ def test_towers_see_one_side_each_and_never_the_token(architecture: str) -> None
 
 
 def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
-    made = toy.objective("electric", **options)
-    pair = toy.pair_for(made)
-    part = made.corrupt(toy.batches().batch(0, 32), 3, 1.0)
-    return made, pair, part, made.forward(pair, part)
+    objective = toy.objective("electric", **options)
+    pair = toy.pair_for(objective)
+    part = objective.corrupt(toy.batches().batch(0, 32), 3, 1.0)
+    return objective, pair, part, objective.forward(pair, part)
 
 
 def test_noise_is_noise_also_where_it_is_right() -> None:
-    made, _, part, outcome = passed()
+    objective, _, part, outcome = passed()
     lucky = outcome.observed["sample_correct"]
     assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"
     assert int(outcome.observed["replaced"].sum()) == len(part.masked_positions)
@@ -100,7 +100,7 @@ def test_noise_is_noise_also_where_it_is_right() -> None:
         len(outcome.observed["replaced"])
         == part.counts["nce"]
         == part.counts["mlm"]
-        == int(made.candidates(part).sum())
+        == int(objective.candidates(part).sum())
     )
 
 
@@ -108,17 +108,19 @@ def test_log_odds_are_the_papers_formula() -> None:
     """k q / (k q + (n - k) exp(-E)), with q of the token that stands there, worked out position
     by position.
     """
-    made, pair, part, outcome = passed(mask_fraction=0.3)
+    objective, pair, part, outcome = passed(mask_fraction=0.3)
     towers = pair.heads["towers"]
     log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))
     ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"])
     q = log_p.exp().gather(1, ids[:, None]).squeeze(1)
     hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids)
     unnormalised = torch.exp(-pair.main.logits(hidden.flatten(0, 1)))
-    expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[made.candidates(part).flatten()]
+    expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[objective.candidates(part).flatten()]
     assert torch.allclose(outcome.observed["replaced_logits"].sigmoid(), expected, atol=1e-5)
     original = log_p.gather(1, part.input_ids.flatten()[:, None]).squeeze(1)
-    assert torch.allclose(outcome.losses["mlm"], -original[made.candidates(part).flatten()].sum(), rtol=1e-5)
+    assert torch.allclose(
+        outcome.losses["mlm"], -original[objective.candidates(part).flatten()].sum(), rtol=1e-5
+    )
 
 
 def test_the_energy_model_does_not_train_the_noise() -> None:
@@ -133,12 +135,12 @@ def test_the_energy_model_does_not_train_the_noise() -> None:
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from electra.objectives.parts import vocabulary
 
-    made = toy.objective("electric")
-    pair = toy.pair_for(made)
-    part = made.corrupt(toy.batches().batch(0, 8), 3, 1.0)
-    whole = toy.loss_and_gradients(made, pair, [part])
+    objective = toy.objective("electric")
+    pair = toy.pair_for(objective)
+    part = objective.corrupt(toy.batches().batch(0, 8), 3, 1.0)
+    whole = toy.loss_and_gradients(objective, pair, [part])
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 7 * toy.VOCABULARY)
-    pieces = toy.loss_and_gradients(made, pair, [part])
+    pieces = toy.loss_and_gradients(objective, pair, [part])
     assert pieces[0] == pytest.approx(whole[0], rel=1e-6)
     assert all(
         torch.allclose(gradient, pieces[1][name], rtol=1e-4, atol=1e-6) for name, gradient in whole[1].items()
@@ -153,7 +155,9 @@ def test_token_embeddings_are_the_energy_models() -> None:
         assert len(tables) == 1 and tables[0].startswith("discriminator."), tables
 
 
-def test_a_share_of_none_or_all_is_refused() -> None:
-    for share in (0.0, 1.0):
-        with pytest.raises(ConfigError, match="noise needs data beside it"):
-            toy.objective("electric", mask_fraction=share)
+def test_a_noise_fraction_of_0_or_1_is_refused() -> None:
+    for option in ("mask_fraction", "final_mask_fraction"):
+        for fraction in (0.0, 1.0):
+            with pytest.raises(ConfigError) as refused:
+                toy.objective("electric", **{option: fraction})
+            assert refused.value.key == f"objective.{option}"

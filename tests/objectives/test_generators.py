@@ -130,12 +130,12 @@ def test_without_sampling_dropout_samples_are_those_of_evaluation() -> None:
 
 
 def test_label_smoothing_and_focal_loss() -> None:
-    made, smooth, focal = (
+    objective, smooth, focal = (
         toy.objective("rtd", **options) for options in ({}, {"label_smoothing": 0.2}, {"focal_gamma": 2.0})
     )
-    pair = toy.pair_for(made)
-    part = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
-    plain = made.forward(pair, part)
+    pair = toy.pair_for(objective)
+    part = objective.corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    plain = objective.forward(pair, part)
     logits, replaced = plain.observed["replaced_logits"], plain.observed["replaced"].float()
     expected = 0.9 * F.binary_cross_entropy_with_logits(logits, replaced, reduction="sum")
     expected += 0.1 * F.binary_cross_entropy_with_logits(logits, 1 - replaced, reduction="sum")
@@ -161,16 +161,18 @@ def test_label_smoothing_and_focal_loss() -> None:
     ("option", "value"),
     [("temperature", 0.0), ("focal_gamma", -1.0), ("label_smoothing", 1.0), ("generator", "network2")],
 )
-def test_values_that_make_no_sense_are_named(option: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"objective\.{option}: "):
+def test_an_invalid_value_is_refused_by_name(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError) as refused:
         toy.objective("rtd", **{option: value})
+    assert f"objective.{option}" in (refused.value.key, refused.value.where)
 
 
 @pytest.mark.parametrize("width", [0.0, -0.5])
-def test_a_generator_has_a_width_and_a_depth(width: float) -> None:
+def test_a_generator_without_width_or_depth_is_refused(width: float) -> None:
     for name in ("generator_width", "generator_depth"):
-        with pytest.raises(ConfigError, match=rf"model\.{name}: must be above 0"):
+        with pytest.raises(ConfigError) as refused:
             toy.recipe(model={name: width})
+        assert refused.value.key == f"model.{name}"
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

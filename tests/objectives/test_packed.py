@@ -25,37 +25,37 @@ def apart(part: Any) -> Any:
         pieces[number, : len(columns)] = 0
         moved[row, columns] = number * T + torch.arange(len(columns))
     places = moved.flatten()[part.masked_positions]
-    if hasattr(part, "named"):
-        alone["named"] = part.named[[row for row, _ in rows]]
+    if hasattr(part, "mlm_rows"):
+        alone["mlm_rows"] = part.mlm_rows[[row for row, _ in rows]]
     return dataclasses.replace(part, **alone, masked_positions=places, piece_ids=pieces, position_ids=None)
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
 @pytest.mark.parametrize("name", objectives.names())
 def test_documents_in_one_row_do_not_see_each_other(name: str, encoder: str) -> None:
-    made = toy.objective(name)
-    pair = toy.pair_for(made, architecture=encoder).double()
-    part = made.corrupt(toy.batches().batch(0, 8), 3, 0.0)
+    objective = toy.objective(name)
+    pair = toy.pair_for(objective, architecture=encoder).double()
+    part = objective.corrupt(toy.batches().batch(0, 8), 3, 0.0)
     assert part.piece_ids is not None and int(part.piece_ids.max()) >= 1, "rows of several documents"
-    together, alone = made.forward(pair, part), made.forward(pair, apart(part))
+    together, alone = objective.forward(pair, part), objective.forward(pair, apart(part))
     for loss, value in together.losses.items():
         assert float(alone.losses[loss].detach()) == pytest.approx(float(value.detach()), rel=1e-6), loss
 
 
 @pytest.mark.parametrize("name", objectives.names())
 def test_a_row_of_one_document_needs_neither_mask_nor_positions(name: str) -> None:
-    made = toy.objective(name)
-    pair = toy.pair_for(made).double()
+    objective = toy.objective(name)
+    pair = toy.pair_for(objective).double()
     batch = toy.batches().batch(0, 8)
     whole = [row for row in range(8) if (batch.piece_ids[row] == 0).all()]
     assert whole, "a document that fills a row"
     row = slice(whole[0], whole[0] + 1)
-    part = made.corrupt(toy.batches().batch(0, 8, row.start, row.stop), 3, 0.0)
+    part = objective.corrupt(toy.batches().batch(0, 8, row.start, row.stop), 3, 0.0)
     assert part.piece_ids is None and part.position_ids is None
     said = dataclasses.replace(
         part, piece_ids=torch.zeros_like(part.input_ids), position_ids=torch.arange(16)[None]
     )
-    for loss, value in made.forward(pair, part).losses.items():
-        assert float(made.forward(pair, said).losses[loss].detach()) == pytest.approx(
+    for loss, value in objective.forward(pair, part).losses.items():
+        assert float(objective.forward(pair, said).losses[loss].detach()) == pytest.approx(
             float(value.detach()), rel=1e-6
         )

@@ -33,22 +33,22 @@ def sharp_generator() -> Generator:
     return generator
 
 
-def corrupted(made: Any, size: int = 8) -> Any:
-    return made.corrupt(toy.batches().batch(0, size), 3, 1.0)
+def corrupted(objective: Any, size: int = 8) -> Any:
+    return objective.corrupt(toy.batches().batch(0, size), 3, 1.0)
 
 
 @pytest.mark.parametrize("name", objectives.names())
 def test_the_full_size_network_reads_the_samples(name: str) -> None:
     """Neither [MASK] nor the original stands where a sample was drawn, but where the network is to name."""
-    made = toy.objective(name)
-    pair, part = toy.pair_for(made), corrupted(made)
+    objective = toy.objective(name)
+    pair, part = toy.pair_for(objective), corrupted(objective)
     full = pair.main
     read: list[torch.Tensor] = []
     full.encoder.register_forward_pre_hook(lambda module, inputs: read.append(inputs[0]))
-    observed = made.forward(pair, part).observed
+    observed = objective.forward(pair, part).observed
     sampled = observed.get("sampled")
-    if sampled is not None and hasattr(part, "spared"):
-        sampled = torch.where(part.spared, part.targets, sampled)
+    if sampled is not None and hasattr(part, "untouched"):
+        sampled = torch.where(part.untouched, part.targets, sampled)
     if hasattr(part, "named"):
         expected = part.masked_ids.clone()
         expected[~part.named] = replacing.put(part.rows(~part.named), observed["sampled"])
@@ -73,13 +73,13 @@ def test_the_logits_of_few_slots_are_alive_at_once(name: str, monkeypatch: pytes
                     rows = max(rows, tensor.numel() // toy.VOCABULARY)
             return out
 
-    made = toy.objective(name)
-    pair, part = toy.pair_for(made), corrupted(made)
+    objective = toy.objective(name)
+    pair, part = toy.pair_for(objective), corrupted(objective)
     if name == "electric":
-        part = corrupted(made, 1)  # it holds the samples' logits, as many as are masked in one row here
+        part = corrupted(objective, 1)  # it holds the samples' logits, as many as are masked in one row here
         assert len(part.targets) <= 4
     with Watching():
-        losses = made.forward(pair, part).losses
+        losses = objective.forward(pair, part).losses
         torch.stack([loss for loss in losses.values() if loss.requires_grad]).sum().backward()
     assert 0 < rows <= 4 < (len(part.targets) if name != "electric" else int(part.real().sum()))
 

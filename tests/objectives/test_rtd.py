@@ -1,4 +1,4 @@
-"""What makes replaced token detection what it is."""
+"""Replaced token detection: labels, gradients, the mask split and the sampler."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from electra.objectives.parts import vocabulary
 from electra.testing import toy
 
 
-def outcome_of(made: object, seed: int = 3) -> tuple[object, object, object]:
-    pair = toy.pair_for(made)  # type: ignore[arg-type]
-    part = made.corrupt(toy.batches().batch(0, 32), seed, 0.0)  # type: ignore[attr-defined]
-    return pair, part, made.forward(pair, part)  # type: ignore[attr-defined]
+def outcome_of(objective: object, seed: int = 3) -> tuple[object, object, object]:
+    pair = toy.pair_for(objective)  # type: ignore[arg-type]
+    part = objective.corrupt(toy.batches().batch(0, 32), seed, 0.0)  # type: ignore[attr-defined]
+    return pair, part, objective.forward(pair, part)  # type: ignore[attr-defined]
 
 
 def test_labels_replaced_exactly_where_the_token_differs() -> None:
     """Also where the generator is right by luck (label: original), and where 15 % of the chosen show no
     [MASK].
     """
-    made = toy.objective("rtd", mask_fraction=0.5)
-    _, part, outcome = outcome_of(made)
+    objective = toy.objective("rtd", mask_fraction=0.5)
+    _, part, outcome = outcome_of(objective)
     ids = part.input_ids.flatten().clone()
     ids[part.masked_positions] = outcome.observed["sampled"]
     expected = (ids != part.input_ids.flatten())[part.real().flatten()]
@@ -33,8 +33,8 @@ def test_labels_replaced_exactly_where_the_token_differs() -> None:
 
 
 def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
-    made = toy.objective("rtd")
-    pair, _, outcome = outcome_of(made)
+    objective = toy.objective("rtd")
+    pair, _, outcome = outcome_of(objective)
     shared = {id(p) for p in pair.main.parameters()}
     own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]
     gradients = torch.autograd.grad(outcome.losses["rtd"], own, allow_unused=True)
@@ -42,20 +42,20 @@ def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
 
 
 def test_discriminator_loss_covers_every_real_token() -> None:
-    made = toy.objective("rtd")
-    _pair, part, outcome = outcome_of(made)
+    objective = toy.objective("rtd")
+    _pair, part, outcome = outcome_of(objective)
     assert part.counts["rtd"] == int(part.real().sum()) == len(outcome.observed["replaced_logits"])
     by_hand = F.binary_cross_entropy_with_logits(
         outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum"
     )
     assert torch.allclose(by_hand, outcome.losses["rtd"])
-    assert made.weights == {"mlm": 1.0, "rtd": 50.0}
+    assert objective.weights == {"mlm": 1.0, "rtd": 50.0}
 
 
 def test_mask_split_is_85_to_15() -> None:
-    made = toy.objective("rtd", mask_fraction=0.5)
+    objective = toy.objective("rtd", mask_fraction=0.5)
     batch = toy.batches().batch(0, 2000)
-    part = made.corrupt(batch, 1, 0.0)
+    part = objective.corrupt(batch, 1, 0.0)
     shown = part.masked_ids.flatten()[part.masked_positions]
     share = float((shown == toy.SPECIALS.mask).double().mean())
     assert abs(share - 0.85) < 0.01
@@ -64,8 +64,8 @@ def test_mask_split_is_85_to_15() -> None:
 
 
 def test_mlm_split_is_80_10_10() -> None:
-    made = toy.objective("mlm", mask_fraction=0.5)
-    part = made.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
+    objective = toy.objective("mlm", mask_fraction=0.5)
+    part = objective.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
     shown = part.masked_ids.flatten()[part.masked_positions]
     masked = shown == toy.SPECIALS.mask
     kept = shown == part.targets
@@ -108,8 +108,8 @@ def test_sampling_edges() -> None:
 
 def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
     """Loss and gradients of the one-pass output layer against autograd through cross-entropy."""
-    made = toy.objective("rtd")
-    pair = toy.pair_for(made)
+    objective = toy.objective("rtd")
+    pair = toy.pair_for(objective)
     generator = pair.auxiliary
     assert generator is not None
     torch.manual_seed(1)
@@ -117,16 +117,16 @@ def test_chunked_loss_equals_the_plain_one(monkeypatch: object) -> None:
     targets = torch.randint(5, toy.VOCABULARY, (37,))
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 10 * toy.VOCABULARY)  # type: ignore[attr-defined]
     parameters = [hidden, generator.head.dense.weight, generator.encoder.token_table(), generator.head.bias]
-    loss, _, guessed = vocabulary.loss_and_sample(
+    loss, _, top1_correct = vocabulary.loss_and_sample(
         generator, hidden, targets, torch.rand(37, dtype=torch.float64)
     )
     ours = torch.autograd.grad(3 * loss, parameters)
     logits = generator.logits(hidden)
     plain = F.cross_entropy(logits, targets, reduction="sum")
-    theirs = torch.autograd.grad(3 * plain, parameters)
+    reference = torch.autograd.grad(3 * plain, parameters)
     assert torch.allclose(loss, plain, rtol=1e-6)
-    assert torch.equal(guessed, logits.argmax(-1) == targets)
-    for a, b in zip(ours, theirs, strict=True):
+    assert torch.equal(top1_correct, logits.argmax(-1) == targets)
+    for a, b in zip(ours, reference, strict=True):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
@@ -138,8 +138,8 @@ def test_held_out_accuracy_is_that_of_the_best_guess_also_where_logits_are_equal
     with torch.no_grad():
         generator.encoder.token_table().zero_()  # every logit is that of the bias: all equal
         generator.head.bias.zero_()
-        _, guessed = vocabulary.loss_and_guessed(generator, hidden, torch.arange(toy.VOCABULARY))
-    assert guessed.sum() == 1
+        _, top1_correct = vocabulary.loss_and_top1(generator, hidden, torch.arange(toy.VOCABULARY))
+    assert top1_correct.sum() == 1
 
 
 @pytest.mark.parametrize("size", [vocabulary.BLOCK - 3, vocabulary.BLOCK, 2 * vocabulary.BLOCK + 5])
@@ -154,10 +154,10 @@ def test_the_highest_draw_is_the_last_token_that_can_be_drawn(size: int) -> None
 
 def test_token_zero_can_be_a_label() -> None:
     """A trap in one of the peers: `labels > 0` loses the first token of the vocabulary."""
-    made = toy.objective("rtd")
+    objective = toy.objective("rtd")
     batch = toy.batches().batch(0, 4)
     ids = np.where(batch.special, batch.input_ids, 0)
-    part = made.corrupt(
+    part = objective.corrupt(
         type(batch)(ids, batch.position_ids, batch.piece_ids, batch.special, batch.packed, batch.examples),
         1,
         0.0,

@@ -12,10 +12,10 @@ from electra.testing import toy
 
 
 def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
-    made = toy.objective("sentence", **options)
-    pair = toy.pair_for(made)
-    part = made.corrupt(toy.batches().batch(0, 64), 3, 0.0)
-    return made, pair, part, made.forward(pair, part)
+    objective = toy.objective("sentence", **options)
+    pair = toy.pair_for(objective)
+    part = objective.corrupt(toy.batches().batch(0, 64), 3, 0.0)
+    return objective, pair, part, objective.forward(pair, part)
 
 
 def texts_of(part: Any) -> torch.Tensor:
@@ -24,24 +24,24 @@ def texts_of(part: Any) -> torch.Tensor:
 
 
 def test_a_text_is_untouched_as_a_whole_and_a_fifth_are() -> None:
-    made = toy.objective("sentence")
-    part = made.corrupt(toy.batches().batch(0, 3000), 3, 0.0)
+    objective = toy.objective("sentence")
+    part = objective.corrupt(toy.batches().batch(0, 3000), 3, 0.0)
     texts = texts_of(part)
     num_texts = int(texts.max()) + 1
-    spared = torch.zeros(num_texts).index_add(0, texts, part.spared.float())  # type: ignore[attr-defined]
+    untouched = torch.zeros(num_texts).index_add(0, texts, part.untouched.float())  # type: ignore[attr-defined]
     slots = torch.zeros(num_texts).index_add(0, texts, torch.ones(len(texts)))
     some = slots > 0
-    assert ((spared == 0) | (spared == slots)).all()
-    assert abs(float((spared[some] > 0).float().mean()) - 0.2) < 0.02
+    assert ((untouched == 0) | (untouched == slots)).all()
+    assert abs(float((untouched[some] > 0).float().mean()) - 0.2) < 0.02
     assert part.counts["sentence"] == int((part.input_ids == toy.SPECIALS.cls).sum())
 
 
 def test_labels_of_texts_follow_from_the_tokens() -> None:
-    """By hand: a text is corrupted when a slot of it that is not spared holds another token than the
+    """By hand: a text is corrupted when a slot of it that is not untouched holds another token than the
     original.
     """
     _, pair, part, outcome = passed(mask_fraction=0.4, untouched_share=0.5)
-    differs = (outcome.observed["sampled"] != part.targets) & ~part.spared
+    differs = (outcome.observed["sampled"] != part.targets) & ~part.untouched
     assert int(outcome.observed["replaced"].sum()) == int(differs.sum())
     labels = torch.zeros(part.counts["sentence"])
     labels[texts_of(part)[differs]] = 1

@@ -41,8 +41,8 @@ def copies(run: Run, network: str) -> dict[str, torch.Tensor]:
     return {name: p.detach().clone() for name, p in getattr(run.pair, network).named_parameters()}
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return all(torch.equal(tensor, b[name]) for name, tensor in a.items())
 
 
 def test_each_stage_trains_one_network_and_decay_does_not_touch_the_other(tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) ->
     [(0.55, 100), (0.3, 10), (0.1, 30), (0.7, 10), (1 / 3, 9), (0.5, 3), (0.5, 1), (0.0, 4), (1.0, 4)],
 )
 def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) -> None:
-    made = toy.objective("two_stage", generator_share=share)
+    objective = toy.objective("two_stage", generator_share=share)
     for step in range(total):
-        counts = made.corrupt(toy.batches().batch(step, 1), 1, step / total).counts
+        counts = objective.corrupt(toy.batches().batch(step, 1), 1, step / total).counts
         in_second = counts["rtd"] > 0
-        first, end = made.stage(step, total)
+        first, end = objective.stage(step, total)
         assert first <= step < end
         assert in_second == (end == total and (first > 0 or share == 0))
 
@@ -171,58 +171,57 @@ def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> Non
 
 
 def test_the_mask_rate_runs_through_its_schedule_in_each_stage() -> None:
-    made = toy.objective("two_stage", generator_share=0.25, mask_fraction=0.5, final_mask_fraction=0.1)
+    objective = toy.objective("two_stage", generator_share=0.25, mask_fraction=0.5, final_mask_fraction=0.1)
     batch = toy.batches().batch(0, 32)
     share = {
-        at: len(made.corrupt(batch, 3, at).targets) / int((~batch.special).sum())
+        at: len(objective.corrupt(batch, 3, at).targets) / int((~batch.special).sum())
         for at in (0.0, 0.125, 0.249, 0.25, 0.625, 0.999)
     }
     assert list(share.values()) == pytest.approx([0.5, 0.3, 0.1, 0.5, 0.3, 0.1], abs=0.03)
 
 
 def test_flops_are_averaged_over_the_stages() -> None:
-    made = toy.objective("two_stage", generator_share=0.25)
-    shapes = toy.shapes_for(made)
+    objective = toy.objective("two_stage", generator_share=0.25)
+    shapes = toy.shapes_for(objective)
     generator = flops.sequence_flops(shapes.auxiliary, None, 16, masked_fraction=0.15)
     discriminator = flops.sequence_flops(None, shapes.main, 16)
     expected = 0.25 * generator + 0.75 * (0.5 * generator + discriminator)
-    assert made.sequence_flops(shapes, 16) == pytest.approx(expected)
+    assert objective.sequence_flops(shapes, 16) == pytest.approx(expected)
     without = toy.objective("two_stage", generator_share=0.25, sampling_dropout=False)
     assert without.sequence_flops(shapes, 16) == pytest.approx(expected + 0.5 * generator)
     joint = toy.objective("rtd").sequence_flops(shapes, 16)
-    assert made.sequence_flops(shapes, 16) < joint
+    assert objective.sequence_flops(shapes, 16) < joint
 
 
-def test_other_networks_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_settings_that_two_stages_cannot_use_are_refused(tmp_path: Path) -> None:
     shared = toy.recipe(objective={"name": "two_stage"}, model={"sharing": "embeddings"})
-    with pytest.raises(
-        ConfigError,
-        match=r"model\.sharing: 'embeddings' does not go with the objective two_stage\. It needs `model",
-    ):
+    with pytest.raises(ConfigError) as refused:
         build_run(shared, tmp_path, toy.store(), World())
+    assert refused.value.key == "model.sharing"
     narrow = toy.recipe(objective={"name": "two_stage"}, model={"generator_width": 0.25})
-    with pytest.raises(
-        ConfigError, match=r"model\.generator_width: 0\.25 does not go .*`model\.generator_width=1\.0`"
-    ):
+    with pytest.raises(ConfigError) as refused:
         build_run(narrow, tmp_path, toy.store(), World())
+    assert refused.value.key == "model.generator_width"
+    assert "`model.generator_width=1.0`" in refused.value.fix
     free = toy.recipe(objective={"name": "two_stage", "initialise": False}, model={"generator_width": 0.25})
     build_run(free, tmp_path, toy.store(), World())
-    with pytest.raises(ConfigError, match="needs a generator to train"):
+    with pytest.raises(ConfigError) as refused:
         toy.objective("two_stage", generator="uniform")
+    assert refused.value.key == "objective.generator"
 
 
 def test_no_alarm_at_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the steps are over there, but not half of the discriminator's."""
     run = built(tmp_path, steps=400)
-    seen = {"recall": 0.0, "gain": -0.5, "auc": 0.5}
-    monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: seen)
+    metrics = {"recall": 0.0, "gain": -0.5, "auc": 0.5}
+    monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
     rung = []
     for step in (100, 199, 200, 260, 300):
         run.step, run.alarmed = step, False
         if step < 200:
             monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: {"generator_loss": 3.0})
         else:
-            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: seen)
+            monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
         with StopRequest() as stop:
             loop.evaluate(run, stop)
         rung.append(run.alarmed)

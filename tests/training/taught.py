@@ -57,5 +57,5 @@ class Objective(interface.Objective):
         logits = student.logits(hidden[slots]).float()
         kl = F.kl_div(logits.log_softmax(-1), wanted, reduction="sum", log_target=True)
         cosine = 1 - F.cosine_similarity(pair.heads["states"](hidden).float(), theirs.float(), dim=-1)
-        guessed = logits.argmax(-1) == corrupted.targets
-        return Outcome({"kl": kl, "cosine": cosine[real].sum()}, {"guessed": guessed})
+        top1_correct = logits.argmax(-1) == corrupted.targets
+        return Outcome({"kl": kl, "cosine": cosine[real].sum()}, {"top1_correct": top1_correct})

@@ -18,17 +18,22 @@ from electra.objectives.parts.interface import Objective
 
 
 def names() -> list[str]:
+    """Returns the names of all objectives, ours and those of installed packages."""
     return OBJECTIVES.names()
 
 
 def module_of(name: str) -> Any:
-    """The module of a name, or of a path to a file."""
+    """Imports the module of an objective by name or by path.
+
+    Raises:
+        ConfigError: if there is no such objective, or its `Objective` is not a subclass of ours.
+    """
     module = OBJECTIVES.load(name)
     if not (isinstance(module.Objective, type) and issubclass(module.Objective, Objective)):
         raise ConfigError(
             "`Objective` does not subclass electra's Objective",
             where=module.__file__,
-            fix="See docs/objectives.md",
+            fix="See docs/write-an-objective.md",
         )
     return module
 
@@ -40,9 +45,18 @@ def create(
     specials: dict[str, int],
     statistics: CorpusCounts | None = None,
 ) -> Objective:
-    """The objective that a recipe's [objective] section describes: its name and the options of its `Config`.
+    """Builds the objective described by a recipe's [objective] section.
 
-    `statistics` of the training text are needed by the options that ask for word frequencies or whole words.
+    Args:
+        options: The section: `name` (default: rtd) and the options of the objective's `Config`.
+        vocab_size: Size of the tokenizer's vocabulary.
+        specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
+        statistics: Token counts of the training text, for options that need word frequencies or whole
+            words.
+
+    Raises:
+        ConfigError: for an unknown option, an invalid value, or an option that needs missing
+            `statistics`.
     """
     module = module_of(str(options.get("name", "rtd")))
     config = build(
@@ -52,8 +66,9 @@ def create(
         config, vocab_size=vocab_size, specials=specials, statistics=statistics
     )
     if getattr(config, "mask_fraction", 1) == 0 and not getattr(config, "final_mask_fraction", None):
-        fix = "Give a share above 0"
-        raise ConfigError("no token would be masked", key="objective.mask_fraction", fix=fix)
+        raise ConfigError(
+            "no token would be masked", key="objective.mask_fraction", fix="Use a fraction above 0"
+        )
     if statistics is not None and getattr(config, "masking", None) == "whole_word":
-        _ = statistics.continues  # refuses a tokenizer that does not mark them, before anything begins
+        _ = statistics.continues  # raises before the run starts if the tokenizer does not mark words
     return objective

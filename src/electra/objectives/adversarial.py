@@ -1,9 +1,8 @@
-"""Adversarial training: a generator that wants to fool the discriminator (Clark et al. 2020, section 3.3 and
-appendix F).
+"""Adversarial training: the generator learns to fool the discriminator (Clark et al. 2020, section 3.3).
 
-Our experiment, not the paper's: annealing from maximum likelihood to the adversarial gradient over the
-training (`anneal_from`, `anneal_to`), with REINFORCE or with Gumbel-softmax. A reader of the paper proposed
-it; we know of no published code or result.
+Details are in the paper's appendix F. Two options are ours, without a published result that we know of:
+annealing from maximum likelihood to the adversarial gradient over the training (`anneal_from`, `anneal_to`),
+and Gumbel-softmax instead of REINFORCE.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import check_positive, weight
@@ -22,66 +22,73 @@ from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, judging, masking, replacing, vocabulary
+from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(masking.Options):
+    """Options of the objective `adversarial`."""
+
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     gradient: Literal["reinforce", "gumbel"] = "reinforce"
-    """How the discriminator's loss teaches the generator: by reward, with a learned baseline, or through
-    straight-through samples.
+    """How the discriminator's loss reaches the generator. reinforce: as a reward, with a learned baseline;
+    gumbel: through straight-through Gumbel-softmax samples.
     """
     adversarial_weight: float = weight(1.0)
-    """Weight of what the generator gains, per masked token, beside the masked language model's 1."""
+    """Weight of the generator's adversarial loss per masked token; its MLM loss weighs 1."""
     mlm_weight: float = weight(0.0)
-    """What is left of the generator's masked-language-model loss where the training is fully adversarial
-    (paper: nothing).
-    """
+    """Weight of the generator's MLM loss once training is fully adversarial (paper: 0)."""
     anneal_from: float = 0.0
-    """Share of the training up to which the generator learns by maximum likelihood alone."""
+    """Fraction of training up to which the generator learns by maximum likelihood alone."""
     anneal_to: float = 0.0
-    """Share of the training from which on it is fully adversarial (0: from the start, as in the paper)."""
+    """Fraction of training from which it is fully adversarial (0: from the start, as in the paper)."""
     temperature: float = 1.0
-    """Of the Gumbel-softmax: low is nearer to the samples and noisier. Samples themselves are drawn at 1."""
+    """Temperature of the Gumbel-softmax: a lower one is closer to the samples, but noisier. Samples are drawn
+    at 1.
+    """
     entropy_weight: float = weight(0.0)
-    """Reward for the generator's entropy, per masked token and nat: against collapse to a few tokens."""
+    """Reward for the generator's entropy, per masked token and nat. It counters collapse to a few tokens."""
 
 
 class Objective(interface.Objective):
-    """Discriminator: minimises lambda * RTD. Generator: weight 1 - a on MLM, a on the discriminator's loss,
-    which it maximises.
+    """The discriminator minimises lambda * RTD; the generator maximises it.
 
-    reinforce: the reward R of a sample is the discriminator's loss at its position; the gradient is (R - b) *
-        grad log p(sample). The baseline b = -log sigmoid(w . h) is a head on the generator's states, fitted
-        to R by cross-entropy. As the paper, this takes the discriminator's judgement of a position to depend
-        on no other replacement.
-    gumbel: the discriminator reads the sample's embedding, and its gradient there, reversed, goes to the
-        generator through the Gumbel-softmax mixture of embeddings (Jang et al. 2017). The noise is drawn
-        given the sample (Maddison et al. 2014), so that the forward pass is that of the exact sample; like
-        dropout it comes from the generator that the loop seeds at each micro-batch.
+    The generator's gradient is a times the adversarial one plus 1 - a times that of MLM; a is
+    `adversarial_share`.
 
-    Departures: the baseline does not train the generator's encoder (the paper does not say); all masked
-    slots' logits are held at once. The logged `mlm` and `adversarial` are the plain values; the schedule acts
-    on their gradients.
+    With `reinforce`, the reward R of a sample is the discriminator's loss at its position; the gradient is (R
+    - b) * grad log p(sample). The baseline b = -log sigmoid(w . h) is a head on the generator's states,
+    fitted to R by cross-entropy. Like the paper, this assumes that the discriminator's prediction at a
+    position does not depend on other replacements.
+
+    With `gumbel`, the discriminator reads the sample's embedding, and its gradient there, reversed, reaches
+    the generator through the Gumbel-softmax mixture of embeddings (Jang et al. 2017). The noise is drawn
+    given the sample (Maddison et al. 2014), so the forward pass is that of the exact sample; like dropout it
+    comes from the random state that the loop seeds for each micro-batch.
+
+    Departures: the baseline does not train the generator's encoder (the paper does not say); the logits of
+    all masked slots are in memory at once. The logged `mlm` and `adversarial` are the plain values; the
+    schedule scales only their gradients.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3 and appendix F"
     feedback = True
     config: Config
 
-    def __init__(self, config: Config, **world: Any) -> None:
-        super().__init__(config, **world)
+    def __init__(self, config: Config, **context: Any) -> None:
+        super().__init__(config, **context)
         if not 0 <= config.anneal_from <= config.anneal_to <= 1:
             raise ConfigError(
-                f"from {config.anneal_from} to {config.anneal_to} is not a part of the training",
+                f"must be between anneal_from ({config.anneal_from}) and 1, not {config.anneal_to}",
                 key="objective.anneal_to",
             )
         check_positive(config, ("temperature", "discriminator_weight", "mask_fraction"), "objective.")
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         config = self.config
         trains_mlm = config.anneal_to > 0 or config.mlm_weight > 0
@@ -90,6 +97,7 @@ class Objective(interface.Objective):
             weights |= {"adversarial": config.adversarial_weight, "baseline": 1.0}
         return weights | ({"entropy": config.entropy_weight} if config.entropy_weight else {})
 
+    @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         assert networks.auxiliary is not None
         return (
@@ -98,18 +106,20 @@ class Objective(interface.Objective):
             else {}
         )
 
+    @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         total = super().sequence_flops(networks, length)
-        if self.config.gradient == "gumbel":  # mixtures of embeddings, and back
+        if self.config.gradient == "gumbel":  # mixtures of embeddings, forward and backward
             total += 2 * self.masked_share * length * 2 * self.vocab_size * networks.main.embedding_size
         return total
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         counted = dict.fromkeys(self.weights, True) | {"rtd": False}
         return replace(masking.mask_for(self, batch, seed, progress, counted=counted), progress=progress)
 
-    def adversity(self, progress: float) -> float:
-        """a: 0 while the generator learns by maximum likelihood, 1 when fully adversarial."""
+    def adversarial_share(self, progress: float) -> float:
+        """Returns a: 0 during maximum likelihood, 1 when training is fully adversarial."""
         first, last = self.config.anneal_from, self.config.anneal_to
         return (
             min(max((progress - first) / (last - first), 0.0), 1.0)
@@ -117,10 +127,12 @@ class Objective(interface.Objective):
             else float(progress >= last)
         )
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator, config = pair.auxiliary, pair.main, self.config
         assert generator is not None and isinstance(discriminator, Discriminator)
-        slots, targets, a = corrupted.masked_positions, corrupted.targets, self.adversity(corrupted.progress)
+        slots, targets = corrupted.masked_positions, corrupted.targets
+        a = self.adversarial_share(corrupted.progress)
 
         states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
             0, 1
@@ -133,21 +145,21 @@ class Objective(interface.Objective):
 
         variation = PLAIN
         if config.gradient == "gumbel":
-            # Per masked token, where the discriminator's own loss is lambda times a mean over all tokens.
+            # The adversarial weight is per masked token; the discriminator's loss is lambda times a mean over
+            # all tokens.
             fraction = masking.scheduled(config.mask_fraction, config.final_mask_fraction, corrupted.progress)
-            force = a * config.adversarial_weight / (config.discriminator_weight * fraction)
+            scale = a * config.adversarial_weight / (config.discriminator_weight * fraction)
             table = discriminator.encoder.token_table()
-            mixtures = ((log_p + gumbel_given(log_p.detach(), sampled)) / config.temperature).softmax(
-                -1
-            ) @ table.detach()
-            # zero, with the gradient of the mixtures, reversed
-            nothing = force * (mixtures.detach() - mixtures)
-            variation = Added(slots, nothing)
-        judged = judging.judge(discriminator, corrupted, ids, variation)
+            noise = conditional_gumbel(log_p.detach(), sampled)
+            mixtures = ((log_p + noise) / config.temperature).softmax(-1) @ table.detach()
+            # Its value is zero; its gradient is that of the mixtures, reversed.
+            zero = scale * (mixtures.detach() - mixtures)
+            variation = Added(slots, zero)
+        detection = detect(discriminator, corrupted, ids, variation)
 
-        losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": judged.loss()}
+        losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": detection.loss()}
         if config.gradient == "reinforce":
-            reward = judged.losses()[slots].detach()
+            reward = detection.losses()[slots].detach()
             baseline_logits = pair.heads["baseline"](states.detach()).float().squeeze(-1)
             losses["adversarial"] = with_gradient(
                 reinforce(log_p, sampled, reward, F.softplus(-baseline_logits).detach()), a
@@ -158,39 +170,48 @@ class Objective(interface.Objective):
         if config.entropy_weight:
             losses["entropy"] = -entropy.sum()
         observed = {
-            "guessed": log_p.argmax(-1) == targets,
+            "top1_correct": log_p.argmax(-1) == targets,
             "sample_correct": sampled == targets,
             "sampled": sampled,
         }
-        return Outcome(losses, observed | {"entropy": entropy.detach()} | judged.observed())
+        return Outcome(losses, observed | {"entropy": entropy.detach()} | detection.observed())
 
 
 class Added(Variation):
-    """Vectors [M, E] added to the embeddings at the masked slots [M] of the flattened batch."""
+    """Adds vectors [M, E] to the embeddings at the masked slots [M] of the flattened batch."""
 
     def __init__(self, slots_M: Tensor, vectors_ME: Tensor) -> None:
         self.slots_M, self.vectors_ME = slots_M, vectors_ME
 
+    @override
     def embed(self, words_BTE: Tensor) -> Tensor:
         added = self.vectors_ME.to(words_BTE.dtype)
         return words_BTE.flatten(0, 1).index_add(0, self.slots_M, added).view_as(words_BTE)
 
 
 def with_gradient(loss: Tensor, factor: float) -> Tensor:
-    """The loss as it is, its gradient times `factor`."""
+    """Returns the value of the loss, with its gradient multiplied by `factor`."""
     return factor * loss + (1 - factor) * loss.detach()
 
 
 def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M: Tensor) -> Tensor:
-    """A loss of value minus the reward with REINFORCE's gradient (Williams 1992), summed over the slots."""
+    """Returns minus the summed reward, with REINFORCE's gradient (Williams 1992).
+
+    Args:
+        log_p_MV: Log-probabilities of the generator at the M slots.
+        sampled_M: The sampled tokens.
+        reward_M: The discriminator's loss at each slot; no gradient.
+        baseline_M: The expected reward, subtracted to reduce the variance; no gradient.
+    """
     surrogate = -((reward_M - baseline_M) * log_p_MV.gather(1, sampled_M[:, None]).squeeze(1)).sum()
     return surrogate - surrogate.detach() - reward_M.sum()
 
 
-def gumbel_given(log_p_MV: Tensor, sampled_M: Tensor) -> Tensor:
-    """Gumbel noise [M, V], drawn given that log p + noise is largest at the sample (Maddison et al. 2014).
+def conditional_gumbel(log_p_MV: Tensor, sampled_M: Tensor) -> Tensor:
+    """Draws Gumbel noise [M, V] given that log p + noise is largest at the sample.
 
-    The largest sum is a Gumbel variable whatever it is that wins; the others follow theirs, cut off at it.
+    The largest sum is a Gumbel variable whichever token has it; the others follow their own, truncated at it
+    (Maddison et al. 2014).
     """
     waits = torch.empty_like(log_p_MV).exponential_()
     winner = waits.gather(1, sampled_M[:, None])

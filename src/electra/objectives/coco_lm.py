@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import weight
@@ -17,40 +18,49 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
+    """Options of the objective `coco_lm`."""
+
     copy_weight: float = weight(50.0)
-    """Weight of the copy gate's own loss (the paper's lambda)."""
+    """Weight of the copy gate's loss (the paper's lambda)."""
 
 
 class Objective(all_tokens_mlm.Objective):
-    """A full-size network corrects what a small one wrote. Two losses on one gate D, the probability that the
-    token is the original:
+    """A full-size network corrects a small generator's text, with two losses on one copy gate.
 
-    `copy`: a cross-entropy of D against the truth, at every real token, which is replaced token detection.
-    `mlm`: -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions; it does not
+    The gate D is the probability that a token is the original. The losses:
+
+    copy: cross-entropy of D at every real token, which is replaced token detection.
+
+    mlm: -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions; it does not
     train D.
 
     Departures: the auxiliary network is the run's small generator, not one of few layers at full width;
     COCO-LM's sequence contrastive loss is left out, because it contrasts a text with the rest of its batch
-    and so depends on how a batch is shared out. Differs from `all_tokens_mlm` (Clark et al. 2020) in that the
-    gate has a loss of its own and words are learned where they were masked only.
+    and so depends on how a batch is divided. Unlike `all_tokens_mlm` (Clark et al. 2020), the gate has a loss
+    of its own, and words are learned only where they were masked.
     """
 
     source = "Meng et al. 2021, COCO-LM, section 3.2"
     config: Config
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0, "copy": self.config.copy_weight}
 
+    @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
+        """Adds the gate, which runs at every position; the output layer runs at the masked ones."""
         gate = 2 * 2 * networks.main.hidden_size * length
         return interface.Objective.sequence_flops(self, networks, length) + gate
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(
             self, batch, seed, progress, counted={"sampler": True, "mlm": True, "copy": False}
         )
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         main, auxiliary, slots = pair.main, pair.auxiliary, corrupted.masked_positions
         assert isinstance(main, Generator) and auxiliary is not None
@@ -60,10 +70,14 @@ class Objective(all_tokens_mlm.Objective):
         hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
-        mlm, guessed = vocabulary.copy_loss(
+        mlm, top1_correct = vocabulary.copy_loss(
             main, hidden[slots], corrupted.targets, replaced.sampled, gate[slots].detach()
         )
-        observed = {"guessed": guessed, "replaced_logits": -gate.detach()[real], "replaced": ~is_original}
+        observed = {
+            "top1_correct": top1_correct,
+            "replaced_logits": -gate.detach()[real],
+            "replaced": ~is_original,
+        }
         return Outcome(
             {"sampler": replaced.mlm, "mlm": mlm, "copy": copy}, observed | replaced.observed(corrupted)
         )

@@ -1,13 +1,13 @@
-"""ELECTRA 15 %: the discriminator learns from the masked positions alone (Clark et al. 2020, section 3.5,
-Table 5).
+"""ELECTRA 15 %: the discriminator's loss covers only the masked positions (Clark et al. 2020, section 3.5).
 
-Asks how much of ELECTRA's gain comes from a loss over all tokens: with the same inputs, the discriminator is
-told about 15 % of them.
+It measures how much of ELECTRA's gain comes from a loss over all tokens (Table 5): the inputs are the same,
+but the discriminator learns from 15 % of them.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.objectives import rtd
@@ -21,13 +21,16 @@ class Objective(rtd.Objective):
     """Loss = MLM + lambda * RTD, the second summed over the masked positions and divided by their number.
 
     Departure: none known; the paper does not give its weight for this arm, so lambda stays 50. Held-out
-    detection is measured on the masked positions as well: of the others the discriminator knows nothing.
+    detection is also measured on the masked positions, because the discriminator is not trained on the
+    others.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: ELECTRA 15%)"
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(self, batch, seed, progress, counted=dict.fromkeys(self.weights, True))
 
-    def judged(self, corrupted: Corrupted) -> Tensor:
+    @override
+    def learned_positions(self, corrupted: Corrupted) -> Tensor:
         return corrupted.masked_positions

@@ -1,8 +1,7 @@
 """Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
 
-One pass gives an energy E(x, t) for each token, unnormalised minus log p(x_t | the rest): their sum is a
-pseudo-log-likelihood score of the text that takes one pass where a masked language model takes one for each
-token.
+One pass gives an energy E(x, t) for each token, an unnormalised -log p(x_t | the rest). Their sum is a
+pseudo-log-likelihood of the text in one pass, where a masked language model needs one pass per token.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import share, weight
@@ -32,22 +32,29 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the objective `electric`."""
+
     mask_fraction: float = share(0.15)
-    """Share of each row's ordinary tokens that is replaced by noise (the paper's k / n)."""
+    """Fraction of each row's non-special tokens to replace by noise (the paper's k / n)."""
     final_mask_fraction: float | None = share(None)
-    """Where that share ends when it moves linearly over the training (default: constant)."""
+    """Fraction at the end of training, if it changes linearly (default: constant)."""
     nce_weight: float = weight(1.0)
-    """Weight of the energy model's loss, beside the noise model's 1."""
+    """Weight of the energy model's loss; the noise model's loss weighs 1."""
     tower_width: float = 0.25
     """Hidden size of each of the noise model's towers, as a fraction of the energy model's."""
 
 
 class OneSided(Variation):
-    """Each token attends to itself and to one side."""
+    """Restricts attention to the token itself and those on one side.
+
+    Args:
+        left: True for the tokens before it (causal), False for those after it.
+    """
 
     def __init__(self, left: bool) -> None:
         self.left = left
 
+    @override
     def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor:
         length = input_ids_BT.shape[1]
         square = torch.ones(length, length, dtype=torch.bool, device=input_ids_BT.device)
@@ -56,7 +63,12 @@ class OneSided(Variation):
 
 
 class Towers(nn.Module):
-    """The noise model, two causal encoders: q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)])."""
+    """The noise model, two causal encoders: q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)]).
+
+    Args:
+        full: The shape of the energy model.
+        width: Hidden size of each tower, as a fraction of the energy model's.
+    """
 
     def __init__(self, full: EncoderConfig, width: float) -> None:
         super().__init__()
@@ -71,7 +83,7 @@ class Towers(nn.Module):
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
-        """The states on both sides of each position [B, T, 2D], zeros beyond the row's ends."""
+        """Returns the states on both sides of each position [B, T, 2D], zeros beyond the row's ends."""
         left, right = (
             tower(input_ids, position_ids, piece_ids, variation=OneSided(tower is self.left))
             for tower in (self.left, self.right)
@@ -79,12 +91,12 @@ class Towers(nn.Module):
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
 
     def log_p(self, context_ND: Tensor) -> Tensor:
-        """Log-probabilities [N, V] in float32."""
+        """Returns log-probabilities [N, V] in float32."""
         logits: Tensor = self.head(context_ND, self.left.token_table())
         return logits.float().log_softmax(-1)
 
     def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """-log q of each target [N], in chunks that the backward pass computes again."""
+        """Returns -log q of each target [N], in chunks that the backward pass recomputes."""
         size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
 
         def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
@@ -97,18 +109,19 @@ class Towers(nn.Module):
 
 
 class Objective(interface.Objective):
-    """Noise model: maximum likelihood at every position. Energy model: which tokens are noise? (the paper's
-    Algorithm 1)
+    """Trains a noise model by maximum likelihood, and an energy model to tell noise from data.
+
+    The paper's Algorithm 1:
 
         P(noise) = k q / (k q + (n - k) exp(-E)) = sigmoid(E + log q + log(k / (n - k)))
 
-    with log q at every position, and "noise" wherever a sample was put, also where it happens to be the
-    original token.
+    with log q at every position. A position counts as noise wherever a sample was inserted, even if the
+    sample equals the original token.
 
     Departures from the published code: neither loss counts [CLS] and [SEP], which are never replaced and say
-    nothing about p; the towers' states are shifted with zeros (there they wrap around the row); k / n is that
-    of the recipe, not of each row. The towers share the token embeddings with the energy model, whatever
-    model.sharing says. The exported discriminator's outputs are energies.
+    nothing about p; the towers' states are shifted with zeros (there they wrap around the row); k / n is the
+    recipe's, not each row's. The towers share the token embeddings with the energy model, whatever
+    model.sharing says. The exported discriminator outputs energies.
     """
 
     auxiliary = False
@@ -116,23 +129,25 @@ class Objective(interface.Objective):
     source = "Clark et al. 2020b, Pre-Training Transformers as Energy-Based Cloze Models"
     config: Config
 
-    def __init__(self, config: Config, **world: object) -> None:
-        super().__init__(config, **world)  # type: ignore[arg-type]
-        for fraction in (config.mask_fraction, config.final_mask_fraction):
+    def __init__(self, config: Config, **context: object) -> None:
+        super().__init__(config, **context)  # type: ignore[arg-type]
+        for name in ("mask_fraction", "final_mask_fraction"):
+            fraction = getattr(config, name)
             if fraction is not None and not 0 < fraction < 1:
-                raise ConfigError(
-                    "must be between 0 and 1: noise needs data beside it", key="objective.mask_fraction"
-                )
+                raise ConfigError(f"must be above 0 and below 1, not {fraction}", key=f"objective.{name}")
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         return {"mlm": 1.0, "nce": self.config.nce_weight}
 
+    @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         return {"towers": Towers(networks.main, self.config.tower_width)}
 
+    @override
     def connect(self, pair: Pair) -> None:
-        """The towers' token embeddings are the energy model's."""
+        """Ties the towers' token embeddings to those of the energy model."""
         towers, full = pair.heads["towers"], pair.main
         assert isinstance(towers, Towers)
         for tower in (towers.left, towers.right):
@@ -143,13 +158,14 @@ class Objective(interface.Objective):
                 assert isinstance(source, TokenTable)
                 if isinstance(tower.tokens, ProjectedTable):
                     tower.tokens.source, weight = source, tower.tokens.projection.weight
-                    with torch.no_grad():  # the projected table keeps the scale of the table it projects
+                    with torch.no_grad():  # keep the scale of the source table
                         weight.mul_(weight.shape[1] ** -0.5 / weight.std())
                 else:
                     tower.tokens = source
 
+    @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        """Two towers, and an output layer at every position that the backward pass computes again."""
+        """Adds two towers, and an output layer at every position that the backward pass recomputes."""
         full, tower = networks.main, generator_config(networks.main, self.config.tower_width, 1.0)
         towers = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
@@ -162,12 +178,13 @@ class Objective(interface.Objective):
             + (1 + self.masked_share) * output
         )
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Choose the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
+        """Chooses the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
         corrupted = masking.mask_batch(
             batch,
             seed,
-            fraction=self.noise_share(progress),
+            fraction=self.noise_fraction(progress),
             mask_share=0.0,
             random_share=0.0,
             mask_id=self.specials["mask"],
@@ -178,14 +195,16 @@ class Objective(interface.Objective):
         num_candidates = int(self.candidates(corrupted).sum())
         return replace(corrupted, counts=dict.fromkeys(self.weights, num_candidates), progress=progress)
 
-    def noise_share(self, progress: float) -> float:
+    def noise_fraction(self, progress: float) -> float:
+        """Returns k / n at this fraction of the training."""
         return masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
 
     def candidates(self, corrupted: Corrupted) -> Tensor:
-        """[B, T] True at the tokens of the text: neither padding nor [CLS] nor [SEP]."""
+        """Returns [B, T] True at tokens of the text: not padding, [CLS] or [SEP]."""
         edges = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
         return corrupted.real() & ~torch.isin(corrupted.input_ids, edges)
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         towers, discriminator = pair.heads["towers"], pair.main
         assert isinstance(towers, Towers) and isinstance(discriminator, Discriminator)
@@ -205,13 +224,13 @@ class Objective(interface.Objective):
             is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
 
         hidden = discriminator.encoder(replacing.put(corrupted, sampled), *layout)
-        share = self.noise_share(corrupted.progress)
+        fraction = self.noise_fraction(corrupted.progress)
         energies = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
-        logits = noise_logits(energies, log_q, share)[candidates]
+        logits = noise_logits(energies, log_q, fraction)[candidates]
         is_noise = is_noise[candidates]
         nce = F.binary_cross_entropy_with_logits(logits, is_noise.float(), reduction="sum")
         observed = {
-            "guessed": log_p.argmax(-1) == targets,
+            "top1_correct": log_p.argmax(-1) == targets,
             "sample_correct": sampled == targets,
             "sampled": sampled,
         }
@@ -221,6 +240,12 @@ class Objective(interface.Objective):
         )
 
 
-def noise_logits(energies: Tensor, log_q: Tensor, share: float) -> Tensor:
-    """Log-odds that a token is noise, from its energy and its log q; `share` = k / n."""
-    return energies + log_q + math.log(share / (1 - share))
+def noise_logits(energies: Tensor, log_q: Tensor, fraction: float) -> Tensor:
+    """Returns the log-odds that a token is noise.
+
+    Args:
+        energies: E of each token [N].
+        log_q: Log-probability of each token under the noise model [N].
+        fraction: k / n, the fraction of tokens that are noise.
+    """
+    return energies + log_q + math.log(fraction / (1 - fraction))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from electra.data.batches import Batch
 from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
@@ -14,23 +16,26 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(masking.Options):
+    """Options of the objective `mlm`."""
+
     mask_share: float = share(0.8)
-    """Of the masked positions, the share that shows [MASK]."""
+    """Fraction of the masked positions that show [MASK]."""
     random_share: float = share(0.1)
-    """Of the masked positions, the share that shows a random token; the rest shows the token as it is."""
+    """Fraction of the masked positions that show a random token; the rest keep the original."""
 
     def __post_init__(self) -> None:
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise ConfigError(
-                f"with mask_share {self.mask_share} there is no room for {self.random_share}",
+                f"mask_share {self.mask_share} plus random_share {self.random_share} is more than 1",
                 key="objective.random_share",
+                fix=f"Use at most {1 - self.mask_share:g}",
             )
 
 
 class Objective(interface.Objective):
-    """One network of the full size learns to predict the masked tokens: a generator without a discriminator.
+    """One full-size network learns to predict the masked tokens: a generator without a discriminator.
 
-    Departures: no next-sentence prediction; masks are drawn anew in every epoch, without replacement.
+    Departures: no next-sentence prediction; masks are redrawn in every epoch, without replacement.
     """
 
     main = "generator"
@@ -39,19 +44,22 @@ class Objective(interface.Objective):
     config: Config
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         return {"mlm": 1.0}
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(
             self, batch, seed, progress, counted={"mlm": True}, random_share=self.config.random_share
         )
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         main = pair.main
         assert isinstance(main, Generator)
         hidden = main.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, guessed = vocabulary.loss_and_guessed(
+        mlm, top1_correct = vocabulary.loss_and_top1(
             main, hidden[corrupted.masked_positions], corrupted.targets
         )
-        return Outcome(losses={"mlm": mlm}, observed={"guessed": guessed})
+        return Outcome(losses={"mlm": mlm}, observed={"top1_correct": top1_correct})

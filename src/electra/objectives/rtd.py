@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import check_shares, weight
@@ -19,15 +20,17 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
+    """Options of the objective `rtd`."""
+
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     label_smoothing: float = 0.0
-    """Share of the discriminator's label that is spread evenly over both answers (Szegedy et al. 2016,
-    section 7).
+    """Label smoothing of the discriminator: the probability mass spread evenly over both classes (Szegedy et
+    al. 2016, section 7).
     """
     generator: Literal["network", "unigram", "uniform"] = "network"
-    """What makes the replacements: a masked language model, the tokens' frequencies in the training text, or
-    all tokens alike.
+    """Source of the replacements. network: a masked language model; unigram: the tokens' frequencies in the
+    training text; uniform: every token equally likely.
     """
 
     def __post_init__(self) -> None:
@@ -36,7 +39,7 @@ class Config(replacing.Options):
 
 
 class Objective(interface.Objective):
-    """Loss = MLM + lambda * RTD; a token the generator happens to guess right is "original".
+    """Loss = MLM + lambda * RTD; a token that the generator happens to restore counts as "original".
 
     Departures from the published code: positions are masked without replacement (it draws with replacement
     and averages ids where two samples collide), and samples are exact draws rather than float32 Gumbel-max
@@ -46,27 +49,34 @@ class Objective(interface.Objective):
     source = "Clark et al. 2020, ELECTRA, sections 3.1-3.2"
     config: Config
 
-    def __init__(self, config: Config, **world: Any) -> None:
-        super().__init__(config, **world)
+    def __init__(self, config: Config, **context: Any) -> None:
+        super().__init__(config, **context)
         self.noise: replacing.Noise | None = None
         if config.generator != "network":
             self.auxiliary = False
             self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
 
+    def __init_subclass__(cls) -> None:
+        if "judged" in vars(cls):  # the name that `learned_positions` had in the last release
+            cls.learned_positions = vars(cls)["judged"]  # type: ignore[method-assign]
+
     @property
+    @override
     def weights(self) -> dict[str, float]:
         detection = {"rtd": self.config.discriminator_weight}
         return detection if self.noise else {"mlm": 1.0, **detection}
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         return masking.mask_for(
             self, batch, seed, progress, counted=dict.fromkeys(self.weights, True) | {"rtd": False}
         )
 
-    def judged(self, corrupted: Corrupted) -> Tensor:
-        """The flattened positions that the discriminator learns from: every real token."""
+    def learned_positions(self, corrupted: Corrupted) -> Tensor:
+        """Returns the flattened positions that the discriminator learns from: every real token."""
         return corrupted.real().flatten()
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, config = pair.main, self.config
         assert isinstance(discriminator, Discriminator)
@@ -82,21 +92,23 @@ class Objective(interface.Objective):
             assert pair.auxiliary is not None
             replaced = replacing.replace(pair.auxiliary, corrupted, config)
             ids, losses["mlm"] = replaced.ids, replaced.mlm
-            observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
+            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
 
-        judged = self.judged(corrupted)
-        is_replaced = (ids != corrupted.input_ids).flatten()[judged]
+        positions = self.learned_positions(corrupted)
+        is_replaced = (ids != corrupted.input_ids).flatten()[positions]
         hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
-        logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()[judged]
+        logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()[positions]
         labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})
 
     def _frequencies(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The weight of each token among the replacements [V]; special tokens never are."""
+        """Returns the sampling weight of each token [V]; 0 for special tokens."""
         uniform = self.config.generator == "uniform"
         if not uniform and self.statistics is None:
-            raise ConfigError("a unigram generator needs the training text", key="objective.generator")
+            raise ConfigError(
+                "'unigram' needs the token frequencies of the training text", key="objective.generator"
+            )
         weights = (
             np.ones(self.vocab_size)
             if uniform or self.statistics is None

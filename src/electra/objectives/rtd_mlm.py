@@ -1,6 +1,4 @@
-"""Replaced token detection and masked language modelling in one network: on some rows of a batch it names the
-tokens behind [MASK], on the others it judges what a small generator wrote there.
-"""
+"""Replaced token detection and masked language modelling in one network, each on some of a batch's rows."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import share, weight
-from electra.foundation.errors import ConfigError
 from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
@@ -25,52 +23,55 @@ from electra.model.pair import Discriminator, Generator, Pair
 from electra.objectives.parts import interface, masking, noise, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
-HEAD = "naming"
+HEAD = "naming"  # of the main network's masked language model, as checkpoints call it
 
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
+    """Options of the objective `rtd_mlm`."""
+
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     naming_weight: float = weight(5.0)
-    """Weight of the loss of naming masked tokens."""
+    """Weight of the main network's MLM loss."""
     naming_share: float = share(0.5, evaluated=0.0)
-    """Share of the rows whose masked tokens the main network names; it judges the other rows."""
+    """Fraction of rows trained with the MLM loss; the rest use RTD."""
     naming_first: float = share(0.0)
-    """Share of the training in which every row is named: a masked language model without a generator."""
+    """Fraction of training, at its start, in which every row uses the MLM loss and no generator runs."""
     noise_share: float = share(0.0, evaluated=0.0)
-    """Share of the replacements that are drawn from the tokens' frequencies to the power 3/4. A generator
-    seldom writes a rare word: from it alone the network learns that rare words are original.
+    """Fraction of replacements drawn from the token frequencies to the power 3/4 instead of the generator. A
+    generator seldom produces a rare word, so from it alone the network learns that rare words are original.
     """
 
 
 @dataclass(frozen=True)
-class Shared(noise.Noisy):
-    """A masked batch that says in which rows [B] the main network names the masked tokens."""
+class SplitRows(noise.Noisy):
+    """A masked batch whose rows use either the MLM loss or RTD."""
 
-    named: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    mlm_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [B]
 
 
 class Objective(interface.Objective):
-    """Loss = on judged rows MLM of the small generator + lambda * RTD; on named rows MLM of the main network.
+    """Loss = on RTD rows the small generator's MLM + lambda * RTD; on MLM rows the main network's MLM.
 
-    The generator reads and learns from the judged rows alone. Rows take turns by the number of their example,
-    so that every batch holds both in the same proportion.
+    The generator reads and learns from the RTD rows alone. Rows alternate by example number, so every batch
+    has the same proportion of both.
     """
 
     source = "ours; of the parts of Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
     config: Config
 
-    def __init__(self, config: Config, **world: Any) -> None:
-        super().__init__(config, **world)
-        if config.noise_share and self.statistics is None:
-            raise ConfigError("noise needs the training text", key="objective.noise_share")
+    def __init__(self, config: Config, **context: Any) -> None:
+        super().__init__(config, **context)
+        noise.check_statistics(self)
 
     @cached_property
     def frequencies(self) -> replacing.Noise:
+        """The noise distribution; see `noise.frequencies`."""
         return noise.frequencies(self)
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         return {
             "mlm": 1.0,
@@ -78,71 +79,73 @@ class Objective(interface.Objective):
             "naming": self.config.naming_weight,
         }
 
+    @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         return {HEAD: GeneratorHead(networks.main)}
 
+    @override
     def language_model(self, pair: Pair) -> Generator:
         head = pair.heads[HEAD]
         assert isinstance(head, GeneratorHead)
         return Generator(pair.main.encoder, head)
 
-    def share_named(self, progress: float) -> float:
+    def mlm_share(self, progress: float) -> float:
+        """Returns the fraction of rows that use the MLM loss at this fraction of the training."""
         return 1.0 if progress < self.config.naming_first else self.config.naming_share
 
+    @override
     def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        judges = lambda step: step / total_steps >= self.config.naming_first  # noqa: E731
-        switch = bisect_left(range(total_steps), True, key=judges)
+        first = self.config.naming_first
+        switch = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= first)
         return (0, switch) if step < switch else (switch, total_steps)
 
+    @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        first, small, full, masked = (
-            self.config.naming_first,
-            networks.auxiliary,
-            networks.main,
-            self.masked_share,
-        )
-        named = first + (1 - first) * self.config.naming_share
-        naming = flops.sequence_flops(full, None, length, masked_fraction=masked)
-        judging = flops.sequence_flops(small, full, length, masked_fraction=masked)
-        return named * naming + (1 - named) * judging
+        first, masked = self.config.naming_first, self.masked_share
+        share = first + (1 - first) * self.config.naming_share
+        mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=masked)
+        rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=masked)
+        return share * mlm + (1 - share) * rtd
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         masked = masking.mask_for(
             self, batch, seed, progress, counted={"mlm": True, "rtd": False, "naming": True}
         )
-        share = self.share_named(progress)
-        turns = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
-        real = int((batch.piece_ids[~turns] >= 0).sum())
-        slots = turns[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
-        counts = {"mlm": int((~slots).sum()), "rtd": real, "naming": int(slots.sum())}
+        share = self.mlm_share(progress)
+        mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
+        real = int((batch.piece_ids[~mlm_rows] >= 0).sum())
+        mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
+        counts = {"mlm": int((~mlm_slots).sum()), "rtd": real, "naming": int(mlm_slots.sum())}
         drawn = noise.draw(self, batch, seed)[masked.masked_positions]
-        return Shared(**vars(masked) | {"counts": counts}, named=torch.from_numpy(turns), noise=drawn)
+        return SplitRows(
+            **vars(masked) | {"counts": counts}, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn
+        )
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
         assert isinstance(discriminator, Discriminator) and generator is not None
-        assert isinstance(corrupted, Shared)
-        named, ids = corrupted.named, corrupted.masked_ids
-        judged = corrupted.rows(~named)
-        slots = corrupted.masked_positions
-        at_named = named[slots // ids.shape[1]]
+        assert isinstance(corrupted, SplitRows)
+        mlm_rows, ids, slots = corrupted.mlm_rows, corrupted.masked_ids, corrupted.masked_positions
+        rtd_part = corrupted.rows(~mlm_rows)
+        mlm_slots = mlm_rows[slots // ids.shape[1]]
         observed: dict[str, Tensor] = {}
         losses: dict[str, Tensor] = {}
-        if judged.counts["rtd"]:
-            replaced = noise.replace(generator, judged, self.config, corrupted.noise[~at_named])
-            read = replaced.ids
-            ids = ids.index_copy(0, (~named).nonzero().squeeze(1), read)
+        if rtd_part.counts["rtd"]:
+            replaced = noise.replace(generator, rtd_part, self.config, corrupted.noise[~mlm_slots])
+            ids = ids.index_copy(0, (~mlm_rows).nonzero().squeeze(1), replaced.ids)
             losses["mlm"] = replaced.mlm
-            observed = {"guessed": replaced.guessed, **replaced.observed(judged)}
+            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(rtd_part)}
 
         hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
-        losses["naming"], _ = vocabulary.loss_and_guessed(
-            self.language_model(pair), hidden.flatten(0, 1)[slots[at_named]], corrupted.targets[at_named]
+        losses["naming"], _ = vocabulary.loss_and_top1(
+            self.language_model(pair), hidden.flatten(0, 1)[slots[mlm_slots]], corrupted.targets[mlm_slots]
         )
-        if judged.counts["rtd"]:
-            real = judged.real()
-            is_replaced = (read != judged.input_ids)[real]
-            logits = discriminator.logits(hidden[~named], judged.position_ids).float()[real]
+        if rtd_part.counts["rtd"]:
+            real = rtd_part.real()
+            is_replaced = (replaced.ids != rtd_part.input_ids)[real]
+            logits = discriminator.logits(hidden[~mlm_rows], rtd_part.position_ids).float()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         return Outcome({name: losses.get(name, hidden.new_zeros(())) for name in self.weights}, observed)

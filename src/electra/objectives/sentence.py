@@ -1,92 +1,102 @@
-"""A sentence-level objective beside replaced token detection: was this text corrupted at all? (Clark et al.
-2020, appendix F).
+"""Sentence-level detection: was this text corrupted at all? (Clark et al. 2020, appendix F).
 
-The paper tried it and saw slightly lower scores; it is here so that the negative result can be tried again.
+The paper tried it together with replaced token detection and saw slightly lower scores; it is here so that
+the negative result can be reproduced.
 
-Not here, and why: next-sentence pairs, since a token store packs documents end to end and knows neither
-sentences nor a second segment; contrasts against the other texts of a batch, since a loss must not depend on
-how a batch is shared out.
+Not included: next-sentence pairs, because a token store packs documents end to end and marks neither
+sentences nor a second segment; contrasts with the other texts of a batch, because a loss must not depend on
+how a batch is divided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.config import share, weight
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, judging, masking, replacing
+from electra.objectives.parts import interface, masking, replacing
+from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
 @dataclass(frozen=True)
 class Config(replacing.Options):
+    """Options of the objective `sentence`."""
+
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
     untouched_share: float = share(0.2, evaluated=0.0)
-    """Share of the texts that the discriminator reads without any replacement (paper: 20 %)."""
+    """Fraction of texts left without replacements (paper: 20 %)."""
     sentence_weight: float = weight(1.0)
-    """Weight of the loss over texts."""
+    """Weight of the text-level loss."""
 
 
 @dataclass(frozen=True)
-class Spared(Corrupted):
-    # [M] True at the slots of untouched texts
-    spared: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+class WithUntouched(Corrupted):
+    """A masked batch in which some texts get no replacements."""
+
+    untouched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [M]
 
 
 class Objective(interface.Objective):
-    """Loss = MLM + lambda * RTD + a cross-entropy for each text: does it hold a replaced token? Answered from
-    its [CLS].
+    """Loss = MLM + lambda * RTD + a cross-entropy per text: does it contain a replaced token?
 
-    A text is a document, or the part of one that stands in a row. The generator learns from the untouched
-    ones too. A text whose every replacement restored the original counts as uncorrupted. Departure: the paper
-    names no weight for this loss; here it is 1.
+    The text's [CLS] answers. A text is a document, or the part of one in a row. The generator also learns
+    from texts without replacements. A text whose every replacement restored the original counts as
+    uncorrupted. Departure: the paper gives no weight for this loss; here it is 1.
     """
 
     source = "Clark et al. 2020, ELECTRA, appendix F (sentence-level contrastive objective)"
     config: Config
 
     @property
+    @override
     def weights(self) -> dict[str, float]:
         return {"mlm": 1.0, "rtd": self.config.discriminator_weight, "sentence": self.config.sentence_weight}
 
+    @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         return {"sentence": nn.Linear(networks.main.hidden_size, 1)}
 
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Spared:
+    @override
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> WithUntouched:
         corrupted = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False})
+        # "spared" names the random stream: another name would draw other texts
         draws = seeds.uniforms(seeds.keys(seed, "spared", 0, batch.examples), batch.input_ids.shape[1])
-        spared = np.take_along_axis(draws, batch.piece_ids.clip(min=0), axis=1) < self.config.untouched_share
-        given = {f.name: getattr(corrupted, f.name) for f in fields(corrupted)}
-        given["counts"] = corrupted.counts | {
-            "sentence": int((batch.input_ids == self.specials["cls"]).sum())
-        }
-        return Spared(**given, spared=torch.from_numpy(spared.reshape(-1))[corrupted.masked_positions])
+        drawn = np.take_along_axis(draws, batch.piece_ids.clip(min=0), axis=1)
+        untouched = torch.from_numpy((drawn < self.config.untouched_share).reshape(-1))
+        counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
+        return WithUntouched(
+            **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
+        )
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator = pair.auxiliary, pair.main
         assert (
-            isinstance(corrupted, Spared)
+            isinstance(corrupted, WithUntouched)
             and generator is not None
             and isinstance(discriminator, Discriminator)
         )
         replaced = replacing.replace(generator, corrupted, self.config)
-        ids = replacing.put(corrupted, torch.where(corrupted.spared, corrupted.targets, replaced.sampled))
-        judged = judging.judge(discriminator, corrupted, ids)
+        shown = torch.where(corrupted.untouched, corrupted.targets, replaced.sampled)
+        detection = detect(discriminator, corrupted, replacing.put(corrupted, shown))
 
         begins = (corrupted.input_ids == self.specials["cls"]).flatten()  # every text begins with [CLS]
-        text = begins.cumsum(0) - 1  # the number of the text that each position belongs to
-        is_corrupted = torch.bincount(text[judged.replaced], minlength=int(begins.sum())) > 0
-        logits = pair.heads["sentence"](judged.hidden[begins]).squeeze(-1).float()
+        text = begins.cumsum(0) - 1  # index of the text that each position belongs to
+        is_corrupted = torch.bincount(text[detection.replaced], minlength=int(begins.sum())) > 0
+        logits = pair.heads["sentence"](detection.hidden[begins]).squeeze(-1).float()
         sentence = F.binary_cross_entropy_with_logits(logits, is_corrupted.float(), reduction="sum")
-        observed = {"guessed": replaced.guessed, **replaced.observed(corrupted), **judged.observed()}
-        return Outcome({"mlm": replaced.mlm, "rtd": judged.loss(), "sentence": sentence}, observed)
+        observed = {"top1_correct": replaced.top1_correct} | replaced.observed(corrupted)
+        losses = {"mlm": replaced.mlm, "rtd": detection.loss(), "sentence": sentence}
+        return Outcome(losses, observed | detection.observed())

@@ -1,4 +1,4 @@
-"""First the generator, then the discriminator (Clark et al. 2020, section 3.3 and Figure 3, right)."""
+"""Two-stage training: the generator, then the discriminator (Clark et al. 2020, section 3.3, Figure 3)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation.config import share
@@ -20,81 +22,91 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config(rtd.Config):
+    """Options of the objective `two_stage`."""
+
     generator_share: float = share(0.5)
-    """Share of the steps in which the generator learns; the discriminator learns in the others."""
+    """Fraction of steps that train the generator; the rest train the discriminator."""
     initialise: bool = True
-    """The discriminator begins with the generator's weights (which takes two networks of one size)."""
+    """Initialise the discriminator with the generator's weights (both must have the same size)."""
 
 
 class Objective(rtd.Objective):
-    """Stage one: the masked language model alone. Stage two: the discriminator alone, on samples of the
-    generator, which is frozen.
+    """Stage one trains the generator alone; stage two the discriminator, on the frozen generator's samples.
 
     Without `initialise` the paper saw discriminators that never leave the majority class: watch `recall`,
     `gain` and the collapse alarm.
 
-    The networks share no weights: what the discriminator learns would move the frozen generator. The paper
-    gives both stages the same number of steps and says nothing of schedules; here learning rate and mask rate
-    run through theirs once in each stage. The optimizer keeps the generator's moments still in stage two, and
-    the discriminator's begin there, with a bias correction of their own.
+    The networks share no weights, because the discriminator's updates would change the frozen generator. The
+    paper gives both stages the same number of steps and says nothing about schedules; here learning rate and
+    mask rate complete one schedule in each stage. In stage two the optimizer keeps the generator's moments
+    unchanged; the discriminator's begin there, with their own bias correction.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"
     config: Config
 
-    def __init__(self, config: Config, **world: Any) -> None:
-        super().__init__(config, **world)
+    def __init__(self, config: Config, **context: Any) -> None:
+        super().__init__(config, **context)
         if self.noise is not None:
             raise ConfigError(
                 "two-stage training needs a generator to train",
                 key="objective.generator",
-                fix="Leave it out",
+                fix="Remove `objective.generator`",
             )
 
     @property
+    @override
     def needs(self) -> Mapping[str, Any]:
-        one_size = {"generator_width": 1.0, "generator_depth": 1.0} if self.config.initialise else {}
-        return {"sharing": "none", **one_size}
+        same_size = {"generator_width": 1.0, "generator_depth": 1.0} if self.config.initialise else {}
+        return {"sharing": "none", **same_size}
 
-    def second(self, progress: float) -> bool:
+    def in_stage_two(self, progress: float) -> bool:
+        """Whether this fraction of the training lies in stage two."""
         return progress >= self.config.generator_share
 
+    @override
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        switch = bisect_left(range(total_steps), True, key=lambda step: self.second(step / total_steps))
+        switch = bisect_left(range(total_steps), True, key=lambda step: self.in_stage_two(step / total_steps))
         return (0, switch) if step < switch else (switch, total_steps)
 
+    @override
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:
         generator, discriminator = pair.auxiliary, pair.main
         assert generator is not None and isinstance(discriminator, Discriminator)
-        second = self.second(step / total_steps)
-        generator.requires_grad_(not second)
-        if second and self.config.initialise and step == self.stage(step, total_steps)[0]:
+        stage_two = self.in_stage_two(step / total_steps)
+        generator.requires_grad_(not stage_two)
+        if stage_two and self.config.initialise and step == self.stage(step, total_steps)[0]:
             discriminator.encoder.load_state_dict(generator.encoder.state_dict())
 
+    @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        """In stage two the frozen generator has no backward pass: half of its cost."""
+        """Counts half the generator's cost in stage two, where it is frozen and has no backward pass."""
         share = self.config.generator_share
         generator = flops.sequence_flops(networks.auxiliary, None, length, masked_fraction=self.masked_share)
         discriminator = flops.sequence_flops(None, networks.main, length)
-        once_more = 0.0 if self.config.sampling_dropout else generator / 2
-        return share * generator + (1 - share) * (generator / 2 + discriminator) + once_more
+        sampling = 0.0 if self.config.sampling_dropout else generator / 2
+        return share * generator + (1 - share) * (generator / 2 + discriminator) + sampling
 
-    def within(self, progress: float) -> float:
-        """How far the stage at hand is, from 0 to 1."""
+    def stage_progress(self, progress: float) -> float:
+        """Returns the fraction of the current stage that is done, from 0 to 1."""
         share = self.config.generator_share
-        return (progress - share) / (1 - share) if self.second(progress) and share < 1 else progress / share
+        if self.in_stage_two(progress) and share < 1:
+            return (progress - share) / (1 - share)
+        return progress / share
 
+    @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        corrupted = replace(super().corrupt(batch, seed, self.within(progress)), progress=progress)
-        return (
-            corrupted if self.second(progress) else replace(corrupted, counts=corrupted.counts | {"rtd": 0})
-        )
+        corrupted = replace(super().corrupt(batch, seed, self.stage_progress(progress)), progress=progress)
+        if self.in_stage_two(progress):
+            return corrupted
+        return replace(corrupted, counts=corrupted.counts | {"rtd": 0})
 
+    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        """In stage two the frozen generator's loss is only watched."""
-        if self.second(corrupted.progress):
+        """In stage two the loss of the frozen generator is only recorded."""
+        if self.in_stage_two(corrupted.progress):
             return super().forward(pair, corrupted)
         assert pair.auxiliary is not None
         replaced = replacing.replace(pair.auxiliary, corrupted, self.config)
-        observed = {"guessed": replaced.guessed, **replaced.observed(corrupted)}
+        observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
         return Outcome({"mlm": replaced.mlm, "rtd": replaced.mlm.new_zeros(())}, observed)

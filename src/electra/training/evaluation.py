@@ -20,7 +20,8 @@ SEED = 0  # held-out masks and samples are the same for every run, whatever its 
 
 LOSSES = {"mlm": "generator_loss", "sampler": "sampler_loss"}
 MEANS = {
-    "guessed": "generator_accuracy",
+    "top1_correct": "generator_accuracy",
+    "guessed": "generator_accuracy",  # the old name, of objectives written for the last release
     "sample_correct": "sample_accuracy",
     "entropy": "generator_entropy",
 }
@@ -87,7 +88,7 @@ def evaluate(
                 mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials),
                 Pair(language_model),
             )
-            metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["guessed"])}
+            metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["top1_correct"])}
     finally:
         pair.train(training)
     return metrics

@@ -1,0 +1,1 @@
+"""Parts that objectives share: the interface, masking, replacement and the output layer."""

@@ -1,4 +1,4 @@
-"""Counts over the training documents that objectives may ask for, made when first asked."""
+"""Token counts of the training text, computed when an objective first needs them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from electra.data.store import TokenStore
 from electra.foundation.arrays import Bools, Ints
 from electra.foundation.errors import ConfigError
 
-BLOCK = 1 << 24  # ids counted at once
+BLOCK = 1 << 24  # tokens per call of bincount, which bounds its memory
 
 
 @dataclass(frozen=True)
 class CorpusCounts:
+    """Token statistics of a store's training split."""
+
     store: TokenStore
 
     @cached_property
     def counts(self) -> Ints:
-        """How often each token occurs [V]."""
+        """The number of occurrences of each token [V], int64."""
         tokens, size = self.store.train.tokens, self.store.vocab_size
         total = np.zeros(size, dtype=np.int64)
         for start in range(0, len(tokens), BLOCK):
@@ -29,12 +31,16 @@ class CorpusCounts:
 
     @cached_property
     def continues(self) -> Bools:
-        """True at the tokens that go on with a word [V]; refuses a tokenizer that does not say which do."""
+        """True for tokens that continue a word [V].
+
+        Raises:
+            ConfigError: if the tokenizer does not mark where words begin or continue.
+        """
         marked = self.store.tokenizer.continues
         if not marked.any():
             raise ConfigError(
-                "cannot tell whole words: this tokenizer marks neither their beginning nor how they go on",
+                "whole_word needs a tokenizer that marks where words begin or continue; this one does not",
                 key="objective.masking",
-                fix="Use a tokenizer that electra prepare trains, or mask uniform, frequency or span",
+                fix="Use a tokenizer trained by electra prepare, or masking uniform, frequency or span",
             )
         return marked

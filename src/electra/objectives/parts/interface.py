@@ -29,19 +29,20 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 
 @dataclass(frozen=True)
 class Corrupted:
-    """A batch made ready for the networks. B rows of T tokens; M masked slots over the whole batch."""
+    """A batch ready for the networks: B rows of T tokens, with M masked slots over the whole batch."""
 
-    input_ids: Tensor  # [B, T] the original tokens
-    masked_ids: Tensor  # [B, T] what the generator reads
+    input_ids: Tensor  # [B, T] original tokens
+    masked_ids: Tensor  # [B, T] input of the generator, or of a masked language model
     masked_positions: Tensor  # [M] index of each masked slot in the flattened batch
-    targets: Tensor  # [M] the original token there
-    uniforms: Tensor  # [M] float64 in [0, 1): a draw for each sample, on the host for devices without float64
+    targets: Tensor  # [M] original token of each slot
+    uniforms: Tensor  # [M] float64 in [0, 1), one per sample; stays on the host if the device lacks float64
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
-    piece_ids: Tensor | None  # [B, T]; None: every row is one piece without padding
-    counts: dict[str, int]  # how many terms each loss sums
-    progress: float = 1.0  # where in the training it was drawn, for objectives that move on a schedule
+    piece_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
+    counts: dict[str, int]  # number of terms in each summed loss
+    progress: float = 1.0  # fraction of training done, 0 to 1, for objectives with a schedule
 
     def to(self, device: torch.device) -> Self:
+        """Returns the batch with its tensors on `device`."""
         if device.type == "cpu":
             return self
         tensors: dict[str, Any] = {
@@ -50,7 +51,7 @@ class Corrupted:
         return replace(self, **tensors)
 
     def rows(self, kept: Tensor) -> Corrupted:
-        """The rows `kept` [B] alone; the counts stay."""
+        """Returns the batch with only the rows where `kept` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
         at = kept[self.masked_positions // T]
         moved = (kept.cumsum(0) - 1)[self.masked_positions[at] // T]
@@ -67,7 +68,7 @@ class Corrupted:
         )
 
     def real(self) -> Tensor:
-        """[B, T] True at tokens, False at padding."""
+        """Returns [B, T] True at tokens, False at padding."""
         return (
             torch.ones_like(self.input_ids, dtype=torch.bool)
             if self.piece_ids is None
@@ -77,35 +78,43 @@ class Corrupted:
 
 @dataclass
 class Outcome:
-    """What one pass over a corrupted batch gives."""
+    """The result of one forward pass over a corrupted batch."""
 
-    losses: dict[str, Tensor]  # summed over their terms, differentiable
+    losses: dict[str, Tensor]  # scalars, summed over their terms, differentiable
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
 
 
-Shapes = Networks  # what objectives written for the last release call it
+Shapes = Networks  # the old name, for objectives written for the last release
 
 
 @runtime_checkable
 class OwnOutput(Protocol):
-    """An objective whose discriminator gives something other than log-odds of "replaced" says what."""
+    """An objective whose discriminator outputs something other than the log-odds of "replaced".
+
+    Attributes:
+        output: The name of that output, such as `energy`; recorded with the exported model.
+    """
 
     output: str
 
 
 class Objective(ABC):
-    """Subclass in one file, beside a frozen `Config`. The class docstring cites the source and states
-    departures.
+    """The base class of all objectives: subclass it in one file, next to a frozen dataclass `Config`.
 
-    main:      what the main network is: a discriminator, or a masked language model ("generator").
-    auxiliary: whether a small masked language model is trained as well, which writes what the main one reads.
+    The class docstring cites the source and states departures from it.
+
+    Attributes:
+        main: The main network: a "discriminator", or a masked language model ("generator").
+        auxiliary: Whether a small masked language model, which produces the main network's input, is
+            trained too.
+        source: The publication, as the documentation shows it.
     """
 
     main: Head = "discriminator"
     auxiliary: bool = True
     source: ClassVar[str]
-    mean_progress: float = 0.5  # `progress`, averaged over the training
-    feedback: ClassVar[bool] = False  # whether the full-size network's loss teaches the small generator too
+    mean_progress: float = 0.5  # mean of `progress` over the training
+    feedback: ClassVar[bool] = False  # the full-size network's loss also trains the small generator
 
     def __init__(
         self,
@@ -115,83 +124,97 @@ class Objective(ABC):
         specials: dict[str, int],
         statistics: CorpusCounts | None = None,
     ) -> None:
-        self.config, self.vocab_size, self.specials, self.statistics = (
-            config,
-            vocab_size,
-            specials,
-            statistics,
-        )
+        self.config, self.vocab_size, self.specials = config, vocab_size, specials
+        self.statistics = statistics
 
     @property
     @abstractmethod
     def weights(self) -> dict[str, float]:
-        """Each loss and its weight in the total: total = sum over losses of weight * sum / count."""
+        """Each loss and its weight: total = sum over losses of weight * sum / count."""
 
     @property
     def needs(self) -> Mapping[str, Any]:
-        """Settings of the recipe's [model] that this objective cannot do without."""
+        """Settings of the recipe's [model] that this objective requires, such as {"sharing": "none"}."""
         return {}
 
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        """First step and end of the stage of `step`; in each stage the learning rate rises and falls once."""
+        """Returns the first step and the end (exclusive) of the stage that contains `step`.
+
+        The learning rate rises and falls once in each stage.
+        """
         return 0, total_steps
 
     def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        """First step and end of the stretch around `step` in which every update does, and costs, the same."""
+        """Returns the first step and the end (exclusive) of the phase that contains `step`.
+
+        All updates of a phase do the same work and cost the same.
+        """
         return self.stage(step, total_steps)
 
     def others(self, main: EncoderConfig) -> Sequence[Network]:
-        """Networks beside the main and the auxiliary one: `pair.named[name]` in `forward`, or where they are
-        frozen `pair.frozen[name]`. main: the shape of the main one.
+        """Returns further networks: `pair.named[name]` in `forward`, or `pair.frozen[name]` if frozen.
+
+        Args:
+            main: The shape of the main network.
         """
         return ()
 
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
-        """Small modules of its own: `pair.heads[name]` in `forward`; in checkpoints, never exported."""
+        """Returns additional modules, `pair.heads[name]` in `forward`: in checkpoints, never exported."""
         return {}
 
     def connect(self, pair: Pair) -> None:  # noqa: B027
-        """Tie weights between the networks and the heads, once, after they have been filled."""
+        """Ties weights between the networks and the heads; called once, after the weights are initialised."""
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Called before every update, for what happens between stages; may depend on `step` alone."""
+        """Called before every update, for changes between stages; may depend on `step` alone."""
 
     def language_model(self, pair: Pair) -> Generator | None:
-        """The full-size network that names masked tokens, if the objective trains one."""
+        """Returns the full-size network that predicts masked tokens, or None if there is none."""
         return pair.main if isinstance(pair.main, Generator) else None
 
     @property
     def masked_share(self) -> float:
-        """The share of positions that is masked, averaged over the training."""
+        """The fraction of positions that is masked, averaged over the training."""
         first: float = getattr(self.config, "mask_fraction", 0.15)
         final: float | None = getattr(self.config, "final_mask_fraction", None)
         return first if final is None else first + (final - first) * self.mean_progress
 
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        """Training one sequence, averaged over the training (paper's conventions: model/flops.py)."""
+        """Returns the FLOPs of training on one sequence of `length` tokens, averaged over the training.
+
+        The conventions are the paper's; see model/flops.py.
+        """
         masked, small = self.masked_share, networks.auxiliary
         total = flops.training_flops(networks, length, masked_fraction=masked)
-        if small is not None and not getattr(
-            self.config, "sampling_dropout", True
-        ):  # one more pass forward: half of its training
+        if small is not None and not getattr(self.config, "sampling_dropout", True):
+            # a second forward pass, which costs half of a training pass
             total += flops.sequence_flops(small, None, length, masked_fraction=masked) / 2
         return total
 
     @abstractmethod
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Draw the corruption of each example from its own key; `progress` of the training: 0 to 1."""
+        """Draws the corruption of each example from its own key, on the host.
+
+        Args:
+            batch: The rows.
+            seed: The run's seed.
+            progress: Fraction of the training that is done, 0 to 1.
+        """
 
     @abstractmethod
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        """Summed losses, with the names of `weights`, and what metrics need."""
+        """Returns the summed losses, one for each name in `weights`, and the tensors that metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
-        """The same objective at a fixed mask rate, to compare different recipes. Options that say at what
-        they are `evaluated` (`config.option`) are set to that.
+        """Returns a copy with a fixed mask fraction, so that different recipes can be compared.
+
+        Options declared with `evaluated` (see `config.option`) are set to that value.
         """
         other = copy(self)
-        told = {f.name: f.metadata for f in fields(self.config)}
-        fixed = {name: more["evaluated"] for name, more in told.items() if "evaluated" in more}
+        metadata = {f.name: f.metadata for f in fields(self.config)}
+        fixed = {name: extra["evaluated"] for name, extra in metadata.items() if "evaluated" in extra}
         fixed |= {"mask_fraction": mask_fraction, "final_mask_fraction": None}
-        other.config = replace(self.config, **{name: value for name, value in fixed.items() if name in told})
+        fixed = {name: value for name, value in fixed.items() if name in metadata}
+        other.config = replace(self.config, **fixed)
         return other

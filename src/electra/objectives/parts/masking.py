@@ -1,9 +1,9 @@
-"""Choosing the positions to mask, and what stands there instead (paper section 3.1; BERT's split between
-mask, random and kept).
+"""Chooses the positions to mask and their replacements (Clark et al. 2020, section 3.1).
 
-Departure from the published code: positions are drawn without replacement, so exactly the asked share is
-masked, and never a special token. Everything here is numpy on the host, drawn from keys of the examples:
-nothing depends on batch layout or device. Shapes: B rows, T positions, V vocabulary.
+The split of the masked positions into mask, random and kept is BERT's. Departure from the published code:
+positions are drawn without replacement, so the masked fraction is exact, and special tokens are never masked.
+Everything here is numpy on the host, drawn from keys of the examples: nothing depends on batch layout or
+device. Shapes: B rows, T positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -23,27 +23,24 @@ from electra.objectives.parts.interface import Corrupted, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
 # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
-LONGEST_SPAN, SPAN_STOP = (
-    10,
-    0.2,
-)
+LONGEST_SPAN, SPAN_STOP = 10, 0.2
 _LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(LONGEST_SPAN)
 SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the `Config` of an objective that masks begins with."""
+    """Base class for the `Config` of an objective that masks tokens."""
 
     mask_fraction: float = share(0.15)
-    """Share of each row's ordinary tokens that is masked."""
+    """Fraction of each row's non-special tokens to mask."""
     final_mask_fraction: float | None = share(None)
-    """Where the mask rate ends when it moves linearly over the training (default: constant)."""
+    """Mask fraction at the end of training, if it changes linearly (default: constant)."""
     mask_share: float = share(0.85)
-    """Of the masked positions, the share that shows [MASK]; the rest shows the token as it is."""
+    """Fraction of the masked positions that show [MASK]; the rest keep the original token."""
     masking: Literal["uniform", "frequency", "whole_word", "span"] = option("uniform", evaluated="uniform")
-    """uniform; frequency: rare tokens more often; whole_word: all pieces of a word or none; span: runs of 1
-    to 10 tokens.
+    """How positions are chosen. uniform: at random; frequency: rare tokens more often; whole_word: whole
+    words; span: runs of 1 to 10 tokens.
     """
 
 
@@ -56,7 +53,7 @@ def mask_for(
     counted: dict[str, bool],
     random_share: float = 0.0,
 ) -> Corrupted:
-    """Corrupt a batch as the objective's `Options` say. `counted` as in `mask_batch`."""
+    """Corrupts a batch according to the objective's `Options`; see `mask_batch`."""
     options = objective.config
     fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
     return mask_batch(
@@ -88,11 +85,22 @@ def mask_batch(
     counted: dict[str, bool],
     chosen: Bools | None = None,
 ) -> Corrupted:
-    """Corrupt a batch for a masked language model.
+    """Corrupts a batch for a masked language model.
 
-    Of the chosen positions, `mask_share` show [MASK], `random_share` a uniformly random ordinary token, the
-    rest what they are. `counted` names the losses: True for one term a masked slot, False for one term a real
-    token. `chosen` [B, T]: the positions, when another scheme than the uniform one has chosen them.
+    Of the chosen positions, `mask_share` show [MASK], `random_share` a uniformly random non-special token,
+    the rest the original.
+
+    Args:
+        batch: The rows.
+        seed: The run's seed.
+        fraction: Fraction of the non-special tokens to mask.
+        mask_share: Fraction of the masked positions that show [MASK].
+        random_share: Fraction of the masked positions that show a random token.
+        mask_id: Id of [MASK].
+        vocab_size: Size of the vocabulary.
+        special_ids: Ids that are never drawn as random tokens.
+        counted: For each loss, whether it has one term per masked slot (True) or per real token (False).
+        chosen: The positions [B, T], if another scheme than uniform masking chose them.
     """
     T = batch.input_ids.shape[1]
     uniforms = seeds.uniforms(_keys(seed, "mask", batch), 2 * T)
@@ -123,19 +131,22 @@ def mask_batch(
 
 
 def scheduled(start: float, final: float | None, progress: float) -> float:
-    """A rate that moves linearly from `start` to `final` (None: stays)."""
+    """Returns a rate that changes linearly from `start` to `final` (None: constant) over the training."""
     return start if final is None else start + (final - start) * min(max(progress, 0.0), 1.0)
 
 
 def budget(special: Bools, fraction: float) -> Ints:
-    """Masked positions per row [B]: round(fraction x candidates), at least one if there is a candidate."""
+    """Returns the number of masked positions per row [B].
+
+    It is round(fraction x candidates), but at least 1 in a row that has candidates.
+    """
     num_candidates: Ints = (~special).sum(axis=1)
-    wanted: Ints = np.rint(num_candidates * fraction).astype(np.int64)
-    return wanted.clip(1, None).clip(None, num_candidates)
+    num_masked: Ints = np.rint(num_candidates * fraction).astype(np.int64)
+    return num_masked.clip(1, None).clip(None, num_candidates)
 
 
 def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
-    """Mark each row's budget of ordinary positions, those with the lowest scores. Shapes [B, T]."""
+    """Returns [B, T] True at each row's budget of non-special positions with the lowest scores."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
     np.put_along_axis(chosen, order, np.arange(special.shape[1]) < budget(special, fraction)[:, None], axis=1)
@@ -143,7 +154,7 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
 
 
 def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
-    """The positions that a scheme other than the uniform one masks [B, T]."""
+    """Returns the positions [B, T] that a masking scheme other than uniform chooses."""
     uniforms = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), 2 * batch.input_ids.shape[1])
     scores, lengths = np.split(uniforms, 2, axis=1)
     if scheme == "span":
@@ -155,23 +166,21 @@ def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fracti
 
 
 def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fraction: float) -> Bools:
-    """Draw positions one after another without replacement, each with weight 1 / sqrt(how often its token
-    occurs).
+    """Draws positions without replacement, each with weight 1 / sqrt(frequency of its token).
 
-    Masking rarer tokens more often is among the negative results in the paper's appendix; the weights are
-    XLM's. The draw is the exponential race of Efraimidis and Spirakis (2006): the first arrivals are such a
-    sample, of exactly the budget's size.
+    The paper's appendix reports masking rare tokens more often as a negative result; the weights are XLM's
+    (Lample & Conneau 2019, section 3.3). The draw is the exponential race of Efraimidis and Spirakis (2006):
+    the earliest arrivals are such a sample, of exactly the budget's size.
     """
-    weights = (counts + 1.0) ** -RARITY_EXPONENT  # held-out text may hold tokens that the training text lacks
+    weights = (counts + 1.0) ** -RARITY_EXPONENT  # + 1: held-out text has tokens the training text lacks
     return choose(special, -np.log1p(-scores) / weights, fraction)
 
 
 def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
-    """All tokens of a word or none (BERT's whole-word masking): words in random order, each if the budget
-    still has room for it.
+    """Masks all tokens of a word or none (BERT's whole-word masking), in random order of words.
 
-    What no word fits into stays unused. A row whose every word is longer than its budget masks the first
-    drawn.
+    A word that does not fit into the remaining budget is skipped. A row whose every word exceeds the budget
+    masks the first word drawn.
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)
@@ -187,12 +196,11 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
 
 
 def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: float) -> Bools:
-    """Runs of tokens whose lengths follow a geometric distribution of 1 to 10 (SpanBERT, Joshi et al. 2020,
-    section 3.1).
+    """Masks runs of 1 to 10 tokens with geometric lengths (SpanBERT, Joshi et al. 2020, section 3.1).
 
-    Starts come in random order; a span ends early at a special token, at a masked one, or where the budget
-    ends, which so is met exactly. Departure: spans of tokens, where SpanBERT takes whole words, so that every
-    tokenizer will do.
+    Starts come in random order; a span ends early at a special token, at a masked token, or when the budget
+    is used up, which is therefore met exactly. Departure: spans of tokens instead of whole words, so that any
+    tokenizer works.
     """
     sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=LONGEST_SPAN - 1) + 1
     chosen = np.zeros_like(special)
@@ -201,8 +209,8 @@ def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: floa
         for start in np.argsort(scores[row], kind="stable"):
             if not free[start]:
                 continue
-            taken = free[start : start + min(int(sizes[row, start]), left)]
-            length = len(taken) if taken.all() else int(taken.argmin())
+            span = free[start : start + min(int(sizes[row, start]), left)]
+            length = len(span) if span.all() else int(span.argmin())
             chosen[row, start : start + length], free[start : start + length] = True, False
             left -= length
             if left == 0:
@@ -211,14 +219,15 @@ def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: floa
 
 
 def _fill(drawn: Ints, sizes: Ints, room: int) -> list[int]:
-    taken: list[int] = []
+    """Returns the items that fit into `room` one after another, in the order drawn."""
+    chosen: list[int] = []
     for item in drawn:
         if sizes[item] <= room:
-            taken.append(int(item))
+            chosen.append(int(item))
             room -= int(sizes[item])
         if room == 0:
             break
-    return taken
+    return chosen
 
 
 def _keys(seed: int, stream: str, batch: Batch) -> seeds.UInt64:

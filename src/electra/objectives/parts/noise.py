@@ -1,5 +1,7 @@
-"""Replacements of which some come from the tokens' frequencies instead of the generator, which seldom writes
-a rare word: from it alone a network learns that rare words are original.
+"""Replacements drawn partly from the token frequencies instead of the generator.
+
+A generator seldom produces a rare word, so from its samples alone a network learns that rare words are
+original.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
+from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator
 from electra.objectives.parts import replacing
 from electra.objectives.parts.interface import Corrupted, Objective
@@ -22,13 +25,19 @@ POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
 @dataclass(frozen=True)
 class Noisy(Corrupted):
-    """A masked batch with the tokens of noise at its slots [M]; -1: what the generator writes."""
+    """A masked batch with a noise token for some slots [M]; -1 where the generator's sample is used."""
 
     noise: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
 
 
+def check_statistics(objective: Objective) -> None:
+    """Raises ConfigError if `noise_share` is set and the objective has no token frequencies to draw from."""
+    if objective.config.noise_share and objective.statistics is None:
+        raise ConfigError("needs the token frequencies of the training text", key="objective.noise_share")
+
+
 def frequencies(objective: Objective) -> replacing.Noise:
-    """The distribution of the noise: that of the training text, flattened, without special tokens."""
+    """Returns the noise distribution: token frequencies to the power 3/4, without special tokens."""
     assert objective.statistics is not None
     weights = objective.statistics.counts.astype(np.float64) ** POWER
     weights[list(objective.specials.values())] = 0
@@ -36,8 +45,12 @@ def frequencies(objective: Objective) -> replacing.Noise:
 
 
 def draw(objective: Any, batch: Batch, seed: int) -> Tensor:
-    """At every position a token of noise, or -1 where the generator writes [B T]. `objective` has the option
-    `noise_share`, and `frequencies`.
+    """Returns for every position [B T] a noise token, or -1 where the generator's sample is used.
+
+    Args:
+        objective: Has the option `noise_share` and the property `frequencies`.
+        batch: The rows.
+        seed: The run's seed.
     """
     B, T = batch.input_ids.shape
     if not objective.config.noise_share:
@@ -51,7 +64,14 @@ def draw(objective: Any, batch: Batch, seed: int) -> Tensor:
 def replace(
     generator: Generator, corrupted: Corrupted, options: replacing.Options, noise: Tensor | None = None
 ) -> replacing.Replaced:
-    """`replacing.replace`, with the noise of the batch (or the one given) in its samples."""
+    """As `replacing.replace`, with the noise tokens in place of the samples at their slots.
+
+    Args:
+        generator: The generator, which also learns at the slots of the noise.
+        corrupted: The batch.
+        options: The objective's options.
+        noise: Noise tokens [M] (default: those of the batch).
+    """
     replaced = replacing.replace(generator, corrupted, options)
     if noise is None:
         if not isinstance(corrupted, Noisy):

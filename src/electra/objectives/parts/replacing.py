@@ -1,4 +1,4 @@
-"""Replacing masked tokens by samples: the corruption that ELECTRA's successors share."""
+"""Replaces masked tokens by samples of a generator: the corruption of ELECTRA and its successors."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from electra.objectives.parts.interface import Corrupted
 
 @dataclass(frozen=True)
 class Options(masking.Options):
-    """What the `Config` of an objective with a small generator begins with."""
+    """Base class for the `Config` of an objective with a small generator."""
 
     temperature: float = 1.0
-    """Softmax temperature the generator's samples are drawn at."""
+    """Softmax temperature of the generator's samples."""
     disallow_correct: bool = False
-    """Never sample the original token: draw from the other ones, renormalised."""
+    """Never sample the original token; the other probabilities are renormalised."""
     sampling_dropout: bool = True
-    """The generator samples with its dropout on, as in the published code. False: it samples without, in a
-    second forward pass.
+    """Sample with the generator's dropout on, as in the published code. False: sample without, in a second
+    forward pass.
     """
     focal_gamma: float = option(0.0, evaluated=0.0)
-    """Above 0: the generator's loss is focal, -(1 - p)^gamma log p, so that it is not over-confident (Hao et
-    al. 2021).
+    """Gamma of the generator's focal loss -(1 - p)^gamma log p, which counters over-confidence (Hao et al.
+    2021). 0: plain cross-entropy.
     """
 
     def __post_init__(self) -> None:
@@ -39,19 +39,25 @@ class Options(masking.Options):
 
 
 class Replaced(NamedTuple):
-    """What a small generator made of a corrupted batch."""
+    """A batch whose masked tokens are replaced by a generator's samples."""
 
-    mlm: Tensor  # its summed loss
-    ids: Tensor  # [B, T] the text with its samples in it
-    sampled: Tensor  # [M]
-    guessed: Tensor  # [M] whether no token is more probable to it than the right one
+    mlm: Tensor  # the generator's loss, summed over the slots
+    ids: Tensor  # [B, T] the text with the samples inserted
+    sampled: Tensor  # [M] the sample at each slot
+    top1_correct: Tensor  # [M] bool: the original token is the generator's most probable one
+
+    @property
+    def guessed(self) -> Tensor:
+        """The old name of `top1_correct`, for objectives written for the last release."""
+        return self.top1_correct
 
     def observed(self, corrupted: Corrupted) -> dict[str, Tensor]:
+        """Returns the entries of `Outcome.observed` that describe the samples."""
         return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
 
 
 def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Replaced:
-    """Train the generator at the masked slots and put its samples there. Samples carry no gradient."""
+    """Trains the generator at the masked slots and inserts its samples there. Samples carry no gradient."""
 
     def predict() -> tuple[Tensor, Tensor, Tensor]:
         hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
@@ -67,17 +73,17 @@ def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Rep
             focal_gamma=options.focal_gamma,
         )
 
-    mlm, sampled, guessed = predict()
+    mlm, sampled, top1_correct = predict()
     if generator.training and not options.sampling_dropout:
         generator.eval()
         with torch.no_grad():
-            _, sampled, guessed = predict()
+            _, sampled, top1_correct = predict()
         generator.train()
-    return Replaced(mlm, put(corrupted, sampled), sampled, guessed)
+    return Replaced(mlm, put(corrupted, sampled), sampled, top1_correct)
 
 
 def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
-    """The original text [B, T] with `sampled_M` at the masked positions."""
+    """Returns the original text [B, T] with `sampled_M` at the masked positions."""
     return (
         corrupted.input_ids.flatten()
         .index_copy(0, corrupted.masked_positions, sampled_M)
@@ -86,22 +92,31 @@ def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
 
 
 class Noise:
-    """Replacements drawn from one distribution for every slot, exactly, by inverse CDF."""
+    """Draws replacements from one distribution for every slot, exactly, by inverse CDF.
+
+    Args:
+        weights_V: Unnormalised probabilities; at least one must be positive.
+    """
 
     def __init__(self, weights_V: npt.NDArray[Any]) -> None:
-        upto = np.cumsum(weights_V, dtype=np.float64)  # of counts: whole numbers, so without rounding
-        self.upto_V = torch.from_numpy(upto)
-        self.before_V = torch.from_numpy(np.concatenate([[0.0], upto[:-1]]))
+        cumulative = np.cumsum(weights_V, dtype=np.float64)  # exact for counts, which are whole numbers
+        self.upto_V = torch.from_numpy(cumulative)
+        self.before_V = torch.from_numpy(np.concatenate([[0.0], cumulative[:-1]]))
         self.last = int(np.flatnonzero(weights_V)[-1])
 
     def draw(self, uniforms_M: Tensor, excluded_M: Tensor | None = None) -> Tensor:
-        """One token a slot [M]; never the one excluded there, the others keeping their proportions."""
+        """Draws one token per slot [M].
+
+        Args:
+            uniforms_M: Random numbers in [0, 1).
+            excluded_M: A token per slot that is not drawn; the others keep their proportions.
+        """
         upto, before = self.upto_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
         excluded_M = None if excluded_M is None else excluded_M.to(uniforms_M.device)
         aim = uniforms_M * upto[-1]
-        if excluded_M is not None:  # aim at a line from which the excluded token's stretch has been cut out
-            stretch = upto[excluded_M] - before[excluded_M]
-            aim = uniforms_M * (upto[-1] - stretch)
-            aim = torch.where(aim >= before[excluded_M], aim + stretch, aim)
+        if excluded_M is not None:  # draw from the CDF without the excluded token's interval
+            interval = upto[excluded_M] - before[excluded_M]
+            aim = uniforms_M * (upto[-1] - interval)
+            aim = torch.where(aim >= before[excluded_M], aim + interval, aim)
         # rounding may step past the end
         return torch.searchsorted(upto, aim, right=True).clamp_(max=self.last)

@@ -1,11 +1,9 @@
-"""The generator's output layer: loss and sample at the masked slots in one pass over the vocabulary, in
-chunks.
+"""The generator's output layer: loss and samples at the masked slots in one pass over the vocabulary.
 
-The logits [M, V] are never all alive: each chunk of slots computes its logits, its loss, its sample and its
-gradients, and is dropped. No fused library kernel fits, since the generator must sample as well as learn.
-Softmax, loss and sampling are float32. A loss may depend on the target's log-probability in another way than
-by its negative: then a `Rule` says how. Shapes: M masked slots (N: all positions), m those of one chunk, E
-embedding, V vocabulary.
+The logits [M, V] are never all in memory: each chunk of slots computes its logits, loss, samples and
+gradients, and is freed. No fused library kernel fits, because the generator must sample as well as learn.
+Softmax, loss and sampling are float32. A `LossRule` replaces -log p as the loss. Shapes: M masked slots (N:
+all positions), m slots of one chunk, E embedding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -22,17 +20,17 @@ from electra.foundation.machine import DEVICES
 from electra.model.pair import Generator
 from electra.model.precision import to_float64
 
-CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which the caches of a CPU hold
+CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which fits a CPU's caches
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
 
 
 def rows_at_once(vocab_size: int, device_type: str) -> int:
-    """Slots in a chunk. A GPU, which waits for each kernel to be launched, gets larger ones."""
+    """Returns the number of slots per chunk; larger on a GPU, where each kernel launch costs time."""
     return max(1, CHUNK_ELEMENTS * DEVICES[device_type].chunk // vocab_size)
 
 
 def block_sums(probabilities_MV: Tensor) -> Tensor:
-    """The sum of each block of the vocabulary [M, blocks]: 128 numbers in float32, the blocks in float64."""
+    """Returns the sum of each block of the vocabulary [M, blocks]: summed in float32, returned in float64."""
     M, V = probabilities_MV.shape
     whole = V - V % BLOCK
     sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
@@ -42,11 +40,11 @@ def block_sums(probabilities_MV: Tensor) -> Tensor:
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
-    """Draw one token for each row by inverse CDF. Rows of `probabilities` [M, V] need not be normalised.
+    """Draws one token for each row by inverse CDF. Rows of `probabilities` [M, V] need not be normalised.
 
-    Two levels: first a block of the vocabulary, by float64 running sums of the blocks, then a token inside
-    it. So a float32 running sum over the whole vocabulary, whose rounding would favour some tokens, is never
-    needed, and one uniform number a row suffices.
+    Two levels: first a block of the vocabulary, by float64 cumulative sums of the blocks, then a token inside
+    it. This avoids a float32 cumulative sum over the whole vocabulary, whose rounding would favour some
+    tokens, and needs only one uniform number per row.
     """
     V = probabilities_MV.shape[1]
     upto = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
@@ -59,8 +57,8 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
     offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
     # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
     last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
-    # Only logits that are not finite lead past the vocabulary; the loop tells of those when it sees the
-    # gradient.
+    # Only logits that are not finite lead past the vocabulary; the training loop reports them when it checks
+    # the gradient.
     drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
     return drawn.to(probabilities_MV.device)
 
@@ -72,14 +70,17 @@ class Sampling(NamedTuple):
     disallow_correct: bool = False
 
 
-# What a target costs, when it is not minus its log-probability: (log-probabilities [m], extras [m] ...) ->
-# losses [m], written in plain operations. Its derivative by the log-probability is the weight of the slot's
-# softmax gradient.
-Rule = Callable[..., Tensor]
+# A loss other than -log p: (log-probabilities [m], extras [m] ...) -> losses [m]; its derivative
+# by the log-probability is the weight of the slot's softmax gradient.
+LossRule = Callable[..., Tensor]
 
 
 class _LossAndSample(torch.autograd.Function):
-    """Forward computes the gradients too: they are linear in the loss's own gradient, which is one number."""
+    """Computes loss, samples and gradients in the forward pass.
+
+    The gradients are linear in the gradient of the loss, which is a scalar, so the backward pass only scales
+    them.
+    """
 
     @staticmethod
     def forward(  # noqa: PLR0917
@@ -90,11 +91,11 @@ class _LossAndSample(torch.autograd.Function):
         targets_M: Tensor,
         uniforms_M: Tensor | None,
         sampling: Sampling,
-        rule: Rule | None,
+        rule: LossRule | None,
         learning: bool,
         *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        # the latter speaks of the weights, also where no gradient is kept
+        # needs_input_grad is set for trainable weights even under no_grad
         needs_gradient = learning and any(ctx.needs_input_grad)
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
@@ -102,7 +103,7 @@ class _LossAndSample(torch.autograd.Function):
         hidden, table = hidden_ME.to(dtype), table_VE.to(dtype)
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         sampled = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0])
-        guessed = torch.empty_like(targets_M, dtype=torch.bool)
+        top1_correct = torch.empty_like(targets_M, dtype=torch.bool)
         grad_hidden = torch.empty_like(hidden) if needs_gradient else None
         grad_table = (
             torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
@@ -117,13 +118,13 @@ class _LossAndSample(torch.autograd.Function):
                 target = targets_M[part, None]
                 maximum = logits.amax(-1)
                 at_target = logits.gather(1, target).squeeze(1)
-                # bfloat16 logits are often equal. In training a tie counts as right: finding the first of
-                # them costs a pass more.
-                guessed[part] = (
+                # Ties are common among bfloat16 logits. In training a tie counts as correct, because finding
+                # the first maximum costs another pass.
+                top1_correct[part] = (
                     at_target == maximum if needs_gradient else logits.argmax(-1) == targets_M[part]
                 )
                 reshaped = (
-                    _reshape(logits, target, sampling)
+                    _sampling_weights(logits, target, sampling)
                     if uniforms_M is not None and sampling != Sampling()
                     else None
                 )
@@ -132,17 +133,15 @@ class _LossAndSample(torch.autograd.Function):
                 total = blocks.sum(-1).float().to(exponentials.device)
                 losses, weights = total.log() + maximum - at_target, None
                 if rule is not None:
-                    losses, weights, grads = _apply(rule, -losses, [extra[part] for extra in extras_M])
+                    losses, weights, grads = _apply_rule(rule, -losses, [extra[part] for extra in extras_M])
                     for whole, grad in zip(grad_extras, grads, strict=True):
                         whole[part] = grad
                 loss += losses.sum()
                 if uniforms_M is not None:
-                    weighed = (
-                        (exponentials, uniforms_M[part], blocks)
-                        if reshaped is None
-                        else (reshaped, uniforms_M[part])
-                    )
-                    sampled[part] = sample(*weighed)
+                    if reshaped is None:
+                        sampled[part] = sample(exponentials, uniforms_M[part], blocks)
+                    else:
+                        sampled[part] = sample(reshaped, uniforms_M[part])
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
                     grad_logits = exponentials.div_(total[:, None])
                     grad_logits.scatter_add_(1, target, torch.full_like(target, -1, dtype=torch.float32))
@@ -157,8 +156,8 @@ class _LossAndSample(torch.autograd.Function):
             ctx.save_for_backward(
                 grad_hidden.to(hidden_ME.dtype), grad_table.to(table_VE.dtype), grad_bias, *grad_extras
             )
-        ctx.mark_non_differentiable(sampled, guessed)
-        return loss, sampled, guessed
+        ctx.mark_non_differentiable(sampled, top1_correct)
+        return loss, sampled, top1_correct
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -166,18 +165,24 @@ class _LossAndSample(torch.autograd.Function):
         return grad_hidden, grad_table, grad_bias, None, None, None, None, None, *grad_extras
 
 
-def _reshape(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Unnormalised probabilities [m, V] at another temperature, or without the target."""
+def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
+    """Returns unnormalised probabilities [m, V] at the sampling temperature.
+
+    The target's is 0 if it is disallowed.
+    """
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)
     return logits.sub_(logits.amax(-1, keepdim=True)).exp_()
 
 
-def _apply(
-    rule: Rule, log_probabilities: Tensor, extras: list[Tensor]
+def _apply_rule(
+    rule: LossRule, log_probabilities: Tensor, extras: list[Tensor]
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The rule's losses, the weight of each slot's softmax gradient, and the gradients of the extras."""
+    """Returns the rule's losses, and their gradients.
+
+    The gradients are the weight of each slot's softmax gradient, and those of the extras.
+    """
     leaves = [tensor.detach().float().requires_grad_() for tensor in (log_probabilities, *extras)]
     with torch.enable_grad():
         losses = rule(*leaves)
@@ -195,46 +200,56 @@ def loss_and_sample(
     disallow_correct: bool = False,
     focal_gamma: float = 0.0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The masked-language-model loss (summed), a sample and whether the best guess is right at each masked
-    slot, from its hidden state [M, D].
+    """Returns the summed MLM loss, a sample [M], and whether the top token is correct [M].
 
-    The sample follows softmax(logits / temperature) exactly, and carries no gradient (paper section 3.1).
-    `disallow_correct` draws from that distribution without the target, renormalised. `focal_gamma` above 0
-    makes the loss focal: -(1 - p)^gamma log p.
+    The sample follows softmax(logits / temperature) exactly and carries no gradient (Clark et al. 2020,
+    section 3.1).
+
+    Args:
+        generator: The masked language model.
+        hidden_MD: Its last states at the slots.
+        targets_M: The original tokens.
+        uniforms_M: Random numbers in [0, 1), float64.
+        temperature: Softmax temperature of the samples; the loss is at 1.
+        disallow_correct: Sample from the distribution without the target, renormalised.
+        focal_gamma: Above 0, the loss is -(1 - p)^gamma log p.
     """
     rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
     return _run(generator, hidden_MD, targets_M, uniforms_M, Sampling(temperature, disallow_correct), rule)
 
 
-def loss_and_guessed(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked-language-model loss (summed), and whether the best guess is right at each slot."""
-    loss, _, guessed = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
-    return loss, guessed
+def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
+    """As `loss_and_sample` without samples: the summed loss, and whether the top token is correct [M]."""
+    loss, _, top1_correct = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
+    return loss, top1_correct
+
+
+loss_and_guessed = loss_and_top1  # the old name, for objectives written for the last release
 
 
 def copy_loss(
     generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The loss (summed) of p = D [target is the token shown] + (1 - D) softmax(logits), D = sigmoid(gate),
-    and where the softmax is right.
+    """Returns the summed loss of p = D [target is the token shown] + (1 - D) softmax(logits).
 
-    For all positions of a batch: memory is that of one chunk of logits, whatever N and V.
+    D = sigmoid(gate). Also returns where the top token of the softmax is correct [N]. Memory is that of one
+    chunk of logits, whatever N and V.
     """
     shown_is_target = (targets_N == shown_N).float()
-    loss, _, guessed = _run(
+    loss, _, top1_correct = _run(
         generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target
     )
-    return loss, guessed
+    return loss, top1_correct
 
 
 def focal(log_p: Tensor, gamma: float) -> Tensor:
-    """Lin et al. 2017; for the generator Hao et al. 2021: well-predicted tokens hardly count."""
-    # 1 - p by expm1, kept above zero, where the power has no finite derivative
+    """Returns the focal loss, which down-weights easy tokens (Lin et al. 2017; Hao et al. 2021)."""
+    # 1 - p by expm1, clamped above zero, where the power has no finite derivative
     return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
 
 
 def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor) -> Tensor:
-    """-log(D [shown is target] + (1 - D) softmax), the copy mechanism of Clark et al. 2020, section 3.5."""
+    """Returns -log(D [shown is target] + (1 - D) softmax) (Clark et al. 2020, section 3.5)."""
     generated = F.logsigmoid(-gate) + log_softmax
     copied = F.logsigmoid(gate)
     return -torch.where(shown_is_target > 0, torch.logaddexp(copied, generated), generated)
@@ -246,7 +261,7 @@ def _run(  # noqa: PLR0917
     targets_M: Tensor,
     uniforms_M: Tensor | None,
     sampling: Sampling,
-    rule: Rule | None,
+    rule: LossRule | None,
     *extras_M: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     head = generator.head
