@@ -1,9 +1,9 @@
-"""Golden loss curves: 100 updates of a toy run for each objective and encoder, kept to the last bit.
+"""Golden loss curves: 100 updates of a toy run for each objective and encoder, bit-identical.
 
-    python tests/golden/record.py [OBJECTIVE ...]            records their curves anew (none given: all),
-    beside this file
+    python tests/golden/record.py [OBJECTIVE ...]    records the curves of these objectives (default: all)
 
-A change that moves a curve changes what a recipe means: record it only on purpose, and say so in the commit.
+A change that alters a curve changes the meaning of recipes: record curves only on purpose, and say so in the
+commit.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ SMALL = Size(num_layers=2, hidden_size=64, embedding_size=32, generator_width=1 
 
 
 class Rows(list[dict[str, Any]]):
-    """Stands in for a run's telemetry."""
+    """A stand-in for a run's telemetry that collects its rows."""
 
     def training(self, row: dict[str, Any], total: int) -> None:
         self.append(row)
 
+    def say(self, line: str) -> None:
+        """Ignores warnings, such as that of a busy machine."""
+
 
 def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[float]]:
-    """The losses and gradient norms of a run that is taken through the real loop: fp32, one thread, dropout
-    on.
-    """
+    """Returns the losses and gradient norms of a run through the real loop: fp32, one thread, dropout on."""
     recipe = toy.recipe(
         model={"size": "golden", "encoder": encoder, "initialisation": "fan_in"},
         objective={"name": objective},
@@ -59,7 +60,7 @@ def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[fl
 
 
 def machine() -> dict[str, str]:
-    """What the last bits of a curve depend on beside our code."""
+    """Returns what the last bits of a curve depend on, besides our code."""
     try:
         names = [
             line.partition(":")[2].strip()

@@ -1,8 +1,8 @@
-"""A run learns what it learned before: 100 updates of each objective and encoder, against curves on file.
+"""Losses and gradient norms of 100 updates, for each objective and encoder, against recorded curves.
 
-To the last bit where torch, the processor and its instruction set are those of the recording. Elsewhere sums
-are taken in another order, and training amplifies that: the first 20 updates then agree to 1e-4, and all of
-them to 2 %.
+They must be bit-identical if torch, the processor and its instruction set are those of the recording.
+Elsewhere sums are taken in another order, and training amplifies that: the first 20 updates then agree to 1e-4,
+and all of them to 2 %.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from electra.testing import toy
     ],
 )
 def test_the_first_updates(objective: str, encoder: str) -> None:
-    """What is otherwise in one update is otherwise in the next: most changes show here, in a quarter of the
-    time.
-    """
+    """Most changes show in the first updates, which take a quarter of the time."""
     agrees(objective, encoder, record.STEPS // 4)
 
 

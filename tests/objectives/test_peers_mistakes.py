@@ -39,7 +39,7 @@ def corrupted(objective: Any, size: int = 8) -> Any:
 
 @pytest.mark.parametrize("name", objectives.names())
 def test_the_full_size_network_reads_the_samples(name: str) -> None:
-    """Neither [MASK] nor the original stands where a sample was drawn, but where the network is to name."""
+    """At a sampled position it reads neither [MASK] nor the original; MLM rows show [MASK]."""
     objective = toy.objective(name)
     pair, part = toy.pair_for(objective), corrupted(objective)
     full = pair.main
@@ -49,9 +49,9 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
     sampled = observed.get("sampled")
     if sampled is not None and hasattr(part, "untouched"):
         sampled = torch.where(part.untouched, part.targets, sampled)
-    if hasattr(part, "named"):
+    if hasattr(part, "mlm_rows"):
         expected = part.masked_ids.clone()
-        expected[~part.named] = replacing.put(part.rows(~part.named), observed["sampled"])
+        expected[~part.mlm_rows] = replacing.put(part.rows(~part.mlm_rows), observed["sampled"])
     else:
         expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
     assert len(read) == 1 and torch.equal(read[0], expected)
