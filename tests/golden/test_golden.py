@@ -1,8 +1,8 @@
 """Losses and gradient norms of 100 updates, for each objective and encoder, against recorded curves.
 
 They must be bit-identical if torch, the processor and its instruction set are those of the recording.
-Elsewhere sums are taken in another order, and training amplifies that: the first 20 updates then agree to 1e-4,
-and all of them to 2 %.
+Elsewhere sums are taken in another order, and training amplifies that: the first 20 updates then agree to
+1e-4, and all of them to 2 %.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from electra.foundation.signals import StopRequest
 from electra.model.pair import Pair, build_pair
 from electra.model.sizes import generator_config
 from electra.testing import toy
-from electra.training import counts, loop
+from electra.training import loop
+from electra.training import token_init as counts
 from electra.training.distributed import World
 from electra.training.run import Run
 from electra.training.start import start

@@ -20,7 +20,6 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.clock import Costs
-from electra.training.counts import refuse_start, start_from_counts, starts_from_counts
 from electra.training.distributed import World
 from electra.training.growth import grow, grown
 from electra.training.needs import disk_bytes, refuse_full_disk
@@ -38,6 +37,7 @@ from electra.training.record import (
 from electra.training.run import Run, build_run
 from electra.training.spikes import RecentLosses
 from electra.training.threads import set_threads
+from electra.training.token_init import refuse_start, start_from_counts, starts_from_counts
 
 
 @contextmanager
