@@ -560,9 +560,7 @@ def test_options_of_probes_are_recorded_and_mark_scores_as_not_comparable(
     assert main([*command, "--out", str(tmp_path / "whole")]) == 2
     assert "minimal_pairs.files.blimp/p5.jsonl was" in capsys.readouterr().err
     assert main([*command, "--out", str(tmp_path / "none"), "--probe-option", "limits=2"]) == 2
-    assert (
-        "no such option. Did you mean 'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
-    )
+    assert "'limit'" in capsys.readouterr().err and not (tmp_path / "none").exists()
 
 
 def test_an_option_takes_one_value_and_leaves_the_models_alone() -> None:

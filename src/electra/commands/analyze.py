@@ -180,7 +180,7 @@ def _runnable(
 
     Raises the first problem unless `every`. Called before the folder is locked or written to.
     """
-    from electra.laboratory.analysis.contract.record import able
+    from electra.laboratory.analysis.contract.record import usable_models
 
     ready: dict[str, tuple[Probe, Data]] = {}
     left_out = []
@@ -188,7 +188,7 @@ def _runnable(
         try:
             data = probe.find(roots)
             if models:
-                able(probe, models)
+                usable_models(probe, models)
         except ElectraError as problem:
             if not every:
                 raise

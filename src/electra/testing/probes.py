@@ -159,7 +159,7 @@ class ProbeContract(Contract):
     def test_data_it_needs_are_asked_for(self, name: str, tmp_path: Path) -> None:
         probe = analysis.create(name)
         if any(wanted.required for wanted in probe.inputs()):
-            with pytest.raises(ProbeDataError, match="Give"):
+            with pytest.raises(ProbeDataError):
                 probe.find([tmp_path])
 
     def test_it_finds_the_same_again(self, name: str, tmp_path: Path, data: Path) -> None:

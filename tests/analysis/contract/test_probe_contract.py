@@ -1,4 +1,4 @@
-"""What every probe promises, whoever wrote it; and how options, data and models are found."""
+"""The contract of every probe, and how options, data and models are found."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def data(tmp_path: Path) -> Path:
 )
 def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_path: Path) -> None:
     permuted = write_data(tmp_path / "data", permute=True, sentences=400)
-    found = ask(name, scorer(tmp_path, Oracle), permuted).headline[key]
-    assert found.low is not None and found.high is not None and found.value is not None
-    assert found.low < chance < found.high and abs(found.value - chance) < 0.08
+    estimate = ask(name, scorer(tmp_path, Oracle), permuted).headline[key]
+    assert estimate.low is not None and estimate.high is not None and estimate.value is not None
+    assert estimate.low < chance < estimate.high and abs(estimate.value - chance) < 0.08
 
 
 def test_options_reach_the_probes_that_have_them() -> None:
-    given = analysis.options_for(
+    options = analysis.options_for(
         ["calibration", "errors"], ["resamples=7", "errors.combine=mean", "rows=3", "surprisal=false"]
     )
-    assert given == {
+    assert options == {
         "calibration": {"resamples": 7, "rows": 3},
         "errors": {"resamples": 7, "combine": "mean", "surprisal": False},
     }
@@ -59,59 +59,61 @@ def test_options_reach_the_probes_that_have_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "fact"),
     [
-        (["resample=7"], "no such option.*resamples"),
-        (["resamples"], "not key=value"),
-        (["bias.rows=3"], "not among the chosen probes"),
-        (["resamples=many"], "not a whole number"),
-        (["combine=longest"], "not one of"),
+        (["resample=7"], "resamples"),
+        (["resamples"], "key=value"),
+        (["bias.rows=3"], "'bias'"),
+        (["resamples=many"], "many"),
+        (["combine=longest"], "longest"),
     ],
 )
-def test_wrong_options_are_told(options: list[str], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_options_are_named(options: list[str], fact: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         analysis.options_for(["calibration", "errors"], options)
+    assert fact in str(caught.value)
 
 
-def test_unknown_probes_are_told() -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'calibration'"):
+def test_an_unknown_probe_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError) as caught:
         analysis.create("calibrate")
+    assert "'calibration'" in caught.value.fix
     assert analysis.create("minimal-pairs").title == analysis.create("minimal_pairs").title
 
 
-def test_data_is_found_by_name_and_the_first_pattern_that_matches_counts(tmp_path: Path) -> None:
+def test_data_are_found_by_the_first_pattern_that_matches(tmp_path: Path) -> None:
     (tmp_path / "a" / "ged" / "fce-x").mkdir(parents=True)
     for name in ("a/ged/fce-x/dev.tsv.gz", "a/dev.tsv", "a/ged/fce-x/notes.md"):
         (tmp_path / name).touch()
-    wanted = Input("learners", "sentences", ("ged/fce*/dev.tsv*", "dev.tsv*"))
-    assert wanted.find([tmp_path]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
-    assert wanted.find([tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # a file that the user names
-    assert wanted.find([tmp_path / "a/ged/fce-x/notes.md"]) == []
-    assert wanted.find([]) == []
+    item = Input("learners", "sentences", ("ged/fce*/dev.tsv*", "dev.tsv*"))
+    assert item.find([tmp_path]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
+    assert item.find([tmp_path / "a/dev.tsv"]) == [tmp_path / "a/dev.tsv"]  # a file that the user names
+    assert item.find([tmp_path / "a/ged/fce-x/notes.md"]) == []
+    assert item.find([]) == []
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "data").symlink_to(tmp_path / "a")
-    assert wanted.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
+    assert item.find([tmp_path / "linked"]) == [tmp_path / "linked/data/ged/fce-x/dev.tsv.gz"]
     for name in ("up", "again"):
         (tmp_path / "a" / name).symlink_to(
             tmp_path
         )  # links back up end, and a file is read once, however many links lead to it
     assert (
-        wanted.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
-        and len(wanted.find([tmp_path])) == 1
+        item.find([tmp_path / "a"]) == [tmp_path / "a/ged/fce-x/dev.tsv.gz"]
+        and len(item.find([tmp_path])) == 1
     )
-    assert wanted.find([tmp_path, tmp_path / "a"]) == wanted.find(
+    assert item.find([tmp_path, tmp_path / "a"]) == item.find(
         [tmp_path]
     )  # a file is read once, whatever folders lead to it
-    assert wanted.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [
+    assert item.find([tmp_path / "a", tmp_path / "a/dev.tsv"]) == [
         tmp_path / "a/dev.tsv"
     ]  # and one that is named comes first
     for name in ("dev.tsv", "dev.tsv~", "dev.tsv.gz.part"):
         (tmp_path / "a/ged/fce-x" / name).touch()
-    assert wanted.find([tmp_path / "a"]) == [
+    assert item.find([tmp_path / "a"]) == [
         tmp_path / "a/ged/fce-x/dev.tsv"
     ]  # not its compressed copy too, nor an editor's
-    near = Input("learners", "sentences", ("./dev.tsv*",))
-    assert near.find([tmp_path]) == [] and near.find([tmp_path / "a"]) == [
+    direct = Input("learners", "sentences", ("./dev.tsv*",))
+    assert direct.find([tmp_path]) == [] and direct.find([tmp_path / "a"]) == [
         tmp_path / "a/dev.tsv"
     ]  # not just any dev.tsv below
 
@@ -120,9 +122,9 @@ def test_findings_become_plain_json() -> None:
     findings = Findings({"a": Estimate(float("nan"), 0.1, np.float64(0.2))})
     findings.add(np.int64(3), measure="n", of="y")
     findings.add(Estimate(1.0, 0.5), measure="m", of="y")
-    found = findings.to_json()
-    assert found["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
-    assert found["numbers"] == [
+    encoded = findings.to_json()
+    assert encoded["headline"]["a"] == {"value": None, "low": 0.1, "high": 0.2}
+    assert encoded["numbers"] == [
         {"axes": ["measure", "of"], "rows": [["n", "y", 3], ["m", "y", 1.0, 0.5, None]]}
     ]
     assert as_json({"x": np.array([1.0, math.inf]), "p": Path("a/b"), "t": True}) == {
@@ -145,14 +147,15 @@ def test_findings_become_plain_json() -> None:
     ],
 )
 def test_options_out_of_range_are_refused(probe: str, option: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=f"--probe-option {probe}.{option}: must be"):
+    with pytest.raises(ConfigError) as caught:
         analysis.create(probe, {option: value})
+    assert caught.value.where == f"--probe-option {probe}.{option}"
 
 
-def test_a_model_named_untrained_would_hide_the_untrained_one(tmp_path: Path) -> None:
+def test_a_model_cannot_be_named_like_the_untrained_encoder(tmp_path: Path) -> None:
     model = replace(small.model(tmp_path, "one"), name="untrained")
     assert len(encoders_of([model], untrained=False)) == 1
-    with pytest.raises(ModelError, match="cannot be named 'untrained'"):
+    with pytest.raises(ModelError):
         encoders_of([model], untrained=True)
 
 
@@ -165,24 +168,25 @@ def test_models_get_distinct_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         "other/a",
         "b",
     ]
-    with pytest.raises(ModelError, match="named twice"):
+    with pytest.raises(ModelError) as caught:
         named_models(["runs/a", "runs/a"])
+    assert caught.value.where == "runs/a"
 
 
 def test_different_vocabularies_are_refused_by_name(tmp_path: Path) -> None:
     one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
     require_same_vocabulary([one, one], "this")
-    with pytest.raises(ModelError, match="one and two have different vocabularies"):
+    with pytest.raises(ModelError) as caught:
         require_same_vocabulary([one, two], "this")
+    assert {"one", "two"} <= set(caught.value.what.split())
 
 
-def test_generators_allows_other_vocabularies_only_where_texts_are_tokenised_anew(
-    tmp_path: Path, data: Path
-) -> None:
+def test_generators_allows_other_vocabularies_for_words_only(tmp_path: Path, data: Path) -> None:
     one, two = small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats")
     probe = analysis.create("generators", {"resamples": 5, "length": 20})
-    with pytest.raises(ModelError, match=r"one and two have different vocabularies.*kinds=swaps"):
+    with pytest.raises(ModelError) as caught:
         probe.run([one, two], probe.find([data]), lambda *_: None)
+    assert "kinds=swaps" in caught.value.fix
     words = analysis.create("generators", {"resamples": 5, "kinds": ["swaps", "pairs", "learners"]})
     report = small.shown(words.run([one, two], words.find([data]), lambda *_: None))
     assert {row[0] for row in report.tables[0].rows} == {"one", "two"}

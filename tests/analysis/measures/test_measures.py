@@ -92,7 +92,7 @@ def test_calibration_is_scikit_learns_and_its_parts_add_up(kind: str) -> None:
     assert log_loss(p, y, weights) == pytest.approx(metrics.log_loss(y, p, sample_weight=weights))
 
 
-def test_recalibration_finds_what_was_done_to_the_log_odds() -> None:
+def test_recalibration_recovers_the_temperature() -> None:
     draw = np.random.default_rng(2)
     true = draw.normal(-1, 1.5, 20_000)
     y = (draw.random(20_000) < sigmoid(true)).astype(float)
@@ -132,7 +132,7 @@ def test_draws_and_halves() -> None:
     assert (drawn.sum(1) == 7).all() and drawn.max() > 1
     groups = np.repeat(np.arange(11), 4)
     half = bootstrap.halves(groups)
-    assert all(len(set(half[groups == group])) == 1 for group in range(11))  # sentences are not torn apart
+    assert all(len(set(half[groups == group])) == 1 for group in range(11))  # sentences stay whole
     assert len(set(groups[half])) in (5, 6)
 
 
@@ -143,7 +143,7 @@ def test_estimates_without_intervals() -> None:
     assert (mostly_undefined.value, mostly_undefined.low) == (0.5, None)
 
 
-def test_adjusting_for_what_explains_everything_leaves_nothing() -> None:
+def test_adjusting_for_the_only_cause_leaves_no_difference() -> None:
     draw = np.random.default_rng(4)
     group = draw.integers(0, 2, 6000)
     hard = draw.normal(group * 1.5, 1.0)  # group 1 is harder, and nothing else
@@ -153,21 +153,21 @@ def test_adjusting_for_what_explains_everything_leaves_nothing() -> None:
     assert (
         raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
     )
-    model = adjusted.Model(event, group, 2, adjusted.standardise(hard[:, None]))
+    model = adjusted.RateModel(event, group, 2, adjusted.standardise(hard[:, None]))
     even = model.adjusted(ones)
-    assert abs(even[1] - even[0]) < 0.03 and model.remaining(ones) < 0.02
+    assert abs(even[1] - even[0]) < 0.03 and model.remaining_share(ones) < 0.02
 
 
 def test_adjusting_for_noise_changes_nothing() -> None:
     draw = np.random.default_rng(5)
     group = draw.integers(0, 3, 3000)
     event = (draw.random(3000) < np.array([0.1, 0.3, 0.5])[group]).astype(float)
-    model = adjusted.Model(event, group, 4, adjusted.standardise(draw.normal(size=(3000, 2))))
+    model = adjusted.RateModel(event, group, 4, adjusted.standardise(draw.normal(size=(3000, 2))))
     weights = draw.integers(0, 3, 3000).astype(float)
     even, raw = model.adjusted(weights), adjusted.rates(event, group, 4, weights)
     assert even[:3] == pytest.approx(raw[:3], abs=0.01) and np.isnan(even[3])
-    assert model.remaining(weights) == pytest.approx(1, abs=0.03)
-    certain = adjusted.Model(np.zeros(3000), group, 3, model.covariates)
+    assert model.remaining_share(weights) == pytest.approx(1, abs=0.03)
+    certain = adjusted.RateModel(np.zeros(3000), group, 3, model.covariates)
     assert certain.adjusted(np.ones(3000)).tolist() == [0, 0, 0] and np.isnan(
-        certain.remaining(np.ones(3000))
+        certain.remaining_share(np.ones(3000))
     )

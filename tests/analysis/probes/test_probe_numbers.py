@@ -1,4 +1,4 @@
-"""The probes' own arithmetic on made-up judgements whose answers are known."""
+"""The probes' arithmetic on made-up scores with known answers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def value(found: Estimate) -> float:
     return found.value
 
 
-def calibrated(judged: calibration.Judged, **options: int) -> Findings:
+def calibrated(scored: calibration.ScoredItems, **options: int) -> Findings:
     findings, config = Findings(), calibration.Config(**options)
-    calibration.calibrate(findings, judged, config, model="m", of=calibration.HUMAN)
+    calibration.calibrate(findings, scored, config, model="m", of=calibration.HUMAN)
     return findings
 
 
@@ -29,15 +29,15 @@ def numbers(findings: Findings, recalibrated: str = "as it is") -> dict[str, Any
     return findings.of(recalibrated=recalibrated, model="m", of=calibration.HUMAN)
 
 
-def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
+def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
     draw = np.random.default_rng(0)
     true = draw.normal(-1.5, 1.5, 12_000)
     wrong = (draw.random(12_000) < sigmoid(true)).astype(float)
     sentence = np.repeat(np.arange(600), 20)
-    fair = calibrated(calibration.Judged(true, wrong, sentence), resamples=20)
+    fair = calibrated(calibration.ScoredItems(true, wrong, sentence), resamples=20)
     assert numbers(fair, "temperature")["temperature"] == pytest.approx(1, abs=0.07)
     assert value(numbers(fair)[calibration.WIDTH]) < 0.025 and 0 < numbers(fair)["by chance"] < 0.02
-    sure = calibrated(calibration.Judged(3 * true, wrong, sentence), resamples=20)
+    sure = calibrated(calibration.ScoredItems(3 * true, wrong, sentence), resamples=20)
     assert numbers(sure, "temperature")["temperature"] == pytest.approx(3, rel=0.07)
     assert value(numbers(sure)[calibration.WIDTH]) > 0.05
     assert value(numbers(sure, "temperature")[calibration.WIDTH]) < 0.025
@@ -57,17 +57,17 @@ def test_calibration_is_judged_on_the_half_that_nothing_was_fitted_on() -> None:
     )
 
 
-def test_what_was_fitted_is_not_judged_on_the_same_words() -> None:
+def test_nothing_is_fitted_and_tested_on_the_same_words() -> None:
     """Isotonic regression is without error on its own half, whatever the noise; on the other half it is not.
     Halves are of sentences.
     """
     draw = np.random.default_rng(1)
     sentence = np.repeat(np.arange(80), 40)
     wrong = np.repeat(draw.random(80) < 0.4, 40).astype(float)
-    judged = calibration.Judged(
+    scored = calibration.ScoredItems(
         np.repeat(draw.normal(size=80), 40), wrong, sentence
     )  # a sentence's words are all alike
-    assert value(numbers(calibrated(judged, resamples=5), "isotonic")[calibration.WIDTH]) > 0.05
+    assert value(numbers(calibrated(scored, resamples=5), "isotonic")[calibration.WIDTH]) > 0.05
 
 
 def test_calibration_by_class_by_hand() -> None:
@@ -82,25 +82,25 @@ def test_calibration_by_class_by_hand() -> None:
 
 
 def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
-    # On the chosen words 2 is the best threshold; on the judged ones 1 would be better.
+    # On the chosen words 2 is the best threshold; on the scored ones 1 would be better.
     scores = np.array([3.0, 2, 1, 0] * 30 + [3.0, 2, 1, 0] * 30)
     wrong = np.array([True, True, False, False] * 30 + [True, True, True, False] * 30)
     kinds = ["noun", "verb", "noun", "noun"] * 30 + ["noun", "verb", "article", "noun"] * 30
     words = errors.Words(np.repeat(np.arange(60), 4), wrong, kinds)
     findings, config = Findings(), errors.Config(resamples=20)
-    errors.judge(findings, "a", scores, words, chosen=np.arange(240) < 120, config=config)
+    errors.measure_scorer(findings, "a", scores, words, chosen=np.arange(240) < 120, config=config)
     found = findings.of(scorer="a")
     assert value(found["precision"]) == 1 and value(found["recall"]) == pytest.approx(2 / 3)
     assert value(found["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
     recall = {kind: value(found) for kind, found in findings.of("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
     both = {"a": scores, "b": -scores}
-    errors.compare(findings, both, words, judged=np.arange(240) >= 120, first="a", config=config)
+    errors.compare(findings, both, words, test=np.arange(240) >= 120, first="a", config=config)
     assert findings.of("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 
-def test_words_that_cannot_be_judged_are_never_suspected() -> None:
-    assert errors.flat([np.array([1.0, np.nan]), np.array([-3.0])]).tolist() == [1.0, -4.0, -3.0]
+def test_words_without_tokens_are_never_suspected() -> None:
+    assert errors.flatten([np.array([1.0, np.nan]), np.array([-3.0])]).tolist() == [1.0, -4.0, -3.0]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_false_alarms_and_misses_by_hand() -> None:
     odds = np.tile([5.0, -5.0, -5.0, 5.0], 40)
     replaced = np.tile([True, True, False, False], 40)
     uncertainty = np.random.default_rng(0).normal(size=(160, 2))
-    judged = bias.Tokens(
+    scored = bias.ScoredTokens(
         odds,
         replaced,
         np.repeat(np.arange(40), 4),
@@ -134,7 +134,7 @@ def test_false_alarms_and_misses_by_hand() -> None:
     )
     findings, config = Findings(), bias.Config(resamples=10, threshold=0.5)
     by_word = {bias.SPEECH: ["NOUN", "VERB"] * 80}
-    names, threshold = bias.analyse(findings, "m", judged, by_word, config)
+    names, threshold = bias.analyse(findings, "m", scored, by_word, config)
     assert threshold == pytest.approx(0.5) and names == {bias.SPEECH: ["NOUN", "VERB"]}
     overall = findings.of(model="m")
     assert (value(overall["false alarms"]), value(overall["misses"])) == (0.5, 0.5)
@@ -148,7 +148,7 @@ def test_false_alarms_and_misses_by_hand() -> None:
 
 def test_bins_of_counts() -> None:
     starts = (0, 1, 10, 100)
-    assert [bias.binned(n, starts, "times") for n in (0, 1, 9, 10, 100, 5000)] == [
+    assert [bias.bin_of(n, starts, "times") for n in (0, 1, 9, 10, 100, 5000)] == [
         "0 times",
         "1-9 times",
         "1-9 times",
@@ -157,10 +157,10 @@ def test_bins_of_counts() -> None:
         "100 and more times",
     ]
     assert (
-        bias.binned(1, (1, 2, 4), "word", ordinal=True) == "word 1"
-        and bias.binned(9, (1, 2, 4), "word", ordinal=True) == "word 4 and more"
+        bias.bin_of(1, (1, 2, 4), "word", ordinal=True) == "word 1"
+        and bias.bin_of(9, (1, 2, 4), "word", ordinal=True) == "word 4 and more"
     )
-    assert [bias.capitals(word) for word in ("the", "The", "USA", "I", "12", "iPod")] == [
+    assert [bias.capitalisation(word) for word in ("the", "The", "USA", "I", "12", "iPod")] == [
         "lower case",
         "Capitalised",
         "ALL CAPITALS",
@@ -176,9 +176,9 @@ def test_rise_and_plausibility_by_hand() -> None:
     rise = np.array([1.0, -1.0, 0.0, 9.0, 9.0, 9.0] * 20)  # of the wrong ones: up, down, equal
     # The last but one was drawn and came out the same.
     advantage = np.array([-9.0, -0.5, 0.2, np.nan, 3.0, np.nan] * 20)
-    judged = generators.Judged(odds, labels, np.repeat(np.arange(20), 6), advantage, rise)
+    scored = generators.ScoredItems(odds, labels, np.repeat(np.arange(20), 6), advantage, rise)
     findings = Findings()
-    generators.analyse(findings, judged, generators.Config(resamples=10), "m", "swaps")
+    generators.analyse(findings, scored, generators.Config(resamples=10), "m", "swaps")
     at = {"model": "m", "wrong by": "swaps"}
     found = findings.of(**at)
     assert value(found["rise"]) == 0.5 and value(found["base rate"]) == 0.5

@@ -32,8 +32,8 @@ def test_word_errors_are_jiwers(reference: list[str], hypotheses: list[list[str]
     jiwer = pytest.importorskip("jiwer")
     expected = []
     for hypothesis in hypotheses:
-        found = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
-        expected.append(found.substitutions + found.deletions + found.insertions)
+        measures = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+        expected.append(measures.substitutions + measures.deletions + measures.insertions)
     assert word_errors(reference, hypotheses).tolist() == expected
 
 
@@ -43,7 +43,7 @@ def test_word_errors_of_the_empty() -> None:
     assert word_errors(["a"], []).tolist() == []
 
 
-def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.Lists, nbest.Array]:
+def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.NBestLists, nbest.Array]:
     """Lists of 2 to 6 hypotheses with 0 to 4 errors, and an acoustic score that knows a little of them."""
     random = np.random.default_rng(seed)
     sizes = random.integers(2, 7, count)
@@ -51,14 +51,14 @@ def made_up(count: int = 60, seed: int = 0) -> tuple[nbest.Lists, nbest.Array]:
     acoustic = nbest.pad([-row + random.normal(size=len(row)) * 2 for row in errors])
     present = nbest.pad([np.ones(size) for size in sizes]) > 0
     words = nbest.pad([random.integers(8, 12, size) for size in sizes]).astype(np.int64)
-    return nbest.Lists(nbest.pad(errors).astype(np.int64), words, np.full(count, 10), present), acoustic
+    return nbest.NBestLists(nbest.pad(errors).astype(np.int64), words, np.full(count, 10), present), acoustic
 
 
-def test_perfect_constant_and_foreign_scores() -> None:
+def test_perfect_constant_and_random_scores() -> None:
     lists, acoustic = made_up(400)
     oracle, chance = lists.oracle_errors().sum(), lists.average_errors().sum()
-    base = nbest.judge_both_ways(lists, acoustic, None)[0].sum()
-    perfect, weights = nbest.judge_both_ways(lists, acoustic, -lists.errors.astype(float))
+    base = nbest.cross_validated_errors(lists, acoustic, None)[0].sum()
+    perfect, weights = nbest.cross_validated_errors(lists, acoustic, -lists.errors.astype(float))
     assert lists.chosen_errors(-lists.errors.astype(float)).sum() == oracle  # alone
     assert (
         oracle <= perfect.sum() < oracle + 0.3 * (base - oracle)
@@ -69,28 +69,29 @@ def test_perfect_constant_and_foreign_scores() -> None:
         chance
     )  # equal scores say nothing: not "the first"
     assert (
-        nbest.judge_both_ways(lists, acoustic, constant)[0] == nbest.judge_both_ways(lists, acoustic, None)[0]
+        nbest.cross_validated_errors(lists, acoustic, constant)[0]
+        == nbest.cross_validated_errors(lists, acoustic, None)[0]
     ).all()
     noise = np.random.default_rng(9).normal(size=acoustic.shape)
     assert lists.chosen_errors(noise).sum() == pytest.approx(chance, rel=0.1)
-    assert nbest.judge_both_ways(lists, acoustic, noise)[0].sum() == pytest.approx(base, rel=0.1)
+    assert nbest.cross_validated_errors(lists, acoustic, noise)[0].sum() == pytest.approx(base, rel=0.1)
 
 
 def test_weights_do_not_depend_on_the_scale_of_a_score_nor_on_offsets_within_a_list() -> None:
     lists, acoustic = made_up()
     score = np.random.default_rng(5).normal(size=acoustic.shape) - lists.errors
-    errors, (first, _) = nbest.judge_both_ways(lists, acoustic, score)
-    shifted, (other, _) = nbest.judge_both_ways(lists, acoustic, 100 * score + np.arange(60)[:, None])
+    errors, (first, _) = nbest.cross_validated_errors(lists, acoustic, score)
+    shifted, (other, _) = nbest.cross_validated_errors(lists, acoustic, 100 * score + np.arange(60)[:, None])
     assert (errors == shifted).all()
     assert other.score == pytest.approx(first.score / 100)
 
 
-def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
+def test_the_test_half_does_not_influence_the_tuning() -> None:
     lists, acoustic = made_up()
     first = halves(np.arange(60))
     score = np.random.default_rng(5).normal(size=acoustic.shape) - lists.errors
     weights = nbest.tune(lists, acoustic, score, first)
-    spoilt = nbest.Lists(
+    spoilt = nbest.NBestLists(
         np.where(first[:, None], lists.errors, 7 - lists.errors),
         lists.words,
         lists.reference_words,
@@ -99,7 +100,7 @@ def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
     assert nbest.tune(spoilt, acoustic, np.where(first[:, None], score, -score), first) == weights
     assert 20 <= first.sum() <= 40
     # Each utterance is judged by the weights of the half it is not in.
-    judged, tuned = nbest.judge_both_ways(lists, acoustic, score)
+    judged, tuned = nbest.cross_validated_errors(lists, acoustic, score)
     by_first, by_second = (
         lists.chosen_errors(acoustic + one.score * score + one.word * lists.words) for one in tuned
     )
@@ -107,10 +108,10 @@ def test_nothing_of_the_judged_half_reaches_the_tuning() -> None:
     assert judged.tolist() == np.where(first, by_second, by_first).tolist()
 
 
-def test_the_recognisers_mix_is_found() -> None:
+def test_the_recognisers_weights_are_recovered() -> None:
     random = np.random.default_rng(1)
     decoder, ctc, lm = random.normal(size=(3, 50))
-    mix = nbest.own_mix(
+    mix = nbest.recogniser_weights(
         {"decoder": decoder, "ctc": ctc, "lm": lm, "score": 0.6 * decoder + 0.4 * ctc + 0.5 * lm}
     )
     assert mix == pytest.approx({"decoder": 0.6, "ctc": 0.4, "lm": 0.5})
@@ -119,7 +120,7 @@ def test_the_recognisers_mix_is_found() -> None:
 def test_real_lists_have_the_error_rates_of_their_record(shared_data: Callable[[str], Path]) -> None:
     utterances = read_utterances(shared_data("asr-nbest/librispeech-dev-clean.jsonl.gz"))
     some = utterances[::30]
-    lists = nbest.lists_of([(one.reference, one.hypotheses) for one in some])
+    lists = nbest.make_lists([(one.reference, one.hypotheses) for one in some])
     jiwer = pytest.importorskip("jiwer")
     expected = jiwer.wer([one.reference for one in some], [one.hypotheses[0] for one in some])
     assert lists.errors[:, 0].sum() / lists.reference_words.sum() == pytest.approx(expected)
@@ -156,7 +157,7 @@ def row(report: small.Shown, name: str) -> list[Any]:
     return next(list(row) for row in report.tables[0].rows if row[0] == name)
 
 
-def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path) -> None:
+def test_the_probe_uses_every_scorer_of_the_models(tmp_path: Path, lists: Path) -> None:
     generator_only = small.model(tmp_path, "masked")
     kept = {"generator": generator_only.network("generator")}
 
@@ -171,13 +172,12 @@ def test_the_probe_asks_every_scorer_the_models_have(tmp_path: Path, lists: Path
     assert {"one: original", "one: pll", "masked: pll"} <= names
     assert "masked: original" not in names
     assert report.json == ask([small.model(tmp_path, "one"), Masked("masked", "masked")], lists).json
-    with pytest.raises(
-        ConfigError, match=r"masked has generator only, and none of these scorers reads that.*pll"
-    ):
+    with pytest.raises(ConfigError) as caught:
         ask([Masked("masked", "masked")], lists, scorers=["original"])
+    assert "masked" in caught.value.what and "pll" in caught.value.fix
 
 
-def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
+def test_a_perfect_score_reaches_the_oracle_and_a_constant_one_gains_nothing(
     tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = {reference.lower() for reference, _ in UTTERANCES}
@@ -198,10 +198,8 @@ def test_the_probe_gives_the_oracle_to_the_perfect_and_nothing_to_the_constant(
     assert row(ours, "one: original")[3].value > 0  # capitals are what the stand-in does not know
 
 
-def test_the_recogniser_is_its_own_mix_and_gains_are_measured_against_a_bonus(tmp_path: Path) -> None:
-    """The plain sum of its columns would choose the worst; its mix prefers a word too few; a bonus for words
-    mends that.
-    """
+def test_gains_are_measured_against_the_recognisers_own_weights_and_bonus(tmp_path: Path) -> None:
+    """The sum of the columns would choose the worst; the recogniser's weights prefer a word too few."""
     random, lines = np.random.default_rng(0), []
     for number in range(12):
         hyps = []
@@ -233,35 +231,34 @@ def test_the_recogniser_is_its_own_mix_and_gains_are_measured_against_a_bonus(tm
 
 
 @pytest.mark.parametrize("option", ["sentences", "hypotheses"])
-def test_negative_limits_are_told(tmp_path: Path, lists: Path, option: str) -> None:
-    with pytest.raises(ConfigError, match=f"{option}: must be at least 0, not -1"):
+def test_negative_limits_are_refused(tmp_path: Path, lists: Path, option: str) -> None:
+    with pytest.raises(ConfigError) as caught:
         ask([small.model(tmp_path)], lists, **{option: -1})
+    assert option in caught.value.where
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "fact"),
     [
-        ({"hyps": [{"text": "A", "ctc": 1}]}, "without its reference"),
-        ({"ref": "A", "hyps": []}, "without hypotheses"),
-        ({"ref": "A", "hyps": [{"ctc": 1}]}, "without hypotheses"),
-        (
-            {"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]},
-            "lacks a score that the others have",
-        ),
-        ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "is not a number"),
-        ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "no utterance has a reference"),
-        ({"ref": "A", "hyps": [{"text": "A", "lm": 1}]}, "no scores of a recogniser"),
+        ({"hyps": [{"text": "A", "ctc": 1}]}, "reference"),
+        ({"ref": "A", "hyps": []}, "hypotheses"),
+        ({"ref": "A", "hyps": [{"ctc": 1}]}, "hypotheses"),
+        ({"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]}, "score"),
+        ({"ref": "A", "hyps": [{"text": "A", "ctc": "low"}]}, "number"),
+        ({"ref": " ", "hyps": [{"text": "A", "ctc": 1}]}, "reference"),
+        ({"ref": "A", "hyps": [{"text": "A", "lm": 1}]}, "recogniser"),
     ],
 )
-def test_wrong_lists_are_told(tmp_path: Path, line: dict[str, Any], message: str) -> None:
+def test_an_invalid_list_is_refused(tmp_path: Path, line: dict[str, Any], fact: str) -> None:
     (tmp_path / "nbest.jsonl").write_text(json.dumps(line))
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         ask([small.model(tmp_path)], tmp_path)
+    assert fact in caught.value.what
 
 
 def test_files_with_other_scores_are_refused(lists: Path) -> None:
-    """The scores that only one of them has were left out, or a traceback."""
     [line] = (lists / "my-nbest.jsonl").read_text().splitlines()[:1]
     (lists / "other-nbest.jsonl").write_text(line.replace('"ctc"', '"am"'))
-    with pytest.raises(DataError, match="the files give their hypotheses different scores"):
+    with pytest.raises(DataError) as caught:
         ask([], lists)
+    assert "scores" in caught.value.what

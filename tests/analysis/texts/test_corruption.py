@@ -45,7 +45,7 @@ def test_a_generators_replacements_follow_the_papers_rule(tmp_path: Path) -> Non
     assert any((a != b).any() for a, b in zip(made.chosen, other.chosen, strict=True))
 
 
-def test_the_advantage_is_the_replacements(tmp_path: Path) -> None:
+def test_the_advantage_belongs_to_replacements(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     assert generator.head is not None
     with torch.no_grad():
@@ -98,9 +98,9 @@ def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
     assert np.abs(shares - p).max() < 4 * np.sqrt(0.25 / 3000)
 
 
-def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncertainty_masks_every_token_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator, rows = small.network(tmp_path, "generator"), rows_of()
-    asked = [np.zeros(len(row), int) for row in rows]
+    times_masked = [np.zeros(len(row), int) for row in rows]
     whole = token_rows.predict
 
     def counted(
@@ -111,7 +111,7 @@ def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.
         **options: int,
     ) -> object:
         for index, (ids, where) in enumerate(zip(shown, chosen, strict=True)):
-            asked[index] += where
+            times_masked[index] += where
             assert (ids[where] == generator.tokenizer.specials.mask).all() and (
                 ids[~where] == rows[index][~where]
             ).all()  # type: ignore[index]
@@ -119,11 +119,11 @@ def test_uncertainty_hides_every_token_once(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(token_rows, "predict", counted)
     log_p, entropy = token_rows.uncertainty(generator, rows)
-    assert all((count == 1).all() for count in asked)
+    assert all((count == 1).all() for count in times_masked)
     assert all((values < 0).all() for values in log_p) and all((values > 0).all() for values in entropy)
 
 
-def test_log_odds_do_not_depend_on_company(tmp_path: Path) -> None:
+def test_log_odds_do_not_depend_on_the_batch(tmp_path: Path) -> None:
     discriminator, rows = small.network(tmp_path), [*rows_of(), np.zeros(0, np.int64)]
     together = token_rows.log_odds(discriminator, rows)
     assert [len(values) for values in together] == [len(row) for row in rows]
@@ -170,7 +170,7 @@ def test_broken_agreement() -> None:
     )
 
 
-def test_words_are_made_of_their_tokens(tmp_path: Path) -> None:
+def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
     words = ["the", "unhappy", "cats", "cooked"]
     owner = owners(small.tokenizer(tmp_path), words)
     assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
@@ -181,13 +181,13 @@ def test_words_are_made_of_their_tokens(tmp_path: Path) -> None:
     assert np.isnan(combine(values[:5], owner[:5], 4, "max")[3])  # a word without tokens
 
 
-def test_word_values_are_the_discriminators(tmp_path: Path) -> None:
+def test_word_values_are_log_odds_of_the_discriminator(tmp_path: Path) -> None:
     discriminator = small.network(tmp_path)
-    given = [["the", "unhappy", "cat"], ["cats"]]
-    found = word_values(discriminator, given, "odds", suspicion, how="max")
+    texts = [["the", "unhappy", "cat"], ["cats"]]
+    values = word_values(discriminator, texts, "odds", suspicion, how="max")
     ids = np.asarray(discriminator.tokenizer.encode("the unhappy cat").ids[1:-1])
     odds = token_rows.log_odds(discriminator, [ids])[0]
-    assert found[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(found[1]) == 1
+    assert values[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(values[1]) == 1
 
 
 def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
     rows = held_out.held_out_rows(tokenizer, [corpus], length=10, count=7)
     assert len(rows) == 7 and all(8 <= len(row) <= 10 for row in rows)
     assert held_out.held_out_sentences(tokenizer, [corpus], count=3)[0][:3] == ["the", "old", "cat"]
-    with pytest.raises(ProbeDataError, match=r"another tokenizer.*text files"):
+    with pytest.raises(ProbeDataError):
         held_out.held_out_rows(tokenizer, [tmp_path / "store" / "store.json"], length=10, count=7)
     from electra.data.store import TokenStore
 
@@ -219,24 +219,26 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
     words = held_out.held_out_sentences(store.tokenizer, [tmp_path / "store" / "store.json"], count=4)
     assert len(words) == 4 and {"cat", "chefs"} & set(words[0])
     (tmp_path / "empty.txt").write_text("a\n")
-    with pytest.raises(ProbeDataError, match="no text"):
+    with pytest.raises(ProbeDataError) as caught:
         held_out.held_out_rows(tokenizer, [tmp_path / "empty.txt"], length=10, count=4)
+    assert caught.value.where.endswith("empty.txt")
 
 
-def test_learner_files_write_quotes_with_a_backslash(tmp_path: Path) -> None:
+def test_learner_files_escape_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
     found = learners.read_learners(tmp_path / "dev.tsv")
     assert found[0].words == ("He", "say", '"') and found[0].columns[0] == ("c", "i", "c") and len(found) == 2
     (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
-    with pytest.raises(ProbeDataError, match='no word is labelled "c"'):
+    with pytest.raises(ProbeDataError):
         learners.read_learners(tmp_path / "dev.tsv")
     (tmp_path / "dev.tsv").write_text("He\n")
-    with pytest.raises(DataError, match=r"dev.tsv:1"):
+    with pytest.raises(DataError) as caught:
         learners.read_learners(tmp_path / "dev.tsv")
+    assert "dev.tsv:1" in str(caught.value)
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_fine_tuned_detector_reads_as_transformers_does(tmp_path: Path, architecture: str) -> None:
+def test_a_fine_tuned_detector_equals_transformers(tmp_path: Path, architecture: str) -> None:
     transformers = pytest.importorskip("transformers")
     words = small.tokenizer(tmp_path)
     words.save(tmp_path / "tagger")

@@ -1,4 +1,4 @@
-"""What a probe is given, what it returns, and what is kept of it."""
+"""What a probe receives, what it returns, and what is recorded."""
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json

@@ -1,9 +1,9 @@
-"""What a probe finds: numbers in long form, and which of them make a table, a figure or the headline.
+"""The results of a probe: numbers in long form, and which of them make a table, a figure or the headline.
 
-Every number lies at a place on several axes: its `measure`, the model, the layer, the part of speech,
-whatever sets it apart. A table or a figure is a declaration: the numbers that have exactly these axes, turned
-so. The page is drawn from the numbers and the declarations alone (`electra.pages.probes`, without torch), so
-every number on the page can be found in the file.
+Every number lies at a place on several axes: its `measure`, the model, the layer, the part of speech and so
+on. A table or a figure declares which numbers it shows: those with exactly its axes. The page is drawn from
+the numbers and the declarations alone (`electra.pages.probes`, without torch), so every number on the page is
+in the file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 Place = str | int | float
-"""Where on an axis."""
-Kept = Mapping[str, Place | Sequence[Place]]
-"""Axis -> the one place to look at, or several, in the order to show them in."""
+"""A position on an axis."""
+Selection = Mapping[str, Place | Sequence[Place]]
+"""Axis -> the place to show, or several in the order to show them."""
 
 
 @dataclass(frozen=True)
@@ -39,38 +39,43 @@ class Table:
     title: str
     down: Sequence[str]
     across: str = "measure"
-    keep: Kept = field(default_factory=dict)
+    keep: Selection = field(default_factory=dict)
     note: str = ""
-    """How to read it, in a sentence."""
+    """How to read the table, in a sentence."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw; `electra.pages.figures` knows how.
+    """A figure over the numbers, drawn by `electra.pages.figures`.
 
-    lines: numbers against the places on axis `x`. categories: a horizontal row for each place on `x`.
-    matrix: a column for each place on `x`. Each place on the axis `series` is a line, a mark, a row.
+    lines: numbers against the places on axis `x`. categories: a horizontal row for each place on `x`. matrix:
+    a column for each place on `x`. Each place on the axis `series` is a line, a mark or a row.
     """
 
-    name: str  # of its file: letters, digits and hyphens
+    name: str
+    """Name of its file: letters, digits and hyphens."""
     title: str
     x: str
     series: str
-    keep: Kept = field(default_factory=dict)
+    keep: Selection = field(default_factory=dict)
     note: str = ""
-    unit: str = ""  # of the numbers
+    unit: str = ""
+    """Unit of the numbers."""
     kind: Literal["lines", "categories", "matrix"] = "lines"
     references: Mapping[str, float | Literal["diagonal"] | None] = field(default_factory=dict)
-    """What knowing nothing, or knowing all, would give."""
-    dots: Sequence[str] = ()  # series drawn as points without a line
+    """Reference lines: name -> value, such as chance, or "diagonal"."""
+    dots: Sequence[str] = ()
+    """Series drawn as points without a line."""
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
 
 
 @dataclass
 class Findings:
-    """`headline`: the few numbers that say most, of the first model; `--over-training` follows them. `notes`:
-    what a reader must know to read the numbers right: how much data, what was left out.
+    """The results of a probe, filled in by `add` and `add_all`.
+
+    `headline`: the few numbers of the first model that say most, which `--over-training` follows. `notes`:
+    what a reader must know to interpret the numbers, such as how much data was used or left out.
     """
 
     headline: dict[str, Estimate] = field(default_factory=dict)
@@ -78,31 +83,33 @@ class Findings:
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: dict[tuple[str, ...], dict[tuple[Place, ...], Cell]] = field(default_factory=dict)
-    """Axes -> places on them -> what was found there."""
+    """Axes -> places on them -> the number there."""
 
-    def add(self, found: Cell, **at: Place) -> None:
+    def add(self, cell: Cell, /, **at: Place) -> None:
+        """Add one number at a place on each of its axes."""
         axes = tuple(sorted(at))
         numbers, place = self.numbers.setdefault(axes, {}), tuple(at[axis] for axis in axes)
-        assert place not in numbers, f"found twice: {at}"
-        numbers[place] = found
+        assert place not in numbers, f"added twice: {at}"
+        numbers[place] = cell
 
-    def add_all(self, found: Mapping[str, Cell], axis: str = "measure", **at: Place) -> None:
-        """Of several places on one axis."""
-        for place, cell in found.items():
+    def add_all(self, cells: Mapping[str, Cell], axis: str = "measure", **at: Place) -> None:
+        """Add the numbers at several places on one axis."""
+        for place, cell in cells.items():
             self.add(cell, **{axis: place}, **at)
 
     def of(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
-        """Place on the other `axes` (none: the measure; several: a tuple) -> what was found at `at`."""
+        """The numbers at `at`, by place on the other `axes` (default: the measure; a tuple for several)."""
         others = axes or ("measure",)
         known = tuple(sorted({*others, *at}))
-        found: dict[Any, Any] = {}
+        cells: dict[Any, Any] = {}
         for place, cell in self.numbers.get(known, {}).items():
             where = dict(zip(known, place, strict=True))
-            if all(where[axis] == wanted for axis, wanted in at.items()):
-                found[tuple(where[axis] for axis in axes) if len(axes) > 1 else where[others[0]]] = cell
-        return found
+            if all(where[axis] == fixed for axis, fixed in at.items()):
+                cells[tuple(where[axis] for axis in axes) if len(axes) > 1 else where[others[0]]] = cell
+        return cells
 
     def to_json(self) -> dict[str, Any]:
+        """The findings as plain data, the numbers as one list of rows for each combination of axes."""
         frames = [
             {"axes": axes, "rows": [[*place, *_cells(cell)] for place, cell in numbers.items()]}
             for axes, numbers in self.numbers.items()
@@ -116,7 +123,7 @@ def _cells(cell: Cell) -> list[Cell]:
 
 
 def as_json(value: Any) -> Any:
-    """As JSON has it: dataclasses are objects, arrays and tuples lists; what is not finite is null."""
+    """A value as JSON has it: dataclasses become objects, arrays and tuples lists, NaN and infinity null."""
     if hasattr(value, "__dataclass_fields__"):
         return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The data that a probe looks for: files found by name below the folders given with --data."""
+"""The data that a probe needs: files found by name below the folders passed with --data."""
 
 from __future__ import annotations
 
@@ -17,46 +17,52 @@ Data = Mapping[str, Sequence[Path]]
 
 
 class ProbeDataError(DataError):
-    """Data that a probe needs and does not find, or cannot use."""
+    """Data that a probe needs are missing or cannot be used."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """Data that a probe looks for under --data. A file that is itself named there comes before folders; then
-    of the `patterns` the first that matches any file counts, and all its matches: each once, however many
-    ways lead to it and whether or not it is compressed.
+    """Data that a probe looks for under --data.
+
+    Files named there take precedence over folders. Of the `patterns`, the first that matches any file counts,
+    with all its matches; links and compressed copies of one file count once.
     """
 
     key: str
-    what: str  # in words, for who has to provide it
-    patterns: tuple[str, ...]  # globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" right in it
+    what: str
+    """What it is, in words, for the message where it is missing."""
+    patterns: tuple[str, ...]
+    """Globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" directly in it."""
     required: bool = True
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
-        named = [root for root in roots if root.is_file()]
-        for among in (named, [root for root in roots if root not in named]):
+        """The files below these roots, [] if there are none."""
+        files = [root for root in roots if root.is_file()]
+        for group in (files, [root for root in roots if root not in files]):
             for pattern in self.patterns:
-                if found := _once([path for root in among for path in _matches(root, pattern)]):
-                    return found
+                if matches := _distinct([path for root in group for path in _matches(root, pattern)]):
+                    return matches
         return []
 
 
 def _matches(root: Path, pattern: str) -> list[Path]:
-    if root.is_file():  # the user names the file: its own name decides
+    if root.is_file():  # named by the user, so its own name decides
         return [root] if PurePath(root.name).match(PurePath(pattern).name) else []
     folders = [root] if pattern.startswith("./") else walk_folders(root)
-    found = (folder / name for folder in folders for name in sorted(glob.glob(pattern, root_dir=folder)))
-    return sorted(path for path in found if path.is_file() and _ends_as(path.name, PurePath(pattern).name))
+    paths = (folder / name for folder in folders for name in sorted(glob.glob(pattern, root_dir=folder)))
+    return sorted(
+        path for path in paths if path.is_file() and _matches_compressed(path.name, PurePath(pattern).name)
+    )
 
 
-def _ends_as(name: str, pattern: str) -> bool:
-    """Whether a pattern's last * stands for a compression: "dev.conllu*" is dev.conllu.gz, no backup."""
+def _matches_compressed(name: str, pattern: str) -> bool:
+    """Whether a pattern's last * stands for a compression: "dev.conllu*" is dev.conllu.gz, not a backup."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 
 
-def _once(paths: Sequence[Path]) -> list[Path]:
-    """Without a file's further names: other roots, links, a compressed copy beside it."""
+def _distinct(paths: Sequence[Path]) -> list[Path]:
+    """Each file once, whatever other names it has: other roots, links, a compressed copy beside it."""
     by_name: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: path.suffix in COMPRESSIONS):
         real = path.resolve()

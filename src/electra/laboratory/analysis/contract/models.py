@@ -1,4 +1,4 @@
-"""A model under study: its networks, loaded when they are first asked for."""
+"""A model under study: its networks, loaded on first use."""
 
 from __future__ import annotations
 
@@ -25,22 +25,28 @@ Network = Literal["discriminator", "generator", "encoder"]
 
 @dataclass(frozen=True)
 class Model:
-    """A run folder, an exported or published folder, or a hub name; at its end or at a checkpoint."""
+    """A run folder, an exported or published model folder, or a hub name; at its end or at a checkpoint."""
 
-    name: str  # distinct among the models of one analysis
+    name: str
+    """Distinct among the models of one analysis."""
     source: str
     step: int | None = None
+    """The checkpoint (None: the finished model)."""
     device: torch.device | str = "cpu"
     _loaded: dict[str, Loaded] = field(default_factory=dict, repr=False)
     _digests: dict[str, str] = field(default_factory=dict, repr=False)
-    _absent: set[Network] = field(default_factory=set, repr=False)  # looked for, and not there
+    _absent: set[Network] = field(default_factory=set, repr=False)
 
     def at(self, step: int) -> Model:
         """This model at one of its run's checkpoints."""
         return replace(self, step=step, _loaded={}, _digests={}, _absent=set())
 
     def network(self, kind: Network) -> Loaded:
-        """The network, or one line that says what the source is instead."""
+        """The network of this kind.
+
+        Raises:
+            ModelError: The source has no such network; the message says what it is instead.
+        """
         if kind not in self._loaded:
             from electra.exchange.load import load
 
@@ -48,7 +54,7 @@ class Model:
         return self._loaded[kind]
 
     def optional(self, kind: Network) -> Loaded | None:
-        """The network, or None when this model has none."""
+        """The network, or None if the model has none."""
         try:
             return self.network(kind)
         except AbsentNetwork:
@@ -57,40 +63,43 @@ class Model:
 
     @property
     def discriminator(self) -> Loaded:
+        """The discriminator; raises ModelError if there is none."""
         return self.network("discriminator")
 
     @property
     def generator(self) -> Loaded:
+        """The generator or masked language model; raises ModelError if there is none."""
         return self.network("generator")
 
     @property
     def encoder(self) -> Loaded:
-        """The encoder to build on: a run's discriminator, or its masked language model where it has none."""
+        """The main encoder: the discriminator's, or the masked language model's if there is none."""
         return self.network("encoder")
 
     @property
     def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which all networks of a model share."""
         return (next(iter(self._loaded.values()), None) or self.encoder).tokenizer
 
     @property
     def origin(self) -> Origin | None:
-        """How it was trained, where its folder tells."""
+        """How the model was trained; None if its folder does not say."""
         return origin_of(self.source)
 
     def describe(self) -> dict[str, Any]:
-        """For the record: what was measured."""
+        """What the record says about the model: its origin and the networks that were used."""
         networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
-    def is_still(self, described: Mapping[str, Any]) -> bool:
-        """Whether it is what was described: name, training and weights, and the networks that it lacked."""
+    def matches_record(self, recorded: Mapping[str, Any]) -> bool:
+        """Whether the model is the recorded one: same name, training, weights and missing networks."""
         try:
-            now = {kind: self._describe(kind) for kind in described["networks"]}
+            now = {kind: self._describe(kind) for kind in recorded["networks"]}
         except ElectraError:
             return False
-        absent = described.get("absent", [])
-        still = all(self.optional(kind) is None for kind in absent)
-        return still and dict(described) == {**self._identity(), "networks": now, "absent": absent}
+        absent = recorded.get("absent", [])
+        lacks_the_same = all(self.optional(kind) is None for kind in absent)
+        return lacks_the_same and dict(recorded) == {**self._identity(), "networks": now, "absent": absent}
 
     def _identity(self) -> dict[str, Any]:
         origin = self.origin
@@ -116,30 +125,35 @@ class Model:
 
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
-    """Models named by their folders, with as much of the path before as tells them apart."""
+    """Models with distinct names: each folder's name, with as much of its path as tells it apart.
+
+    Raises:
+        ModelError: A model is given twice.
+    """
     parts = [
         Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,)
         for source in sources
     ]
     names = distinct_names(parts)
     if len(set(names)) < len(names):
-        raise ModelError(
-            "named twice",
-            where=next(name for name in names if names.count(name) > 1),
-            fix="Name each model once",
-        )
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ModelError("the model is given twice", where=twice, fix="Pass each model once")
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
 def require_same_vocabulary(
-    models: Sequence[Model], probe: str, fix: str = "Give models of one tokenizer"
+    models: Sequence[Model], probe: str, fix: str = "Pass models with the same tokenizer"
 ) -> None:
-    """Refuse by name what cannot be compared id by id."""
+    """Refuse models that cannot be compared by token ids.
+
+    Raises:
+        ModelError: Two models have different vocabularies.
+    """
     for other in models[1:]:
         if other.tokenizer.digest != models[0].tokenizer.digest:
             raise ModelError(
-                f"{models[0].name} and {other.name} have different vocabularies, and {probe} compares token"
-                " by token",
+                f"{models[0].name} and {other.name} have different vocabularies, but {probe} compares them"
+                " token by token",
                 where=other.source,
                 fix=fix,
             )

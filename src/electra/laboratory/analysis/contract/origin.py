@@ -1,9 +1,8 @@
-"""How a model was trained, as its run folder tells; and what sets two models apart: the seed alone, the
-objective, or the recipe.
+"""How a model was trained, from its run folder, and how two trainings differ: seed, objective or recipe.
 
-A difference between objectives means something where it is larger than the one between seeds, so a comparison
-has to know which is which. Folders that no run lies around (published models, exports that were moved) tell
-nothing of their training.
+A difference between objectives is meaningful if it is larger than the difference between seeds, so a
+comparison has to know which is which. A folder outside a run (a published model, a moved export) has no known
+origin.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
     "the same training",
     "unknown origin",
 )
-OF_THE_RECIPE = (
+RECIPE_KEYS = (
     "model",
     "objective",
     "training",
@@ -46,6 +45,7 @@ class Origin:
     recipe: Mapping[str, Any] = field(repr=False)
 
     def describe(self) -> dict[str, Any]:
+        """Objective and seed, as the record states them."""
         return {name: value for name, value in asdict(self).items() if name != "recipe"}
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Origin:
 
 
 def origin_of(source: str) -> Origin | None:
-    """Of a run folder, or one of the two model folders in it."""
+    """The origin of a run folder or of a model folder in a run; None if it cannot be known."""
     path = Path(source).expanduser()
     run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
     if run is None or (run.path != path and path.name not in EXPORTED):
@@ -62,11 +62,11 @@ def origin_of(source: str) -> Origin | None:
     objective, seed = record.get("objective", {}).get("name"), record.get("training", {}).get("seed")
     if not isinstance(objective, str) or not isinstance(seed, int):
         return None
-    return Origin(objective, seed, {name: record[name] for name in OF_THE_RECIPE if name in record})
+    return Origin(objective, seed, {name: record[name] for name in RECIPE_KEYS if name in record})
 
 
-def apart(first: Origin | None, other: Origin | None) -> str:
-    """What sets the other model apart from the first: not options that only one of two records knows."""
+def difference(first: Origin | None, other: Origin | None) -> str:
+    """How the other training differs from the first. Options in only one of their records are ignored."""
     if first is None or other is None:
         return UNKNOWN
     if first.objective != other.objective:

@@ -1,7 +1,7 @@
-"""The contract between a probe and whatever runs it.
+"""The contract between a probe and the code that runs it.
 
-A probe asks models one question about data and answers in `Findings`: plain numbers, and
-which of them make a table, a figure or the headline.
+A probe asks one question about models and answers it in `Findings`: plain numbers, and which of them make a
+table, a figure or the headline.
 
     class Probe(contract.Probe):
         title, question, version = "Calibration", "Is P(replaced) a probability?", 1
@@ -28,46 +28,54 @@ from electra.laboratory.analysis.contract.models import Model, Network
 
 @dataclass(frozen=True)
 class Probe(ABC):
-    """Subclass as `Probe` in one file, beside a frozen dataclass `Config` with a default for every option."""
+    """Base class. One file defines `Probe`, and a frozen dataclass `Config` with defaults for all options."""
 
     config: Any = field()
 
     title: ClassVar[str]
     question: ClassVar[str]
-    """In plain words: what the numbers answer."""
+    """The question that the numbers answer, in plain words."""
     source: ClassVar[str]
-    """Who asked, and where the method comes from."""
+    """Where the method, the data or the question comes from."""
     version: ClassVar[int]
-    """Goes up whenever a change alters a number."""
+    """To be raised whenever a change alters a number."""
     needs: ClassVar[tuple[Network, ...]]
-    """The networks that every model must have. What is only wanted, `model.optional(network)` gives."""
+    """The networks that every model must have. `model.optional(network)` gives others where they exist."""
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """Headline numbers that have a scale: what a scorer gets that says the same of everything, and what a
-    perfect one gets.
-    """
+    """Headline number -> its value for a constant scorer, and for a perfect one."""
 
     @property
     def beside(self) -> tuple[Network, ...]:
-        """A model that is compared with the first may take part with any one of these instead."""
+        """Networks of which any one is enough for the models that are compared with the first."""
         return ()
 
     @abstractmethod
     def inputs(self) -> tuple[Input, ...]:
-        """The data it looks for."""
+        """The data that the probe needs."""
 
     @abstractmethod
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        """Ask. `models[0]` is the model that is asked about, the others are what it is compared with."""
+        """Run the probe.
+
+        Args:
+            models: The model under study, then those it is compared with.
+            data: The files of each input.
+            progress: Receives what is being done, and the share done.
+        """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """The files of each input; raises when a required one is absent."""
-        found = {wanted.key: wanted.find(roots) for wanted in self.inputs()}
-        for wanted in self.inputs():
-            if wanted.required and not found[wanted.key]:
-                told = " or ".join(wanted.patterns)
+        """The files of each input that has any.
+
+        Raises:
+            ProbeDataError: A required input has none.
+        """
+        files = {item.key: item.find(roots) for item in self.inputs()}
+        for item in self.inputs():
+            if item.required and not files[item.key]:
+                patterns = " or ".join(item.patterns)
                 raise ProbeDataError(
-                    f"no {wanted.what} here ({told})",
+                    f"no {item.what} found ({patterns})",
                     where=", ".join(map(str, roots)) or "data",
-                    fix="Give its folder",
+                    fix="Pass the folder that holds it",
                 )
-        return {key: paths for key, paths in found.items() if paths}
+        return {key: paths for key, paths in files.items() if paths}

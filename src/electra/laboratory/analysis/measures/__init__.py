@@ -1,1 +1,1 @@
-"""Statistics of scores and of vectors: intervals, rankings, calibration, correlation, likeness."""
+"""Statistics of scores and of vectors: intervals, rankings, calibration, correlation, similarity."""

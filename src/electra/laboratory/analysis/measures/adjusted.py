@@ -1,4 +1,4 @@
-"""Rates of groups as they are, and as they would be if the groups were alike in other things (covariates).
+"""Rates of groups, raw and adjusted for other differences between the groups (covariates).
 
 Method: logistic regression of the event on group dummies and the covariates with their squares, then
 standardisation (Lane and Nelder 1982): a group's adjusted rate is the mean predicted probability when every
@@ -15,28 +15,26 @@ import numpy as np
 from electra.foundation.arrays import Floats, Ints
 from electra.laboratory.analysis.measures.reliability import sigmoid
 
-RIDGE = (
-    1e4  # inverse strength of the penalty: only there so that a group without events has finite coefficients
-)
+RIDGE = 1e4  # inverse strength of the penalty, which keeps the coefficients of a group without events finite
 
 
 def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
-    """Each group's share of events; NaN for an empty one."""
+    """Each group's share of events [groups]; NaN for an empty group."""
     total = np.bincount(group, weights, num_groups)
-    happened = np.bincount(group, weights * event, num_groups)
-    return np.where(total > 0, happened / np.where(total > 0, total, 1.0), np.nan)
+    events = np.bincount(group, weights * event, num_groups)
+    return np.where(total > 0, events / np.where(total > 0, total, 1.0), np.nan)
 
 
 def standardise(columns: Floats) -> Floats:
-    """[N, C] -> [N, 2C] centred and scaled, and their squares."""
+    """Columns [N, C] centred and scaled, and their squares: [N, 2C]."""
     spread = columns.std(0)
     scaled = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
     return np.concatenate([scaled, scaled**2], axis=1)
 
 
 @dataclass(frozen=True)
-class Model:
-    """Events [N] explained by groups [N] and covariates [N, C] (standardised)."""
+class RateModel:
+    """Events [N] explained by groups [N] and standardised covariates [N, C]."""
 
     event: Floats
     group: Ints
@@ -44,28 +42,32 @@ class Model:
     covariates: Floats
 
     def adjusted(self, weights: Floats) -> Floats:
-        """Each group's rate with everybody's covariates."""
+        """Each group's rate [groups] if every item belonged to it; NaN for an empty group."""
         used = weights > 0
-        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # nothing to explain
+        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # no variance
             return np.full(self.num_groups, self.event[used].mean() if used.any() else np.nan)
         coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
-        beyond = self.covariates @ coefficients[self.num_groups :]
+        from_covariates = self.covariates @ coefficients[self.num_groups :]
         present = np.bincount(self.group, weights, self.num_groups) > 0
-        found = np.full(self.num_groups, np.nan)
+        adjusted_rates = np.full(self.num_groups, np.nan)
         for number in np.flatnonzero(present):
-            found[number] = np.average(sigmoid(beyond + coefficients[number]), weights=weights)
-        return found
+            adjusted_rates[number] = np.average(
+                sigmoid(from_covariates + coefficients[number]), weights=weights
+            )
+        return adjusted_rates
 
-    def remaining(self, weights: Floats) -> float:
-        """Of the deviance that groups explain alone, the share still explained beside covariates, or NaN."""
+    def remaining_share(self, weights: Floats) -> float:
+        """The share of the deviance explained by groups that remains given the covariates, or NaN."""
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
             return float("nan")
         ones, dummies = np.ones((len(self.event), 1)), self._dummies()
         alone = self._deviance(ones, weights) - self._deviance(dummies, weights)
         without = self._deviance(np.concatenate([ones, self.covariates], axis=1), weights)
-        beside = without - self._deviance(np.concatenate([dummies, self.covariates], axis=1), weights)
-        return beside / alone if alone > 0 else float("nan")
+        with_covariates = without - self._deviance(
+            np.concatenate([dummies, self.covariates], axis=1), weights
+        )
+        return with_covariates / alone if alone > 0 else float("nan")
 
     def _dummies(self) -> Floats:
         return np.eye(self.num_groups)[self.group]
@@ -83,6 +85,6 @@ class Model:
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore", ConvergenceWarning
-            )  # a perfectly separated group: the penalty bounds it
+            )  # the penalty bounds a perfectly separated group
             fitter.fit(features[used], self.event[used], sample_weight=weights[used])
         return np.asarray(fitter.coef_[0], np.float64)

@@ -1,9 +1,9 @@
-"""Intervals by the bootstrap over groups (Efron 1979): sentences are drawn with replacement, not their
-tokens, which depend on each other.
+"""Confidence intervals by the bootstrap over groups (Efron 1979).
 
-A measure takes one weight for each item (how often the item's group was drawn; 1 everywhere for the data as
-it is) and gives numbers by name. Weights instead of copies: a measure may sort once and be asked a thousand
-times. Intervals are percentiles, 95 %.
+Whole sentences are drawn with replacement, since their tokens depend on each other. A measure takes one
+weight for each item (how often the item's group was drawn; 1 everywhere for the original data) and returns
+numbers by name. Weights instead of copies let a measure sort once and be evaluated a thousand times.
+Intervals are 95 % percentile intervals.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.contract import Estimate
 
 Measure = Callable[[Floats], Mapping[str, float]]
+"""Weights [N] -> numbers by name."""
 
-LEVEL = 0.95
+LEVEL = 0.95  # of the intervals
 
 
 def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:
-    """[resamples, groups] how often each group is drawn."""
+    """How often each group is drawn in each resample: [resamples, groups]."""
     counts = np.empty((resamples, num_groups), np.int64)
     for number, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
         drawn = (seeds.uniforms(key, num_groups) * num_groups).astype(np.int64)
@@ -40,15 +41,15 @@ def estimates(
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     if num_groups < 2 or resamples < 2:
         return {name: Estimate(_number(value)) for name, value in values.items()}
-    found: dict[str, list[float]] = {name: [] for name in values}
+    resampled: dict[str, list[float]] = {name: [] for name in values}
     for counts in draws(num_groups, resamples, seed):
         for name, value in measure(counts[groups].astype(np.float64)).items():
-            found[name].append(value)
-    return {name: interval(value, np.asarray(found[name])) for name, value in values.items()}
+            resampled[name].append(value)
+    return {name: interval(value, np.asarray(resampled[name])) for name, value in values.items()}
 
 
 def interval(value: float, resampled: Floats) -> Estimate:
-    """Percentiles of the resampled values; none where too few of them are defined."""
+    """The percentile interval of the resampled values; None where fewer than half of them are defined."""
     defined = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(defined) < max(2, 0.5 * len(resampled)):
         return Estimate(_number(value))
@@ -57,7 +58,7 @@ def interval(value: float, resampled: Floats) -> Estimate:
 
 
 def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
-    """True for the items of one half of the groups: to fit or choose on; the other half judges."""
+    """A mask [N] of the items of one random half of the groups: to fit on, and test on the others."""
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     places = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))

@@ -1,6 +1,4 @@
-"""Correlations of weighted items, and what is left of one when something else is left out of account. nan
-where one is not defined.
-"""
+"""Correlations of weighted items, plain and partial; NaN where one is not defined."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from electra.foundation.arrays import Floats
 
 
 def pearson(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
-    """With one of the two 0 or 1 this is the point-biserial correlation."""
+    """Pearson correlation; point-biserial where one variable is binary. `weights` None: all 1."""
     a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
     w = np.ones(len(a)) if weights is None else np.asarray(weights, np.float64)
     total = w.sum()
@@ -27,7 +25,7 @@ def pearson(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = 
 
 
 def ranks(x: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats:
-    """Ranks where each item stands for as many as its weight; equal values share their mean rank."""
+    """Ranks [N] where an item counts as often as its weight; equal values share their mean rank."""
     values = np.asarray(x, np.float64)
     w = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
     _, place = np.unique(values, return_inverse=True)
@@ -36,24 +34,33 @@ def ranks(x: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Floats:
 
 
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
+    """Spearman rank correlation. `weights` None: all 1."""
     return pearson(ranks(x, weights), ranks(y, weights), weights)
 
 
 def partial(
     x: npt.ArrayLike, y: npt.ArrayLike, control: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> float:
-    """The correlation of x and y when what is linear in `control` is taken out of both."""
+    """The correlation of x and y after removing what is linear in `control` from both."""
     xy, xc, yc = pearson(x, y, weights), pearson(x, control, weights), pearson(y, control, weights)
-    if not np.isfinite(xc + yc):  # a constant explains nothing
+    if not np.isfinite(xc + yc):  # a constant control explains nothing
         return xy
     left = (1 - xc**2) * (1 - yc**2)
     return (xy - xc * yc) / float(np.sqrt(left)) if left > 1e-12 else float("nan")
 
 
 def matthews(
-    true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, rejected: npt.ArrayLike
+    true_positives: npt.ArrayLike,
+    false_positives: npt.ArrayLike,
+    false_negatives: npt.ArrayLike,
+    true_negatives: npt.ArrayLike,
 ) -> Floats:
-    """Matthews correlation of (true, false) alarms, missed and rightly rejected; 0 where all calls agree."""
-    t, f, m, r = (np.asarray(value, np.float64) for value in (true, false, missed, rejected))
-    below = np.sqrt((t + f) * (t + m) * (r + f) * (r + m))
-    return np.asarray(np.where(below > 0, (t * r - f * m) / np.where(below > 0, below, 1.0), 0.0))
+    """Matthews correlation from counts of each outcome; 0 where all calls agree."""
+    t, f, m, r = (
+        np.asarray(value, np.float64)
+        for value in (true_positives, false_positives, false_negatives, true_negatives)
+    )
+    denominator = np.sqrt((t + f) * (t + m) * (r + f) * (r + m))
+    return np.asarray(
+        np.where(denominator > 0, (t * r - f * m) / np.where(denominator > 0, denominator, 1.0), 0.0)
+    )

@@ -1,9 +1,9 @@
 """Intervals from half-samples, for measures that repeated units would mislead.
 
-A bootstrap sample holds a third of its units twice or more, and equal words are alike to any measure of
-likeness. So here half of the sentences is drawn without repetition, again and again; the spread of those
-values around their mean is taken as the whole's: it has the whole's sampling variance (Shao and Wu 1989,
-"delete-half jackknife"), and a bias that comes of having half the data cancels.
+A bootstrap sample holds a third of its units twice or more, and repeated words are similar by any measure of
+similarity. So half of the sentences is drawn without replacement, many times, and the spread of these values
+around their mean estimates the spread of the whole: it has the same sampling variance (Shao and Wu 1989,
+"delete-half jackknife"), and the bias of having half the data cancels.
 """
 
 from __future__ import annotations
@@ -17,24 +17,34 @@ from electra.foundation.arrays import Ints
 from electra.foundation.seeds import keys, uniforms
 from electra.laboratory.analysis.contract import Estimate
 
-ENDS = (2.5, 97.5)
-LEAST = 8  # groups: of half of fewer, many a statistic is not defined
+ENDS = (2.5, 97.5)  # percentiles
+MIN_GROUPS = 8  # many statistics are not defined on half of fewer
 
 
 def half_samples(
     statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
 ) -> list[Estimate]:
-    """A statistic of item numbers, or several, with intervals from halves of the items' `groups` [N]."""
+    """Values of a statistic with 95 % intervals from halves of the items' groups.
+
+    Args:
+        statistic: Takes item numbers and returns one number or several.
+        groups: The group of each item [N].
+        resamples: How many halves to draw.
+        seed: Seed of the draws.
+
+    Returns:
+        One estimate for each number; without an interval where there are too few groups.
+    """
     numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
     count = int(numbers.max()) + 1
     whole = np.ravel(np.asarray(statistic(np.arange(len(numbers))), np.float64))
-    if count < LEAST or resamples < 2:
+    if count < MIN_GROUPS or resamples < 2:
         return [Estimate(float(value)) for value in whole]
-    found = []
+    values = []
     for key in keys(seed, "half-samples", 0, np.arange(resamples)):
         drawn = np.zeros(count, bool)
         drawn[uniforms(key, count).argsort(kind="stable")[: count // 2]] = True
-        found.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[numbers])), np.float64)))
-    spread = np.stack(found) - np.mean(found, axis=0)
+        values.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[numbers])), np.float64)))
+    spread = np.stack(values) - np.mean(values, axis=0)
     low, high = np.percentile(spread, ENDS, axis=0)
     return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(whole, low, high, strict=True)]

@@ -1,9 +1,9 @@
-"""What can be read off frozen vectors by a linear model, without learning a representation (Alain and Bengio
-2017): of one layer, or of a learned mix of several (the scalar mix of ELMo, Peters et al. 2018, section 3.2).
+"""Linear probes: what a linear model can predict from frozen vectors (Alain and Bengio 2017).
 
-Deterministic: closed form, or L-BFGS from zeros. Penalties are fixed, not tuned, so that every layer of every
-model is read alike. Departures from ELMo: layers are standardised before they are mixed, so that those of
-different scale start level, and there is no overall scale. Shapes: L layers, N words, D features.
+The vectors are those of one layer, or a learned mix of several (the scalar mix of ELMo, Peters et al. 2018,
+section 3.2). Deterministic: closed form, or L-BFGS from zeros. Penalties are fixed, so that every layer of
+every model is probed alike. Differences from ELMo: layers are standardised before they are mixed, so that
+their scales do not matter, and there is no overall scale. Shapes: L layers, N words, D features.
 """
 
 from __future__ import annotations
@@ -21,16 +21,23 @@ from torch.nn import functional as F
 Vectors = npt.NDArray[np.floating[Any]]
 Answers = npt.NDArray[Any]
 
-ITERATIONS = 60
-RIDGE = 10.0
+ITERATIONS = 60  # of L-BFGS
+RIDGE = 10.0  # penalty of the regression
 
 
 def classify(
     train_LND: Tensor, labels: Sequence[str], test_LND: Tensor, penalty: float
 ) -> tuple[Answers, Tensor]:
-    """The label of each test word by multinomial logistic regression, and the weight [L] of each layer.
+    """Predict labels by multinomial logistic regression.
 
-    penalty: on the sum of the squared weights, beside the mean cross-entropy.
+    Args:
+        train_LND: Vectors of the training words.
+        labels: Their labels.
+        test_LND: Vectors of the test words.
+        penalty: Weight of the sum of squared weights, added to the mean cross-entropy.
+
+    Returns:
+        The predicted labels of the test words, and the weight [L] of each layer.
     """
     names = sorted(set(labels))
     numbers = {name: number for number, name in enumerate(names)}
@@ -42,7 +49,7 @@ def classify(
 
 
 def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
-    """Mixing weights [L], matrix [labels, D] and bias [labels] of the least penalised cross-entropy."""
+    """Mixing weights [L], matrix [labels, D] and bias [labels] that minimise the penalised cross-entropy."""
     num_layers, _, size = layers_LND.shape
     weights = [torch.zeros(num_layers), torch.zeros(num_labels, size), torch.zeros(num_labels)]
     for weight in weights:
@@ -65,7 +72,7 @@ def _logits(layers_LND: Tensor, weights: Sequence[Tensor]) -> Tensor:
 
 
 def regress(train_ND: Vectors, numbers: Answers, test_ND: Vectors) -> Answers:
-    """The number of each test word by ridge regression."""
+    """The number of each test word, predicted by ridge regression."""
     from sklearn.linear_model import Ridge
 
     mean, deviation = train_ND.mean(0), train_ND.std(0)
@@ -74,28 +81,28 @@ def regress(train_ND: Vectors, numbers: Answers, test_ND: Vectors) -> Answers:
     return np.asarray(fitted.predict((test_ND - mean) / deviation), np.float64)
 
 
-def usual_label(words: Sequence[str], labels: Answers, asked: Sequence[str]) -> Answers:
-    """The baseline of word identity: a word's most frequent label in training; else the commonest of all."""
+def most_frequent_label(words: Sequence[str], labels: Answers, test_words: Sequence[str]) -> Answers:
+    """Baseline: a word's most frequent label in training; for unseen words the most frequent label of all."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):
         counts[word][label] += 1
     commonest = Counter(labels.tolist()).most_common(1)[0][0]
-    usual = {word: count.most_common(1)[0][0] for word, count in counts.items()}
-    return np.array([usual.get(word, commonest) for word in asked])
+    label_of = {word: count.most_common(1)[0][0] for word, count in counts.items()}
+    return np.array([label_of.get(word, commonest) for word in test_words])
 
 
-def usual_number(words: Sequence[str], numbers: Answers, asked: Sequence[str]) -> Answers:
-    """The same for numbers: a word's mean in training."""
-    found: dict[str, list[float]] = defaultdict(list)
+def mean_number(words: Sequence[str], numbers: Answers, test_words: Sequence[str]) -> Answers:
+    """Baseline: a word's mean number in training; for unseen words the mean of all."""
+    by_word: dict[str, list[float]] = defaultdict(list)
     for word, number in zip(words, numbers.tolist(), strict=True):
-        found[word].append(number)
-    means = {word: float(np.mean(values)) for word, values in found.items()}
+        by_word[word].append(number)
+    means = {word: float(np.mean(values)) for word, values in by_word.items()}
     overall = float(np.mean(numbers))
-    return np.array([means.get(word, overall) for word in asked])
+    return np.array([means.get(word, overall) for word in test_words])
 
 
 def depths_in_tree(heads: Sequence[str]) -> list[float]:
-    """How many arcs lie between each word and the root, by the words' heads (0: the root); nan: no tree."""
+    """Arcs between each word and the root, from the words' heads (0: the root); NaN outside a tree."""
     numbers = [int(head) if head.isdecimal() else -1 for head in heads]
     depths = []
     for first in numbers:

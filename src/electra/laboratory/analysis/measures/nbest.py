@@ -1,10 +1,12 @@
-"""Recognisers' n-best lists: scores and errors of every hypothesis, and the weights that make a second score
-useful.
+"""N-best lists of speech recognisers: scores and errors of every hypothesis, and weights to combine scores.
 
-A hypothesis is chosen by  acoustic + weight * sentence score + bonus * words  (log-linear, as Shin et al.
-2019 and Salazar et al. 2020 re-rank with masked language models). The two weights are tuned on one half of
-the utterances and judged on the other, both ways. Shapes: U utterances, N hypotheses of the longest list;
-shorter lists are padded and never chosen there.
+A hypothesis is chosen by
+
+    acoustic + weight * sentence score + bonus * words
+
+(log-linear, as Shin et al. 2019 and Salazar et al. 2020 re-rank with masked language models). Weight and
+bonus are tuned on one half of the utterances and tested on the other, in both directions. Shapes: U
+utterances, N hypotheses of the longest list; shorter lists are padded, and padding is never chosen.
 """
 
 from __future__ import annotations
@@ -19,15 +21,14 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.measures.word_errors import word_errors
 
-# The grid, in units of the acoustic scores' spread within a list: a score's weight, none first, and a word's
-# bonus.
+# The grid of a score's weight and a word's bonus, in units of the acoustic scores' spread within a list.
 WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
 BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
 
 
 @dataclass(frozen=True)
-class Lists:
-    """What choosing needs to know of U lists."""
+class NBestLists:
+    """The error and word counts of U lists."""
 
     errors: Ints  # [U, N]
     words: Ints  # [U, N] in the hypothesis
@@ -35,47 +36,52 @@ class Lists:
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Floats) -> Floats:
-        """The errors [U] of the hypothesis with the highest total; of equals the mean, not the first."""
+        """The errors [U] of the hypothesis with the highest total score; ties give their mean."""
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
 
     def oracle_errors(self) -> Floats:
+        """The errors [U] of the best hypothesis of each list."""
         return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
     def average_errors(self) -> Floats:
-        """What a hypothesis drawn at random is expected to have: chance."""
+        """The expected errors [U] of a hypothesis drawn at random: chance."""
         return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
 
 
-def lists_of(utterances: Sequence[tuple[str, Sequence[str]]]) -> Lists:
-    """From each utterance's reference and hypotheses, which white space divides into words."""
+def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
+    """Count errors and words from each utterance's reference and hypotheses, split at white space."""
     references = [reference.split() for reference, _ in utterances]
     hypotheses = [[text.split() for text in texts] for _, texts in utterances]
-    errors = [word_errors(reference, found) for reference, found in zip(references, hypotheses, strict=True)]
-    return Lists(
+    errors = [word_errors(reference, texts) for reference, texts in zip(references, hypotheses, strict=True)]
+    return NBestLists(
         errors=pad(errors).astype(np.int64),
-        words=pad([[len(words) for words in found] for found in hypotheses]).astype(np.int64),
+        words=pad([[len(words) for words in texts] for texts in hypotheses]).astype(np.int64),
         reference_words=np.array([len(reference) for reference in references], np.int64),
-        present=pad([[1.0] * len(found) for found in hypotheses]) > 0,
+        present=pad([[1.0] * len(texts) for texts in hypotheses]) > 0,
     )
 
 
 @dataclass(frozen=True)
 class Weights:
-    score: float  # of one unit of the sentence score
-    word: float  # of one word
+    """The weights of a combination."""
+
+    score: float
+    """Weight of the sentence score."""
+    word: float
+    """Bonus of a word."""
 
 
-def own_mix(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """The weights by which the recogniser itself added its `scores` [n] up to its total: least squares."""
+def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
+    """The weights by which the recogniser combined its `scores` [n] into its total: least squares."""
     names = [name for name in scores if name != total]
-    found = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
-    return dict(zip(names, map(float, found), strict=True))
+    weights = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
+    return dict(zip(names, map(float, weights), strict=True))
 
 
 def spread(values: Floats, present: Bools) -> float:
-    """The standard deviation within lists, which is all that choosing within a list can see."""
+    """The standard deviation within lists, which is all that matters for a choice within a list."""
     counts = present.sum(1, keepdims=True)
     kept = np.where(present, values, 0.0)
     centred = np.where(present, kept - kept.sum(1, keepdims=True) / counts, 0.0)
@@ -83,9 +89,11 @@ def spread(values: Floats, present: Bools) -> float:
     return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
 
 
-def tune(lists: Lists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """The weights with the fewest word errors on the utterances of `half`; of equals the smallest."""
-    tuned = Lists(lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half])
+def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
+    """The weights with the fewest word errors on the utterances of `half`; ties go to the smallest."""
+    tuned = NBestLists(
+        lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
+    )
     unit = spread(acoustic[half], tuned.present)
     scale = spread(score[half], tuned.present) if score is not None else 0.0
     weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
@@ -99,27 +107,27 @@ def tune(lists: Lists, acoustic: Floats, score: Floats | None, half: Bools) -> W
     return Weights(*grid[order[0]])
 
 
-def judge_both_ways(
-    lists: Lists, acoustic: Floats, score: Floats | None
+def cross_validated_errors(
+    lists: NBestLists, acoustic: Floats, score: Floats | None
 ) -> tuple[Floats, tuple[Weights, Weights]]:
-    """The errors [U] of each utterance's choice under weights tuned on the other half, and both weights."""
+    """Errors [U] of each choice under weights tuned on the other half, and the weights of both halves."""
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
-    found = []
+    both = []
     for half in (first, ~first):
         weights = tune(lists, acoustic, score, half)
         errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
-        found.append(weights)
-    return errors, (found[0], found[1])
+        both.append(weights)
+    return errors, (both[0], both[1])
 
 
-def _totals(acoustic: Floats, score: Floats | None, lists: Lists, weights: Weights) -> Floats:
+def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: Weights) -> Floats:
     total = acoustic + weights.word * lists.words
     return total if score is None or weights.score == 0 else total + weights.score * score
 
 
 def pad(rows: Sequence[npt.ArrayLike]) -> Floats:
-    """Rows of different lengths as [U, N], filled up with zeros."""
+    """Rows of different lengths as [U, N], padded with zeros."""
     arrays = [np.asarray(row, np.float64) for row in rows]
     out = np.zeros((len(arrays), max(map(len, arrays))))
     for padded, row in zip(out, arrays, strict=True):

@@ -1,7 +1,6 @@
 """How often a score prefers the good sentence of a minimal pair, and the mean over paradigms.
 
-A tie, two scores nearer than the exactness of the scores, counts half: a scorer that knows nothing gets 0.5
-either way.
+A tie (scores closer than their precision) counts half, so that an uninformative scorer gets 0.5.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Z95 = 1.959963984540054  # of a two-sided 95 % interval
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How a scorer did on some pairs."""
+    """How often a scorer preferred the good sentence."""
 
     wins: int
     ties: int
@@ -29,6 +28,7 @@ class Accuracy:
 
     @property
     def value(self) -> float:
+        """The share of pairs won, ties counting half."""
         return (self.wins + self.ties / 2) / self.pairs
 
     def interval(self) -> tuple[float, float]:
@@ -39,15 +39,17 @@ class Accuracy:
         return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def judge(good: Floats, bad: Floats) -> Accuracy:
+def compare_scores(good: Floats, bad: Floats) -> Accuracy:
+    """Compare the scores [N] of the good sentences with those of the bad ones."""
     difference = good - bad
     return Accuracy(int((difference > TIE).sum()), int((np.abs(difference) <= TIE).sum()), len(difference))
 
 
 def average(parts: Sequence[Accuracy]) -> Estimate:
-    """The mean over paradigms, as BLiMP reports it. Its interval is that of pairs drawn anew within these
-    paradigms (the recovery of variances from each one's interval, Zou and Donner 2008); other paradigms would
-    differ by more.
+    """The mean over paradigms, as BLiMP reports it.
+
+    Its interval is for new pairs from the same paradigms (recovery of variances from each paradigm's
+    interval, Zou and Donner 2008); other paradigms would differ by more.
     """
     mean = sum(part.value for part in parts) / len(parts)
     low, high = (

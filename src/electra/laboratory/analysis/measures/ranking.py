@@ -1,5 +1,4 @@
-"""How well scores find the positives: ranking and threshold metrics with weights, fast enough to be asked for
-each bootstrap sample.
+"""Ranking and threshold metrics with weights, fast enough to compute for each bootstrap sample.
 
 Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with
 `sample_weight` (tested). Undefined values (no positives, no alarms) are NaN.
@@ -14,7 +13,7 @@ from electra.foundation.arrays import Floats
 
 
 class Ranking:
-    """Scores [N] (higher: more suspicious) against labels [N], sorted once."""
+    """Scores [N] (higher: more suspicious) and binary labels [N], sorted once."""
 
     def __init__(self, scores: npt.ArrayLike, positive: npt.ArrayLike) -> None:
         scores, self.positive = np.asarray(scores, np.float64), np.asarray(positive, bool)
@@ -29,19 +28,20 @@ class Ranking:
         self.thresholds = ordered[self._ends]  # each distinct score, from the highest
 
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
-        """(true, false) alarms when everything from each distinct score up is called positive."""
+        """True and false alarms when all items from each distinct score upwards are called positive."""
         ordered = weights[self._order]
         true = np.cumsum(ordered * self._positive)[self._ends]
         return true, np.cumsum(ordered)[self._ends] - true
 
     def auc(self, weights: Floats) -> float:
-        """P(a positive scores higher than a negative), ties counting half."""
+        """The probability that a positive scores higher than a negative, ties counting half."""
         true, false = self.counts(weights)
         if not len(true) or true[-1] <= 0 or false[-1] <= 0:
             return float("nan")
         return float(np.trapezoid(np.append(0.0, true), np.append(0.0, false)) / (true[-1] * false[-1]))
 
     def average_precision(self, weights: Floats) -> float:
+        """Average precision, ties taken together."""
         true, false = self.counts(weights)
         if not len(true) or true[-1] <= 0:
             return float("nan")
@@ -49,7 +49,7 @@ class Ranking:
         return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
 
     def best_threshold(self, beta: float = 0.5) -> float:
-        """The threshold of the highest F-beta: to be chosen on data that is not judged."""
+        """The threshold with the highest F-beta, to be chosen on other data than it is tested on."""
         true, false = self.counts(np.ones(len(self.positive)))
         if not len(true):
             return float("inf")
@@ -58,9 +58,9 @@ class Ranking:
 
     def matched_threshold(self) -> float:
         """The threshold that raises about as many alarms as there are positives."""
-        wanted = int(self.positive.sum())
+        positives = int(self.positive.sum())
         ordered = self.scores[self._order]
-        return float(ordered[wanted - 1]) if wanted else float("inf")
+        return float(ordered[positives - 1]) if positives else float("inf")
 
     def at(self, threshold: float, weights: Floats, beta: float = 0.5) -> dict[str, float]:
         """Precision, recall and F-beta when scores from `threshold` up are called positive."""
@@ -78,6 +78,6 @@ class Ranking:
 def f_score(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, beta: float) -> Floats:
     """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN without positives and alarms."""
     true, false, missed = (np.asarray(value, np.float64) for value in (true, false, missed))
-    below = (1 + beta**2) * true + beta**2 * missed + false
+    denominator = (1 + beta**2) * true + beta**2 * missed + false
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((1 + beta**2) * true / below)
+        return np.asarray((1 + beta**2) * true / denominator)

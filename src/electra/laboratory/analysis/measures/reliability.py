@@ -1,15 +1,14 @@
-"""Is a probability a probability? Calibration error, the Brier score and its parts, and maps that
-recalibrate.
+"""Calibration of probabilities: calibration error, the Brier score and its parts, and recalibration.
 
 p [N] probabilities of the positive class, y [N] outcomes (0 or 1), w [N] weights. In a bin b, p_b is the mean
-probability and y_b the share of positives; n_b its share of the weight.
+probability, y_b the share of positives, n_b the bin's share of the weight.
 
     ECE   = sum over bins of n_b |y_b - p_b|                                  (Naeini et al. 2015)
-    Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973; `within`:
-    Stephenson et al. 2008)
-        reliability = sum n_b (p_b - y_b)^2      resolution = sum n_b (y_b - y_mean)^2      uncertainty =
-        y_mean (1 - y_mean) within = what the bins blur: the variance of p inside them, less twice its
-        covariance with y
+    Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973,
+                                                                              Stephenson et al. 2008)
+        reliability = sum n_b (p_b - y_b)^2      resolution = sum n_b (y_b - y_mean)^2
+        uncertainty = y_mean (1 - y_mean)        within = the variance of p inside the bins, less twice its
+                                                          covariance with y
 """
 
 from __future__ import annotations
@@ -30,23 +29,27 @@ TINY = 1e-12
 
 @dataclass(frozen=True)
 class Bins:
-    """Where the bins lie (inner edges), so that resampled data falls into the same ones."""
+    """The inner edges of bins, fixed so that resampled data falls into the same bins."""
 
     edges: Floats
 
     @classmethod
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Equal in width over [0, 1], or in how many of `p` they hold (fewer where many values are equal)."""
+        """Bins of equal width over [0, 1], or of equal mass.
+
+        With mass there are fewer bins where many values of `p` are equal.
+        """
         if kind == "width":
             return cls(np.linspace(0, 1, count + 1)[1:-1])
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
 
-    def of(self, p: Floats) -> Ints:
+    def indices(self, p: Floats) -> Ints:
+        """The bin of each probability [N]."""
         return np.searchsorted(self.edges, p, side="right").astype(np.int64)
 
     def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
-        """Each bin's weight, and its mean probability and share of positives (0 in empty bins)."""
-        index, size = self.of(p), len(self.edges) + 1
+        """Each bin's weight, mean probability and share of positives (0 in empty bins)."""
+        index, size = self.indices(p), len(self.edges) + 1
         weight = np.bincount(index, w, size).astype(np.float64)
         safe = np.where(weight > 0, weight, 1.0)
         return (
@@ -57,12 +60,13 @@ class Bins:
 
 
 def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
+    """Expected calibration error; NaN without weight."""
     weight, mean_p, mean_y = bins.sums(p, y, w)
     return float((weight * np.abs(mean_y - mean_p)).sum() / w.sum()) if w.sum() > 0 else float("nan")
 
 
 def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
-    """The score and its parts, which add up to it exactly."""
+    """The Brier score and its parts, which add up to it exactly; NaN without weight."""
     total = w.sum()
     if total <= 0:
         return dict.fromkeys(
@@ -70,7 +74,7 @@ def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
         )
     weight, mean_p, mean_y = bins.sums(p, y, w)
     base = float((w * y).sum() / total)
-    index = bins.of(p)
+    index = bins.indices(p)
     inner_p, inner_y = p - mean_p[index], y - mean_y[index]
     return {
         "Brier": float((w * (p - y) ** 2).sum() / total),
@@ -82,7 +86,7 @@ def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
 
 
 def log_loss(p: Floats, y: Floats, w: Floats) -> float:
-    """Nats for each item."""
+    """Mean negative log-likelihood in nats; NaN without weight."""
     q = np.clip(p, TINY, 1 - TINY)
     return (
         float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum())
@@ -92,11 +96,12 @@ def log_loss(p: Floats, y: Floats, w: Floats) -> float:
 
 
 def sigmoid(z: Floats) -> Floats:
+    """The logistic function [N], without overflow."""
     return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
 
 
 def temperature(z: Floats, y: Floats) -> float:
-    """The T that makes sigmoid(z / T) most likely (Guo et al. 2017)."""
+    """The T that maximises the likelihood of sigmoid(z / T) (Guo et al. 2017)."""
     from scipy.optimize import minimize_scalar
 
     def loss(log_t: float) -> float:
@@ -107,13 +112,13 @@ def temperature(z: Floats, y: Floats) -> float:
 
 
 def recalibrations(z: Floats, y: Floats) -> dict[str, Map]:
-    """Maps from log-odds to probabilities fitted on (z, y): one number, two numbers, any rising function."""
+    """Maps from log-odds to probabilities fitted on (z, y), by name."""
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
 
     t = temperature(z, y)
     maps: dict[str, Map] = {"as it is": sigmoid, "temperature": lambda log_odds: sigmoid(log_odds / t)}
-    if 0 < y.sum() < len(y):  # the others need both outcomes
+    if 0 < y.sum() < len(y):  # the other maps need both outcomes
         platt = LogisticRegression(C=1e6).fit(z[:, None], y)
         scale, offset = float(platt.coef_[0, 0]), float(platt.intercept_[0])
         isotonic = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(z, y)

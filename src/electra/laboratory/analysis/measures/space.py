@@ -1,6 +1,4 @@
-"""The shape of a cloud of vectors: does it fill its space, or lie in a narrow cone or a few
-directions of it?
-"""
+"""The shape of a cloud of vectors: whether it fills its space, or lies in a cone or a few directions."""
 
 from __future__ import annotations
 
@@ -11,11 +9,10 @@ from electra.foundation.arrays import Ints
 
 
 def mean_cosine(vectors: npt.NDArray[np.floating], groups: Ints) -> float:
-    """Anisotropy (Ethayarajh 2019): the mean cosine of two vectors of different groups; near 0 where
-    directions are used alike.
+    """Anisotropy (Ethayarajh 2019): the mean cosine of two vectors of different groups.
 
-    Over all such pairs, not a sample of them: the sum over pairs is the squared norm of the sum, less that of
-    each group with itself.
+    Near 0 where all directions are used alike. Exact over all such pairs: the sum over pairs is the squared
+    norm of the sum, less that of each group with itself. NaN with a single group.
     """
     lengths = np.linalg.norm(vectors, axis=1)
     unit = vectors.astype(np.float64) / np.maximum(lengths, np.finfo(np.float32).tiny)[:, None]
@@ -28,10 +25,10 @@ def mean_cosine(vectors: npt.NDArray[np.floating], groups: Ints) -> float:
 
 
 def effective_rank(vectors: npt.NDArray[np.floating]) -> float:
-    """exp of the entropy of the singular values, as shares of their sum (Roy and Vetterli 2007): how many
-    directions are in use.
+    """The number of directions in use (Roy and Vetterli 2007), from 1 to the dimension.
 
-    From 1 to the dimension. The vectors are centred first: a common offset is what `mean_cosine` sees.
+    It is exp of the entropy of the singular values as shares of their sum. The vectors are centred first: a
+    common offset is measured by `mean_cosine`. NaN if all vectors are equal.
     """
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
     values = np.sqrt(np.clip(np.linalg.eigvalsh(centred.T @ centred), 0, None))

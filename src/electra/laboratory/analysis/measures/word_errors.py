@@ -1,6 +1,4 @@
-"""Word error rate: the words to substitute, delete and insert to make a hypothesis of its reference, per
-reference word.
-"""
+"""Word errors: the substitutions, deletions and insertions between a reference and its hypotheses."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from electra.foundation.arrays import Ints
 
 
 def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> Ints:
-    """The edit distance (Levenshtein 1966) of each hypothesis [N] to the reference, in words; all hypotheses
-    at once.
+    """The edit distance (Levenshtein 1966) in words of each hypothesis [N] to the reference.
 
-    One row of the table a reference word. Within a row, insertions run from left to right: cell j is the
-    least of cell k + (j - k) over the k before it, which is a running minimum once j is subtracted.
+    All hypotheses at once, one row of the table for each reference word. Within a row, insertions run from
+    left to right: cell j is the minimum of cell k + (j - k) over k < j, which is a running minimum once j is
+    subtracted.
     """
     width = max(map(len, hypotheses), default=0)
     numbers = {word: number for number, word in enumerate(dict.fromkeys(reference))}

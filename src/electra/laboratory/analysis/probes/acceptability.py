@@ -1,8 +1,7 @@
-"""Do sentence scores know an acceptable sentence from an unacceptable one? CoLA without fine-tuning, and what
-length has to do with it.
+"""Acceptability: sentence scores against the labels of CoLA without fine-tuning, and the role of length.
 
-The only thing fitted is one threshold for the Matthews correlation, chosen on training sentences and judged
-on others.
+The only fitted number is a threshold for the Matthews correlation, chosen on training sentences and tested on
+others.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from typing_extensions import override
 
 from electra.finetuning.labelled.sentence_pairs import read_cola
 from electra.foundation.arrays import Floats, Ints
@@ -37,10 +37,12 @@ MEASURES = ("AUC", "Matthews", "point-biserial", "Spearman", "partial", "with le
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the probe."""
+
     sentences: int = 0
-    """Sentences to judge (0: all)."""
+    """Test sentences (0: all)."""
     train_sentences: int = 500
-    """Training sentences to choose the threshold on (0: all)."""
+    """Training sentences for the choice of the threshold (0: all)."""
     scorers: tuple[str, ...] = (
         "original",
         "original-mean",
@@ -51,21 +53,24 @@ class Config:
         "pll-mean",
         "unmasked-mean",
     )
-    """Which sentence scores to try; of each model those it has the network for."""
+    """Sentence scores to use, of each model those that it has the network for."""
     resamples: int = 500
-    """Bootstrap samples of the sentences."""
+    """Bootstrap samples of the sentences for the intervals."""
 
 
 class Probe(contract.Probe):
+    """Ranks CoLA sentences by score and compares the ranking with human judgements."""
+
     title = "Acceptability"
     question = (
-        "Do sentence scores follow people's judgement of acceptability, or only the length of the sentence?"
+        "Do sentence scores follow human judgements of acceptability, or only the length of the sentence?"
     )
-    source = "Data: CoLA, Warstadt et al. 2019. Scores against judgements: Lau et al. 2017."
-    version = 2  # 2: read in other batches, which moves last digits
+    source = "Data: CoLA, Warstadt et al. 2019. Method: Lau et al. 2017."
+    version = 2
     needs = ()  # a discriminator, a generator, or both
     config: Config
 
+    @override
     def inputs(self) -> tuple[Input, ...]:
         return (
             Input(
@@ -78,13 +83,14 @@ class Probe(contract.Probe):
             ),
         )
 
+    @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         limits = {"judged": self.config.sentences, "train": self.config.train_sentences}
-        judged, train = (
+        test, train = (
             sample([row for path in data[key] for row in read_cola(path)], limits[key]) for key in limits
         )
-        texts = [text for text, _ in judged + train]
-        labels = np.array([label for _, label in judged + train])
+        texts = [text for text, _ in test + train]
+        labels = np.array([label for _, label in test + train])
         lengths = {
             model.name: np.array([len(ids) for ids in model.tokenizer.encode_corpus(texts)], np.float64)
             for model in models
@@ -96,50 +102,53 @@ class Probe(contract.Probe):
         scores[LENGTH] = (-lengths[models[0].name], lengths[models[0].name])
         findings = Findings()
         for name, (values, length) in scores.items():
-            found = self._measure(values, length, labels, len(judged))
-            findings.add_all(found, score=name)
+            estimates_of = self._measure(values, length, labels, len(test))
+            findings.add_all(estimates_of, score=name)
             if name.startswith(f"{models[0].name}: "):
-                findings.headline[f"AUC, {name}"] = found["AUC"]
+                findings.headline[f"AUC, {name}"] = estimates_of["AUC"]
         findings.tables.append(Table("Scores against judgements", ("score",)))
         note = "Intervals are 95 %, over sentences."
         keep = {"measure": "AUC"}
         auc = Figure(
             "auc", "Acceptable above unacceptable", "score", "measure", keep, note, "AUC", "categories"
         )
-        note = "Correlation of score and judgement, as it is and with length partialled out of both."
-        two = {"measure": ("point-biserial", "partial"), "score": [name for name in scores if name != LENGTH]}
-        without = Figure(
+        note = "Correlation of score and judgement, plain and with length partialled out of both."
+        measures = {
+            "measure": ("point-biserial", "partial"),
+            "score": [name for name in scores if name != LENGTH],
+        }
+        partial = Figure(
             "partial",
-            "What is left without length",
+            "Correlation without length",
             "score",
             "measure",
-            two,
+            measures,
             note,
             "correlation",
             "categories",
         )
         findings.figures += [
             replace(auc, references={"chance": 0.5}),
-            replace(without, references={"none": 0.0}),
+            replace(partial, references={"none": 0.0}),
         ]
         findings.notes += [
-            f"{len(judged)} sentences, {int(labels[: len(judged)].sum())} of them acceptable. Thresholds"
-            f" are from {len(train)} training sentences.",
-            "AUC: how often an acceptable sentence scores above an unacceptable one; chance is 0.5."
+            f"{len(test)} sentences, {int(labels[: len(test)].sum())} of them acceptable. Thresholds"
+            f" were chosen on {len(train)} training sentences.",
+            "AUC: P(an acceptable sentence scores above an unacceptable one); chance is 0.5."
             " Partial: the point-biserial correlation with length in tokens partialled out. With length:"
             " Spearman correlation of the score and the length.",
         ]
         return findings
 
-    def _measure(self, values: Floats, length: Floats, labels: Ints, judged: int) -> dict[str, Estimate]:
-        threshold = best_threshold(values[judged:], labels[judged:])
-        score, size, gold = values[:judged], length[:judged], labels[:judged]
+    def _measure(self, values: Floats, length: Floats, labels: Ints, num_test: int) -> dict[str, Estimate]:
+        threshold = best_threshold(values[num_test:], labels[num_test:])
+        score, size, gold = values[:num_test], length[:num_test], labels[:num_test]
         ranking, called = Ranking(score, gold), score >= threshold
 
         def measure(weights: Floats) -> dict[str, float]:
             counts = [
-                float(weights[(called == said) & (gold == true)].sum())
-                for said, true in ((1, 1), (1, 0), (0, 1), (0, 0))
+                float(weights[(called == call) & (gold == truth)].sum())
+                for call, truth in ((1, 1), (1, 0), (0, 1), (0, 0))
             ]
             numbers = (
                 ranking.auc(weights),
@@ -151,13 +160,15 @@ class Probe(contract.Probe):
             )
             return dict(zip(MEASURES, numbers, strict=True))
 
-        return estimates(measure, np.arange(judged), resamples=self.config.resamples)
+        return estimates(measure, np.arange(num_test), resamples=self.config.resamples)
 
 
 def best_threshold(scores: Floats, labels: Ints) -> float:
-    """The score from which to call sentences acceptable: the highest Matthews correlation on these."""
+    """The threshold with the highest Matthews correlation on these sentences."""
     ranking = Ranking(scores, labels)
-    true, false = ranking.counts(np.ones(len(scores)))
+    true_alarms, false_alarms = ranking.counts(np.ones(len(scores)))
     positive = labels.sum()
-    found = correlation.matthews(true, false, positive - true, len(labels) - positive - false)
-    return float(ranking.thresholds[int(found.argmax())])
+    matthews = correlation.matthews(
+        true_alarms, false_alarms, positive - true_alarms, len(labels) - positive - false_alarms
+    )
+    return float(ranking.thresholds[int(matthews.argmax())])

@@ -1,10 +1,10 @@
-"""Grammatical error detection without fine-tuning: does P(replaced) find what learners get wrong?
+"""Grammatical error detection without fine-tuning: whether P(replaced) finds learners' errors.
 
-The threshold of each scorer is the one of the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
+Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
 2014; precision counts twice), and everything else is measured on the test sentences; without a test file, on
-the other half of the dev sentences. Beside it: the generator's surprisal, that of any masked language model
-it is compared with, how many tokens the word is cut into (which finds misspellings), chance, and a fine-tuned
-detector when one is given.
+the other half of the dev sentences. Compared with: the generator's surprisal, that of any masked language
+model passed along, the number of tokens in the word (which finds misspellings), chance, and a fine-tuned
+detector.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from electra.artifacts.model import WEIGHTS
 from electra.finetuning.labelled.tagged_sentences import Sentence
@@ -35,42 +36,44 @@ from electra.laboratory.analysis.contract import (
 )
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.tagger import detector_values, folder_of
+from electra.laboratory.analysis.scoring.tagger import detector_values, model_folder
 from electra.laboratory.analysis.scoring.words import Combine, owners, suspicion, word_values
 from electra.laboratory.analysis.texts import learners
 from electra.laboratory.analysis.texts.sampling import sample
 from electra.laboratory.analysis.texts.word_kinds import kind_of
 
-UNTYPED = "i"  # the label of an error whose type is not told; any other but "c" is a type
-CURVE_POINTS = 60
-FEWEST = 20  # errors of a type, to say anything about it
+UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
+CURVE_POINTS = 60  # of the precision-recall curve
+FEWEST = 20  # errors of a type whose recall is shown
 TOKENS = "number of tokens in the word"
 MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
 
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the probe."""
+
     language: learners.Language = "en"
-    """Whose learners: en (FCE) or de (Falko-MERLIN)."""
+    """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
     combine: Combine = "max"
-    """How the tokens of a word make the word's score: the most suspicious one, their mean, or the first one.
-    """
+    """How the scores of a word's tokens are combined: the most suspicious (max), their mean, or the first."""
     sentences: int = 0
-    """Sentences of each file (0: all)."""
+    """Sentences sampled from each file (0: all)."""
     surprisal: bool = True
-    """Ask the generator too, one pass for each token: the slow part."""
+    """Also use the generator's surprisal, one pass for each token: the slow part."""
     detector: str = ""
-    """A folder with a fine-tuned detector (electra finetune --task of token labels) to stand beside."""
+    """Folder of a fine-tuned detector to compare with (electra finetune with a task of token labels)."""
     resamples: int = 500
-    """Bootstrap samples of an interval."""
+    """Bootstrap samples for the intervals."""
     seed: int = 0
     """Seed of samples, halves and bootstrap."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of some sentences in one row. `kinds`: an error's type where the file names it, else the kind
-    of word it stands on.
+    """All words of some sentences.
+
+    `kinds`: an error's type where the file has types, else the kind of word.
     """
 
     sentence: Ints
@@ -79,31 +82,37 @@ class Words:
 
 
 class Probe(contract.Probe):
+    """Detects errors in learners' sentences by the scores of their words."""
+
     title = "Errors of learners, without fine-tuning"
-    question = "Does P(replaced) find what people get wrong? Which errors are found, which never?"
+    question = "Does P(replaced) find the errors that people make? Which errors are found, and which never?"
     source = (
         "Task: Rei and Yannakoudakis 2016, Yuan et al. 2021 (fine-tuned ELECTRA-large: F0.5 72.9 on FCE's"
         " test set)."
     )
-    version = 2  # 2: read in other batches, which moves last digits
+    version = 2
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {"AUC": (0.5, 1.0)}
     config: Config
 
+    @override
     @property
     def beside(self) -> tuple[Network, ...]:
         return ("discriminator", "generator") if self.config.surprisal else ()
 
+    @override
     def inputs(self) -> tuple[Input, ...]:
         return learners.learner_inputs(self.config.language)
 
+    @override
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """The detector's weights count as data: the record names them by their digest."""
-        weights = folder_of(self.config.detector) / WEIGHTS
+        """The detector's weights count as data, so that the record holds their digest."""
+        weights = model_folder(self.config.detector) / WEIGHTS
         return super().find(roots) | (
             {"detector": [weights]} if self.config.detector and weights.is_file() else {}
         )
 
+    @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config = self.config
         dev, test = (
@@ -113,92 +122,108 @@ class Probe(contract.Probe):
         everything = [*dev, *test]
         words = describe(everything, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
-            what = "needs both right and wrong words"
-            raise ProbeDataError(what, where=data["learners"][0], fix="Label right words c and wrong words i")
+            problem = "the labels must have both correct and wrong words"
+            raise ProbeDataError(
+                problem, where=data["learners"][0], fix="Label correct words c and wrong words i"
+            )
         chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
         if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
-            what = (
-                "no errors among the words that choose the threshold, or among those judged: are the labels"
+            problem = (
+                "no errors among the words for the threshold, or among the test words: are the labels"
                 " withheld?"
             )
             where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
-            raise ProbeDataError(what, where=where)
+            raise ProbeDataError(problem, where=where)
         scores, findings = self.scores(models, everything, progress), Findings()
         for name, score in scores.items():
-            judge(findings, name, score, words, chosen=chosen, config=config)
+            measure_scorer(findings, name, score, words, chosen=chosen, config=config)
         first = f"discriminator of {models[0].name}"
-        compare(findings, scores, words, judged=~chosen, first=first, config=config)
+        compare(findings, scores, words, test=~chosen, first=first, config=config)
         show(findings, list(scores), words, chosen)
-        found, chance = (findings.of(scorer=name) for name in (first, "chance"))
-        findings.headline.update({name: found[name] for name in MEASURES})
+        of_first, chance = (findings.of(scorer=name) for name in (first, "chance"))
+        findings.headline.update({name: of_first[name] for name in MEASURES})
         findings.headline["chance: average precision"] = chance["average precision"]
-        share, judged = 100 * words.wrong[~chosen].mean(), int((~chosen).sum())
-        judged_on = f"{'test' if test else 'the other half of dev'}: {judged:,} words, {share:.1f} % wrong"
+        share, num_test = 100 * words.wrong[~chosen].mean(), int((~chosen).sum())
+        tested_on = f"{'test' if test else 'the other half of dev'}: {num_test:,} words, {share:.1f} % wrong"
         chosen_on = f"{'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words)"
         findings.notes += [
-            f"Thresholds chosen on {chosen_on}, judged on {judged_on}.",
-            "Error types as the file names them."
+            f"Thresholds chosen on {chosen_on}, tested on {tested_on}.",
+            "Error types as in the file."
             if has_types(everything)
-            else "The file names no error types, so errors are grouped by the word they stand on.",
+            else "The file has no error types, so errors are grouped by the kind of word.",
         ]
         return findings
 
     def scores(
         self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
     ) -> dict[str, Floats]:
-        """Scorer -> suspicion of each word."""
+        """Scorer -> suspicion of each word; higher is more suspicious."""
         config = self.config
-        given = [sentence.words for sentence in sentences]
-        found: dict[str, Floats] = {}
+        texts = [sentence.words for sentence in sentences]
+        scores_by_name: dict[str, Floats] = {}
         steps = 2 * len(models) + 1
         for number, model in enumerate(models):
             discriminator = model.optional("discriminator")
             if discriminator is not None:
-                values = word_values(discriminator, given, "odds", suspicion, how=config.combine)
-                found[f"discriminator of {model.name}"] = flat(values)
-            progress("judging words", (2 * number + 1) / steps)
+                values = word_values(discriminator, texts, "odds", suspicion, how=config.combine)
+                scores_by_name[f"discriminator of {model.name}"] = flatten(values)
+            progress("scoring words", (2 * number + 1) / steps)
             generator = model.optional("generator") if config.surprisal else None
             if generator is not None:
-                tell = part_progress(progress, "the generator's surprisal", 2 * number + 1, steps)
-                values = word_values(generator, given, "masked", suspicion, how=config.combine, progress=tell)
-                found[f"surprisal, generator of {model.name}"] = flat(values)
+                share_done = part_progress(progress, "the generator's surprisal", 2 * number + 1, steps)
+                values = word_values(
+                    generator, texts, "masked", suspicion, how=config.combine, progress=share_done
+                )
+                scores_by_name[f"surprisal, generator of {model.name}"] = flatten(values)
         if config.detector:
-            found["fine-tuned detector"] = flat(detector_values(config.detector, given))
+            scores_by_name["fine-tuned detector"] = flatten(detector_values(config.detector, texts))
         tokenizer = models[0].discriminator.tokenizer
-        found[TOKENS] = flat(
+        scores_by_name[TOKENS] = flatten(
             [
                 np.bincount(owners(tokenizer, words), minlength=len(words)).astype(np.float64)
-                for words in given
+                for words in texts
             ]
         )
-        found["chance"] = np.zeros(len(found[TOKENS]))
-        return found
+        scores_by_name["chance"] = np.zeros(len(scores_by_name[TOKENS]))
+        return scores_by_name
 
 
 def describe(sentences: Sequence[Sentence], model: Model, language: str) -> Words:
+    """The words of the sentences, which are wrong, and their kinds."""
     typed, kinds, tokenizer = has_types(sentences), [], model.discriminator.tokenizer
-    for one in sentences:
-        counts = np.bincount(owners(tokenizer, one.words), minlength=len(one.words))
-        for word, label, count in zip(one.words, one.columns[0], counts, strict=True):
+    for sentence in sentences:
+        counts = np.bincount(owners(tokenizer, sentence.words), minlength=len(sentence.words))
+        for word, label, count in zip(sentence.words, sentence.columns[0], counts, strict=True):
             kinds.append(label if typed else kind_of(word, int(count), language))
-    wrong = np.array([label != learners.CORRECT for one in sentences for label in one.columns[0]], bool)
-    return Words(np.repeat(np.arange(len(sentences)), [len(one) for one in sentences]), wrong, kinds)
+    wrong = np.array(
+        [label != learners.CORRECT for sentence in sentences for label in sentence.columns[0]], bool
+    )
+    return Words(
+        np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences]), wrong, kinds
+    )
 
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
-    return any(label not in (learners.CORRECT, UNTYPED) for one in sentences for label in one.columns[0])
+    """Whether the labels distinguish types of error."""
+    return any(
+        label not in (learners.CORRECT, UNTYPED) for sentence in sentences for label in sentence.columns[0]
+    )
 
 
-def flat(values: Sequence[Floats]) -> Floats:
-    """All words in a row; one that has no tokens is never suspected."""
-    found = np.concatenate(values).astype(np.float64)
-    return np.where(np.isfinite(found), found, found[np.isfinite(found)].min(initial=0.0) - 1.0)
+def flatten(values: Sequence[Floats]) -> Floats:
+    """All words in one array. A word without tokens gets a score below all others."""
+    values_of_words = np.concatenate(values).astype(np.float64)
+    return np.where(
+        np.isfinite(values_of_words),
+        values_of_words,
+        values_of_words[np.isfinite(values_of_words)].min(initial=0.0) - 1.0,
+    )
 
 
-def judge(
+def measure_scorer(
     findings: Findings, name: str, scores: Floats, words: Words, *, chosen: Bools, config: Config
 ) -> None:
-    """Choose the threshold on the `chosen` words; measure on the others."""
+    """Choose the threshold on the `chosen` words and measure on the others."""
     threshold = Ranking(scores[chosen], words.wrong[chosen]).best_threshold(beta=0.5)
     ranking = Ranking(scores[~chosen], words.wrong[~chosen])
     groups = np.unique(words.sentence[~chosen], return_inverse=True)[1]
@@ -208,16 +233,16 @@ def judge(
     members = {kind: errors for kind, errors in members.items() if errors.sum() >= FEWEST}
 
     def measure(w: Floats) -> dict[str, float]:
-        found = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
-        return found | ranking.at(threshold, w)
+        numbers = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
+        return numbers | ranking.at(threshold, w)
 
     def recall(w: Floats) -> dict[str, float]:
         return {kind: _share(w * errors, called) for kind, errors in members.items()}
 
     resampled = {"resamples": config.resamples, "seed": config.seed}
     findings.add_all(bootstrap.estimates(measure, groups, **resampled), scorer=name)
-    for kind, found in bootstrap.estimates(recall, groups, **resampled).items():
-        findings.add(found, errors=kind, measure=name)
+    for kind, estimate in bootstrap.estimates(recall, groups, **resampled).items():
+        findings.add(estimate, errors=kind, measure=name)
         if name == "chance":
             findings.add(int(members[kind].sum()), errors=kind, measure="how many")
     places, precision = precision_recall(ranking)
@@ -231,23 +256,23 @@ def compare(
     scores: Mapping[str, Floats],
     words: Words,
     *,
-    judged: Bools,
+    test: Bools,
     first: str,
     config: Config,
 ) -> None:
-    """How far the first scorer is ahead of each other one, on the same resamples of the same sentences."""
-    rankings = {name: Ranking(score[judged], words.wrong[judged]) for name, score in scores.items()}
-    groups = np.unique(words.sentence[judged], return_inverse=True)[1]
+    """Add the first scorer's lead over each other one, on the same resamples of the same sentences."""
+    rankings = {name: Ranking(score[test], words.wrong[test]) for name, score in scores.items()}
+    groups = np.unique(words.sentence[test], return_inverse=True)[1]
 
     def measure(w: Floats) -> dict[str, float]:
         both = {name: (ranking.average_precision(w), ranking.auc(w)) for name, ranking in rankings.items()}
         own = both.pop(first)
         return {f"{name}\t{i}": own[i] - other[i] for name, other in both.items() for i in (0, 1)}
 
-    found = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
-    for key, ahead in found.items():
+    differences = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
+    for key, difference in differences.items():
         name, _, place = key.partition("\t")
-        findings.add(ahead, of=name, measure=("average precision", "AUC")[int(place)])
+        findings.add(difference, of=name, measure=("average precision", "AUC")[int(place)])
 
 
 def _share(weight: Floats, called: Bools) -> float:
@@ -256,7 +281,7 @@ def _share(weight: Floats, called: Bools) -> float:
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
-    """The curve at evenly spaced recalls."""
+    """Recall and precision of the curve at evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
     places = np.unique(
@@ -266,17 +291,18 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
 
 
 def show(findings: Findings, scorers: Sequence[str], words: Words, chosen: Bools) -> None:
+    """Add tables and figures."""
     first, kinds = scorers[0], np.array(words.kinds)[~chosen][words.wrong[~chosen]]
     frequent = [kind for kind, count in Counter(sorted(kinds)).most_common() if count >= FEWEST]
     shown = [name for name in scorers if name != "chance"]
-    found = {"errors": frequent, "measure": ["how many", *shown]}
-    best = "At the threshold of the best F0.5 on the words it was chosen on. Chance calls everything wrong."
+    columns = {"errors": frequent, "measure": ["how many", *shown]}
+    best = "At the threshold with the best F0.5 on the words for its choice. Chance calls everything wrong."
     recall = f"Recall at each scorer's own threshold. Kinds with fewer than {FEWEST} errors are left out."
-    paired = "Paired: an interval without 0 is a difference that other sentences would show too."
+    paired = "Paired differences: an interval without 0 would hold for other sentences too."
     measures = ("precision", "recall", "F0.5", "average precision", "AUC")
     findings.tables += [
         Table("Who finds the errors", ("scorer",), keep={"measure": measures}, note=best),
-        Table("Which errors are found", ("errors",), keep=found, note=recall),
+        Table("Which errors are found", ("errors",), keep=columns, note=recall),
         Table(f"How far the {first} is ahead", ("of",), note=paired),
     ]
     chance = findings.of(scorer="chance")["average precision"].value
@@ -287,7 +313,7 @@ def show(findings: Findings, scorers: Sequence[str], words: Words, chosen: Bools
         "recall",
         "scorer",
         {"measure": "precision"},
-        "Precision and recall at every threshold. A good detector's curve runs along the top.",
+        "Precision and recall at every threshold. The curve of a good detector stays near the top.",
         "precision",
         references={"chance": chance},
         dots=few,

@@ -1,9 +1,8 @@
-"""What can be read off the frozen vectors with a straight line? Part of speech, chunk and depth in the tree,
-depth by depth.
+"""Linear probes: part of speech, chunk and tree depth from frozen vectors, at each depth.
 
-A linear model is trained on the words of one file and judged on another's. Beside it, what needs no encoder:
-the commonest label, and each word's usual one; and what needs no training: the same reading of an encoder
-with random weights.
+A linear model is trained on the words of one file and tested on another's. Baselines without an encoder: the
+most frequent label, and each word's most frequent one. Baseline without training: the same probe of an
+encoder with random weights.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
 from electra.foundation.arrays import Floats
@@ -21,37 +21,44 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress, Table
 from electra.laboratory.analysis.measures import linear
 from electra.laboratory.analysis.representations import by_depth
-from electra.laboratory.analysis.representations.encoders import Named, Words, common_words, encoders_of
+from electra.laboratory.analysis.representations.encoders import (
+    NamedEncoder,
+    Words,
+    common_words,
+    encoders_of,
+)
 from electra.laboratory.analysis.texts.sampling import sample
 
-PENALTY = 5.0  # on squared weights, beside the sum of the cross-entropies
-USUAL = "each word's usual answer"
-COMMONEST = "the commonest answer"
+PENALTY = 5.0  # weight of the squared weights, added to the sum of the cross-entropies
+PER_WORD = "each word's usual answer"
+MAJORITY = "the commonest answer"
 
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the probe."""
+
     sentences: int = 600
-    """Sentences to train on, and as many to judge on (0: all)."""
+    """Training sentences, and as many test sentences (0: all)."""
     resamples: int = 500
-    """Bootstrap samples of the judged sentences."""
+    """Bootstrap samples of the test sentences for the intervals."""
     untrained: bool = True
-    """Read an untrained encoder too."""
+    """Include an untrained encoder."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """What is read off each word of a sentence."""
+    """A property of words that is predicted."""
 
     key: str
     title: str
     answers: Callable[[Sentence], Sequence[Any]]
     number: bool = False
-    """The answers are numbers; scored by the share of their variance that is explained, instead of accuracy.
-    """
+    """The answers are numbers, scored by explained variance instead of accuracy."""
 
     @property
     def unit(self) -> str:
+        """The unit of its score."""
         return "R\u00b2" if self.number else "accuracy"
 
 
@@ -67,19 +74,24 @@ CHUNK = Property("chunk", "Chunk tag", lambda sentence: sentence.columns[0])
 
 @dataclass(frozen=True)
 class Corpus:
+    """Training and test sentences, and the properties they are annotated with."""
+
     train: list[Sentence]
-    judged: list[Sentence]
+    test: list[Sentence]
     properties: tuple[Property, ...]
 
 
 class Probe(contract.Probe):
-    title = "Linear readings of frozen representations"
-    question = "What do the representations hold that a straight line can read, and at which depth?"
+    """Trains a linear model on each encoder's vectors at each depth, for each property."""
+
+    title = "Linear probes of frozen representations"
+    question = "What can a linear model predict from the representations, and at which depth?"
     source = "Method: Alain and Bengio 2017. Data: Universal Dependencies; CoNLL-2000 chunks."
     version = 2
     needs = ("encoder",)
     config: Config
 
+    @override
     def inputs(self) -> tuple[Input, ...]:
         return (
             Input("train", "Universal Dependencies training file", ("*train.conllu*",)),
@@ -88,105 +100,122 @@ class Probe(contract.Probe):
             Input("chunks_judged", "CoNLL-2000 test file", ("*conll2000*/test.txt*",), required=False),
         )
 
+    @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders, findings = encoders_of(models, self.config.untrained), Findings()
         findings.notes += [
-            "A word's vector is the mean of its tokens'. Differences are paired: all answer for the same"
+            "A word's vector is the mean of its tokens'. Differences are paired: all are scored on the same"
             " words.",
-            "The best depth is chosen on the words it is judged on, which flatters it a little.",
+            "The best depth is chosen on the test words, which biases it slightly upwards.",
         ]
         corpora = self._corpora(data)
         count = sum(len(corpus.properties) for corpus in corpora)
         for corpus in corpora:
-            train, judged = (common_words(encoders, part, progress) for part in (corpus.train, corpus.judged))
-            for wanted in corpus.properties:
-                progress(wanted.title, len(findings.figures) / count)
-                self._read_off(findings, wanted, encoders, corpus, (train, judged))
+            train, test = (common_words(encoders, part, progress) for part in (corpus.train, corpus.test))
+            for target in corpus.properties:
+                progress(target.title, len(findings.figures) / count)
+                self._probe_property(findings, target, encoders, corpus, (train, test))
                 findings.notes.append(
-                    f"{wanted.title}: {len(train.kept)} words to train on, {len(judged.kept)} words judged."
+                    f"{target.title}: {len(train.kept)} training words, {len(test.kept)} test words."
                 )
         return findings
 
     def _corpora(self, data: Data) -> list[Corpus]:
         limit = self.config.sentences
-        train, judged = (
+        train, test = (
             sample([s for path in data[key] for s in universal_dependencies(path)], limit)
             for key in ("train", "judged")
         )
-        found = [Corpus(train, judged, (PART_OF_SPEECH, TREE_DEPTH))]
+        corpora = [Corpus(train, test, (PART_OF_SPEECH, TREE_DEPTH))]
         if "chunks_train" in data and "chunks_judged" in data:
-            train, judged = (
+            train, test = (
                 sample([s for path in data[key] for s in read_columns(path, columns=(2,))], limit)
                 for key in ("chunks_train", "chunks_judged")
             )
-            found.append(Corpus(train, judged, (CHUNK,)))
-        return found
+            corpora.append(Corpus(train, test, (CHUNK,)))
+        return corpora
 
-    def _read_off(
+    def _probe_property(
         self,
         findings: Findings,
-        wanted: Property,
-        encoders: Sequence[Named],
+        target: Property,
+        encoders: Sequence[NamedEncoder],
         corpus: Corpus,
         words: tuple[Words, Words],
     ) -> None:
-        """Each encoder's score at each depth, the baselines', and how far the first one is ahead."""
-        train, judged = words
-        both = ((train, corpus.train), (judged, corpus.judged))
-        scored = Scored(wanted, *(found.of(wanted.answers(s) for s in part) for found, part in both))
-        forms = [[str(form).lower() for form in found.of(s.words for s in part)] for found, part in both]
+        """Add each encoder's score at each depth, the baselines', and the first encoder's lead."""
+        train, test = words
+        both = ((train, corpus.train), (test, corpus.test))
+        scorer = PropertyScorer(
+            target, *(vectors.select(target.answers(s) for s in part) for vectors, part in both)
+        )
+        forms = [
+            [str(form).lower() for form in vectors.select(s.words for s in part)] for vectors, part in both
+        ]
         points = {
             encoder.name: [
-                scored.by_vectors(x, z)
-                for x, z in zip(train.vectors[number], judged.vectors[number], strict=True)
+                scorer.by_vectors(x, z)
+                for x, z in zip(train.vectors[number], test.vectors[number], strict=True)
             ]
             for number, encoder in enumerate(encoders)
         }
-        nowhere = [""] * len(forms[0]), [""] * len(forms[1])
-        fixed = {USUAL: [scored.by_words(*forms)], COMMONEST: [scored.by_words(*nowhere)]}
-        draws = scored.scale, judged.sentence, self.config.resamples
-        found = by_depth.ratios({**points, **fixed}, *draws)
-        baselines = {name: found.pop(name)[0] for name in fixed}
-        first, usual = encoders[0].name, {USUAL: baselines[USUAL].value or 0.0}
-        note, about = f"{wanted.unit}. Depth 0 is the input of the first layer.", "Read by a linear model."
-        shown = {"figure": wanted.key, "about": about, "unit": wanted.unit}
-        by_depth.show(findings, wanted.title, found, note=note, references=usual, **shown)
-        title = f"{wanted.title}: without an encoder"
+        no_forms = [""] * len(forms[0]), [""] * len(forms[1])
+        fixed = {PER_WORD: [scorer.by_words(*forms)], MAJORITY: [scorer.by_words(*no_forms)]}
+        draws = scorer.scale, test.sentence, self.config.resamples
+        estimates = by_depth.ratios({**points, **fixed}, *draws)
+        baselines = {name: estimates.pop(name)[0] for name in fixed}
+        first, reference = encoders[0].name, {PER_WORD: baselines[PER_WORD].value or 0.0}
+        note, about = (
+            f"{target.unit}. Depth 0 is the input of the first layer.",
+            "Predicted by a linear model.",
+        )
+        labels = {"figure": target.key, "about": about, "unit": target.unit}
+        by_depth.add_measure(findings, target.title, estimates, note=note, references=reference, **labels)
+        title = f"{target.title}: without an encoder"
         for name, estimate in baselines.items():
-            findings.add(estimate, measure=wanted.unit, property=title, answer=name)
+            findings.add(estimate, measure=target.unit, property=title, answer=name)
         findings.tables.append(Table(title, ("answer",), keep={"property": title}))
         if len(points) > 1:
-            ahead, note = by_depth.ratios(by_depth.ahead(points), *draws), "Paired over the same words."
-            by_depth.show(findings, f"{wanted.title}: how far {first} is ahead", ahead, note=note)
-        findings.headline[f"{wanted.title}, best depth"] = max(found[first], key=lambda one: one.value or 0.0)
-
-
-class Scored:
-    """The answers of one property. A score is a ratio of sums over words, points / scale: right answers over
-    all (accuracy), or squared error saved over squared error of always saying the training mean (R2).
-    """
-
-    def __init__(self, wanted: Property, train: linear.Answers, gold: linear.Answers) -> None:
-        self.number, self.train, self.gold = wanted.number, train, gold
-        # A word outside any tree has no depth.
-        self.known = np.isfinite(train) if wanted.number else np.ones(len(train), bool)
-        if not self.known.any():
-            raise ProbeDataError(f"no word to train on for {wanted.title}")
-        self.scale: Floats = (
-            np.nan_to_num((gold - train[self.known].mean()) ** 2) if wanted.number else np.ones(len(gold))
+            ahead, note = (
+                by_depth.ratios(by_depth.differences_to_first(points), *draws),
+                "Paired over the same words.",
+            )
+            by_depth.add_measure(findings, f"{target.title}: how far {first} is ahead", ahead, note=note)
+        findings.headline[f"{target.title}, best depth"] = max(
+            estimates[first], key=lambda estimate: estimate.value or 0.0
         )
 
-    def by_vectors(self, train: linear.Vectors, judged: linear.Vectors) -> Floats:
+
+class PropertyScorer:
+    """Scores predictions of one property on the test words.
+
+    A score is a ratio of sums over words, points / scale: correct answers over all (accuracy), or squared
+    error saved over squared error of always predicting the training mean (R2).
+    """
+
+    def __init__(self, target: Property, train: linear.Answers, gold: linear.Answers) -> None:
+        self.number, self.train, self.gold = target.number, train, gold
+        # A word outside any tree has no depth.
+        self.known = np.isfinite(train) if target.number else np.ones(len(train), bool)
+        if not self.known.any():
+            raise ProbeDataError(f"no word to train on for {target.title}")
+        self.scale: Floats = (
+            np.nan_to_num((gold - train[self.known].mean()) ** 2) if target.number else np.ones(len(gold))
+        )
+
+    def by_vectors(self, train: linear.Vectors, test: linear.Vectors) -> Floats:
+        """The points [N] of a linear model trained on vectors."""
         x, labels = train[self.known], self.train[self.known]
         if self.number:
-            return self._points(linear.regress(x, labels, judged))
-        learn, judge = (torch.from_numpy(states)[None] for states in (x, judged))
-        return self._points(linear.classify(learn, labels.tolist(), judge, PENALTY / len(x))[0])
+            return self._points(linear.regress(x, labels, test))
+        train_LND, test_LND = (torch.from_numpy(states)[None] for states in (x, test))
+        return self._points(linear.classify(train_LND, labels.tolist(), test_LND, PENALTY / len(x))[0])
 
-    def by_words(self, train: Sequence[str], judged: Sequence[str]) -> Floats:
-        usual = linear.usual_number if self.number else linear.usual_label
+    def by_words(self, train: Sequence[str], test: Sequence[str]) -> Floats:
+        """The points [N] of the baseline that knows word forms only."""
+        baseline = linear.mean_number if self.number else linear.most_frequent_label
         words = [word for word, known in zip(train, self.known, strict=True) if known]
-        return self._points(usual(words, self.train[self.known], judged))
+        return self._points(baseline(words, self.train[self.known], test))
 
     def _points(self, answers: linear.Answers) -> Floats:
         if self.number:

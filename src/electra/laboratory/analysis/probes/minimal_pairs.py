@@ -1,11 +1,10 @@
-"""Does the model prefer the grammatical sentence? BLiMP and the BabyLM supplement, by every scorer the model
-has a network for.
+"""Minimal pairs: whether the model prefers the grammatical sentence. BLiMP and the BabyLM supplement.
 
 A minimal pair is two sentences that differ in one thing, which makes one of them ungrammatical (or, in the
-supplement, odd). A scorer is right when it gives the good one the higher score. Nothing is trained. The
-scorers are those of `scoring/scorers.py`; ties and equal sentences are treated as in
-`measures/preference.py`. As the good sentence may be the longer or the shorter one, and sums fall with
-length, accuracies are given by which of the two has more tokens, beside a scorer that only counts tokens.
+supplement, odd). A scorer is right if it gives the good one the higher score. Nothing is trained. The scorers
+are those of `scoring/scorers.py`; ties are treated as in `measures/preference.py`. Sums of log-probabilities
+fall with length, so accuracies are also given by which sentence has more tokens, with a baseline that only
+counts tokens.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
 from electra.finetuning.labelled.sentence_pairs import MinimalPairs, read_minimal_pairs
@@ -22,20 +22,22 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Cell, Data, Figure, Findings, Input, Model, Progress, Table
-from electra.laboratory.analysis.measures.preference import Accuracy, average, judge
+from electra.laboratory.analysis.measures.preference import Accuracy, average, compare_scores
 from electra.laboratory.analysis.scoring.across_models import scores_of
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
 
-SHORTER = "shorter"  # the yardstick that only counts tokens
+SHORTER = "shorter"  # the baseline that only counts tokens
 LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
 
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the probe."""
+
     scorers: tuple[str, ...] = ()
-    """Which scorers (default: all that the models have networks for)."""
+    """Scorers to use (default: all that the models have networks for)."""
     limit: int | None = None
-    """Only the first so many pairs of each file: quicker, with wider intervals."""
+    """Pairs of each file to use, from its start (default: all): quicker, with wider intervals."""
 
     def __post_init__(self) -> None:
         for name in self.scorers:
@@ -46,22 +48,26 @@ class Config:
 
 @dataclass(frozen=True)
 class Column:
-    """What one scorer of one model gave each pair's good and bad sentence, paradigm after paradigm."""
+    """The scores that one scorer of one model gave each pair's good and bad sentence, over all paradigms."""
 
     model: str
     scorer: str
     title: str
     good: Floats
     bad: Floats
-    length: Ints  # -1, 0, 1: the good sentence has fewer, as many, more tokens
+    length: Ints
+    """-1, 0, 1: the good sentence has fewer, as many, more tokens."""
 
     def accuracy(self, pairs: slice | Bools) -> Accuracy:
-        return judge(self.good[pairs], self.bad[pairs])
+        """The scorer's accuracy on some of the pairs."""
+        return compare_scores(self.good[pairs], self.bad[pairs])
 
 
 class Probe(contract.Probe):
+    """Scores minimal pairs with every scorer that the models have a network for."""
+
     title = "Minimal pairs"
-    question = "Does the model prefer the grammatical sentence of two, without being trained for it?"
+    question = "Does the model prefer the grammatical sentence of a pair, without being trained for it?"
     source = (
         "BLiMP, Warstadt et al. 2020; BabyLM supplement, Warstadt et al. 2023; scorers by Salazar et al."
         " 2020, Kauf and Ivanova 2023."
@@ -69,6 +75,7 @@ class Probe(contract.Probe):
     version = 1
     needs = ()  # a discriminator, a generator, or both
 
+    @override
     def inputs(self) -> tuple[Input, ...]:
         return (
             Input(
@@ -83,18 +90,19 @@ class Probe(contract.Probe):
             Input("own", "minimal pairs of your own", ("*minimal-pairs*/*.jsonl*",), required=False),
         )
 
+    @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         if not data:
-            wanted = " or ".join(pattern for found in self.inputs() for pattern in found.patterns)
+            patterns = " or ".join(pattern for item in self.inputs() for pattern in item.patterns)
             raise contract.ProbeDataError(
-                f"no minimal pairs here ({wanted})", key="data", fix="Give the folder that holds blimp/"
+                f"no minimal pairs found ({patterns})", key="data", fix="Pass the folder that holds blimp/"
             )
         files = list(dict.fromkeys(path for paths in data.values() for path in paths))
         paradigms = [read_minimal_pairs(path, self.config.limit) for path in files]
-        told_apart = distinct_names(
-            [(*path.parent.parts, one.name) for path, one in zip(files, paradigms, strict=True)]
+        distinct = distinct_names(
+            [(*path.parent.parts, paradigm.name) for path, paradigm in zip(files, paradigms, strict=True)]
         )
-        paradigms = [replace(one, name=name) for one, name in zip(paradigms, told_apart, strict=True)]
+        paradigms = [replace(paradigm, name=name) for paradigm, name in zip(paradigms, distinct, strict=True)]
         columns = columns_of(models, paradigms, self.config.scorers, progress)
         return report(paradigms, columns)
 
@@ -102,7 +110,7 @@ class Probe(contract.Probe):
 def columns_of(
     models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
-    """All scorers of all models, each model's own yardstick last."""
+    """All scorers of all models, each model's length baseline last."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)
@@ -113,21 +121,22 @@ def columns_of(
             for side in (good, bad)
         ]
         sign = np.sign(lengths[0] - lengths[1])
-        for (of, name), values in scores.items():
-            if of == model.name:
+        for (scored_model, name), values in scores.items():
+            if scored_model == model.name:
                 columns.append(
                     Column(
                         model.name, name, SCORERS[name].title, values[: len(good)], values[len(good) :], sign
                     )
                 )
-        counted = (-lengths[0].astype(np.float64), -lengths[1].astype(np.float64))
+        by_length = (-lengths[0].astype(np.float64), -lengths[1].astype(np.float64))
         columns.append(
-            Column(model.name, SHORTER, "the sentence of fewer tokens (no network)", *counted, sign)
+            Column(model.name, SHORTER, "the sentence of fewer tokens (no network)", *by_length, sign)
         )
     return columns
 
 
 def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Findings:
+    """The findings: accuracies by benchmark, phenomenon, paradigm and length."""
     bounds = np.cumsum([0, *(len(paradigm.good) for paradigm in paradigms)])
     slices = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
@@ -135,7 +144,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in by_benchmark))
     models = list(dict.fromkeys(column.model for column in columns))
 
-    def named(column: Column) -> str:
+    def label(column: Column) -> str:
         return f"{column.model}: {column.scorer}" if len(models) > 1 else column.scorer
 
     findings = Findings()
@@ -143,23 +152,23 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     for column, parts in zip(columns, accuracies, strict=True):
         at = {"model": column.model, "scorer": column.scorer, "what it is": column.title}
         for name in benchmarks:
-            found = average(
-                [part for part, one in zip(parts, paradigms, strict=True) if one.benchmark == name]
+            mean = average(
+                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.benchmark == name]
             )
-            findings.add(found, measure=name, **at)
-            if column.model == models[0] and _is_sum(column):
-                findings.headline[f"{name}: {column.scorer}"] = found
+            findings.add(mean, measure=name, **at)
+            if column.model == models[0] and _sums_tokens(column):
+                findings.headline[f"{name}: {column.scorer}"] = mean
         findings.add(sum(part.ties for part in parts), measure="ties", **at)
-        for sign, word in LENGTHS.items():
+        for sign, relation in LENGTHS.items():
             chosen = column.length == sign
             findings.add(
-                column.accuracy(chosen).value if chosen.any() else None, measure=f"good one {word}", **at
+                column.accuracy(chosen).value if chosen.any() else None, measure=f"good one {relation}", **at
             )
         for name in phenomena:
-            found = average(
-                [part for part, one in zip(parts, paradigms, strict=True) if one.phenomenon == name]
+            mean = average(
+                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.phenomenon == name]
             )
-            findings.add(found, phenomenon=name, measure=named(column))
+            findings.add(mean, phenomenon=name, measure=label(column))
     for row, paradigm in enumerate(paradigms):
         parts = [column[row] for column in accuracies]
         networks = (part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
@@ -170,9 +179,11 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
             "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
         }
         for column, part in zip(columns, parts, strict=True):
-            numbers[named(column)] = part.value
+            numbers[label(column)] = part.value
         findings.add_all(numbers, paradigm=paradigm.name, phenomenon=paradigm.phenomenon)
-    counts = ", ".join(f"{int((columns[0].length == sign).sum())} {word}" for sign, word in LENGTHS.items())
+    counts = ", ".join(
+        f"{int((columns[0].length == sign).sum())} {relation}" for sign, relation in LENGTHS.items()
+    )
     note = (
         "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
         f" pairs, by the good sentence's length in tokens against the bad one's ({counts}; by the first"
@@ -188,7 +199,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
         ),
     ]
     for model in models:
-        sums = [named(column) for column in columns if column.model == model and _is_sum(column)]
+        sums = [label(column) for column in columns if column.model == model and _sums_tokens(column)]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
         note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
         findings.figures.append(
@@ -209,20 +220,23 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     return findings
 
 
-def _is_sum(column: Column) -> bool:
-    """One scorer for each reading: the one that the literature calls a sentence's score."""
+def _sums_tokens(column: Column) -> bool:
+    """Whether the scorer is a sum over tokens, which the literature calls a sentence's score."""
     return column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum"
 
 
 def _notes(paradigms: Sequence[MinimalPairs], benchmarks: Sequence[str]) -> list[str]:
     notes = []
     for name in benchmarks:
-        of_it = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
-        pairs, equal = sum(len(one.good) for one in of_it), sum(one.equal for one in of_it)
-        left = f"; {equal} pairs of equal sentences are left out" if equal else ""
-        notes.append(f"{name}: {len(of_it)} paradigms, {pairs} pairs{left}.")
+        members = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
+        pairs, equal = (
+            sum(len(paradigm.good) for paradigm in members),
+            sum(paradigm.equal for paradigm in members),
+        )
+        left = f"; {equal} pairs of equal sentences left out" if equal else ""
+        notes.append(f"{name}: {len(members)} paradigms, {pairs} pairs{left}.")
     notes.append(
-        "Intervals are for other pairs of these same paradigms. Published BLiMP numbers are means over all"
-        " 67 paradigms: compare with them only when all are here."
+        "Intervals are for new pairs of the same paradigms. Published BLiMP numbers are means over all 67"
+        " paradigms: compare with them only if all are included."
     )
     return notes

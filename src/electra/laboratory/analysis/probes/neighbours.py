@@ -1,8 +1,7 @@
-"""What lies next to a word in context? Whether the context tells a word's readings apart, how lexical the
-space is, and examples.
+"""Nearest neighbours of words in context: whether context distinguishes a word's parts of speech.
 
-A form that occurs with several parts of speech ("like", "that") is looked up among its own other occurrences:
-does the nearest one have the same part of speech? Static vectors could only answer at chance. Cosines of
+A form that occurs with several parts of speech ("like", "that") is compared with its own other occurrences:
+does the nearest one have the same part of speech? Static vectors could only answer by chance. Cosines of
 centred vectors; neighbours come from other sentences.
 """
 
@@ -15,66 +14,74 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from electra.finetuning.labelled.tagged_sentences import Sentence
-from electra.foundation.arrays import Floats, Ints
+from electra.foundation.arrays import Floats, Ints, Vectors
 from electra.foundation.progress import part_progress, scaled_progress
 from electra.laboratory.analysis.contract import Findings, ProbeDataError, Progress, Table
 from electra.laboratory.analysis.representations import by_depth
 from electra.laboratory.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
-from electra.laboratory.analysis.representations.encoders import UNTRAINED, Named, Words, common_words
-
-Vectors = npt.NDArray[Any]
+from electra.laboratory.analysis.representations.encoders import UNTRAINED, NamedEncoder, Words, common_words
 
 CHANCE = "chance"
-AROUND = 4  # words of context shown on either side
+AROUND = 4  # words of context shown on each side
 READINGS = "How often the nearest occurrence of the same form has the same part of speech."
-FORMS = "How often the nearest word of all is the same form: how far the space is ordered by form."
+FORMS = "How often the nearest of all words has the same form: how far the space is ordered by form."
 TIE = 1e-5  # cosines this close are equal
 
 
 @dataclass(frozen=True)
 class Config(TreebankConfig):
+    """Options of the probe."""
+
     sentences: int = 1000
-    """Treebank sentences whose words are looked at (0: all)."""
+    """Treebank sentences to use (0: all)."""
     resamples: int = 500
-    """Bootstrap samples of the sentences."""
+    """Bootstrap samples of the sentences for the intervals."""
     words: tuple[str, ...] = ()
-    """Words to show examples of (default: those whose readings are most evenly spread)."""
+    """Words to show examples of (default: those whose parts of speech are most evenly distributed)."""
     examples: int = 6
-    """How many words to show examples of, where none are named."""
+    """Number of words to show examples of, if none are named."""
     queries: int = 1000
-    """Words whose nearest neighbour among all words is looked up (0: all)."""
+    """Words whose nearest neighbour among all words is determined (0: all)."""
 
 
 class Probe(TreebankProbe):
+    """Measures part of speech and form of nearest neighbours, and shows examples."""
+
     title = "Nearest neighbours of words in context"
-    question = "Does the context of a word move its vector to where its reading is?"
+    question = "Does context move the vector of a word towards words with the same part of speech?"
     source = "Nearest neighbours by cosine, among occurrences of one form."
     version = 1
     config: Config
 
-    def look(self, encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Findings:
+    @override
+    def run_on_encoders(
+        self, encoders: Sequence[NamedEncoder], sentences: Sequence[Sentence], progress: Progress
+    ) -> Findings:
         words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.5))
-        forms = np.array([str(form).lower() for form in words.of(sentence.words for sentence in sentences)])
-        tags = words.of(sentence.columns[0] for sentence in sentences)
+        forms = np.array(
+            [str(form).lower() for form in words.select(sentence.words for sentence in sentences)]
+        )
+        tags = words.select(sentence.columns[0] for sentence in sentences)
         groups = ambiguous_forms(forms, tags)
         if not groups:
-            what = "no word occurs with two parts of speech"
-            raise ProbeDataError(what, where="the treebank", fix="Give more sentences")
+            problem = "no word occurs with two parts of speech"
+            raise ProbeDataError(problem, where="the treebank", fix="Use more sentences")
         step = max(1, len(forms) // self.config.queries) if self.config.queries else 1
         queries = np.arange(len(forms))[::step]
         same_reading: dict[str, list[Floats]] = {}
         same_form: dict[str, list[Floats]] = {}
-        last: dict[str, Vectors] = {}  # the vectors of the last depth
+        last: dict[str, Vectors] = {}  # at the last depth
         for number, encoder in enumerate(encoders):
-            told = part_progress(progress, f"neighbours by {encoder.name}", number, len(encoders))
+            share_read = part_progress(progress, f"neighbours by {encoder.name}", number, len(encoders))
             readings, alike = (
                 same_reading.setdefault(encoder.name, []),
                 same_form.setdefault(encoder.name, []),
             )
             for depth, vectors in enumerate(words.vectors[number]):
-                told(depth / len(words.vectors[number]))
+                share_read(depth / len(words.vectors[number]))
                 last[encoder.name] = unit = centred_unit(vectors)
                 same = [
                     nearest_alike(unit[items], np.arange(len(items)), tags[items], words.sentence[items])
@@ -87,28 +94,29 @@ class Probe(TreebankProbe):
         )
         comparable = np.isfinite(chance)
         draws = words.sentence[np.concatenate(list(groups.values()))], self.config.resamples
-        found = by_depth.ratios({**same_reading, CHANCE: [np.nan_to_num(chance)]}, comparable, *draws)
-        by_chance = found.pop(CHANCE)[0]
+        estimates = by_depth.ratios({**same_reading, CHANCE: [np.nan_to_num(chance)]}, comparable, *draws)
+        by_chance = estimates.pop(CHANCE)[0]
         lexical = by_depth.ratios(same_form, 1.0, words.sentence[queries], self.config.resamples)
         findings, first, title = Findings(), encoders[0].name, "Readings told apart"
         note, references = f"{READINGS} Chance: {by_chance.value:.3f}.", {CHANCE: by_chance.value}
-        shown = {"about": READINGS, "unit": "share"}
-        by_depth.show(findings, title, found, note=note, figure="readings", references=references, **shown)
+        labels = {"about": READINGS, "unit": "share"}
+        by_depth.add_measure(
+            findings, title, estimates, note=note, figure="readings", references=references, **labels
+        )
         if len(encoders) > 1:
-            ahead = by_depth.ratios(by_depth.ahead(same_reading), comparable, *draws)
+            ahead = by_depth.ratios(by_depth.differences_to_first(same_reading), comparable, *draws)
             note = "Paired over the same occurrences."
-            by_depth.show(findings, f"{title}: how far {first} is ahead", ahead, note=note)
-        by_depth.show(
+            by_depth.add_measure(findings, f"{title}: how far {first} is ahead", ahead, note=note)
+        by_depth.add_measure(
             findings, "Neighbours of the same form", lexical, note=FORMS, figure="forms", unit="share"
         )
         self._examples(findings, last, groups, sentences, words)
-        findings.headline["same part of speech, last depth"] = found[first][-1]
+        findings.headline["same part of speech, last depth"] = estimates[first][-1]
         findings.notes += [
             f"{len(groups)} forms with more than one part of speech, {int(comparable.sum())} occurrences, in"
             f" {len(sentences)} sentences.",
-            f"{len(queries)} words looked up among all {len(forms)}. Vectors are centred: their common"
-            " direction is"
-            " removed.",
+            f"Nearest neighbours of {len(queries)} words among all {len(forms)}. Vectors are centred: their"
+            " common direction is removed.",
         ]
         return findings
 
@@ -120,20 +128,22 @@ class Probe(TreebankProbe):
         sentences: Sequence[Sentence],
         words: Words,
     ) -> None:
-        """Of words with two readings, an occurrence of each, and the nearest by each trained encoder."""
-        flat = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
-        tags = words.of(sentence.columns[0] for sentence in sentences)
-        wanted = dict.fromkeys(word.lower() for word in self.config.words)
-        for word in wanted:
+        """Add, for words with two parts of speech, an occurrence of each and the nearest by each encoder."""
+        positions = [(row, place) for row, sentence in enumerate(sentences) for place in range(len(sentence))]
+        tags = words.select(sentence.columns[0] for sentence in sentences)
+        named = dict.fromkeys(word.lower() for word in self.config.words)
+        for word in named:
             if word not in groups:
-                what = f"{word!r} does not occur with two parts of speech"
-                raise ProbeDataError(what, where="words", fix="Name other words")
-        chosen = list(wanted) or list(groups)[: self.config.examples]
+                problem = f"{word!r} does not occur with two parts of speech"
+                raise ProbeDataError(problem, where="words", fix="Name other words")
+        chosen = list(named) or list(groups)[: self.config.examples]
         for word in chosen:
             items = groups[word]
 
             def shown(i: int, items: Ints = items) -> str:
-                return in_context(sentences, flat[words.kept[items[i]]], tags[items[i]]) if i >= 0 else ""
+                return (
+                    in_context(sentences, positions[words.kept[items[i]]], tags[items[i]]) if i >= 0 else ""
+                )
 
             for tag, _ in Counter(tags[items].tolist()).most_common(2):
                 place = int(np.flatnonzero(tags[items] == tag)[0])
@@ -145,34 +155,36 @@ class Probe(TreebankProbe):
 
 
 def ambiguous_forms(forms: npt.NDArray[np.str_], tags: npt.NDArray[np.str_]) -> dict[str, Ints]:
-    """form -> its occurrences, where at least two tags occur twice; the most evenly spread first."""
+    """Form -> its occurrences, if at least two tags occur twice; the most evenly distributed first."""
     order = np.argsort(forms, kind="stable")
     starts = np.flatnonzero(np.append(True, forms[order][1:] != forms[order][:-1]))
-    found = {str(forms[items[0]]): np.sort(items) for items in np.split(order, starts[1:])}
+    occurrences = {str(forms[items[0]]): np.sort(items) for items in np.split(order, starts[1:])}
     second = {
         form: Counter(tags[items].tolist()).most_common(2)[1:]
-        for form, items in found.items()
+        for form, items in occurrences.items()
         if len(items) > 3
     }
     kept = [form for form, rest in second.items() if rest and rest[0][1] > 1]
-    return {form: found[form] for form in sorted(kept, key=lambda form: (-second[form][0][1], form))}
+    return {form: occurrences[form] for form in sorted(kept, key=lambda form: (-second[form][0][1], form))}
 
 
 def centred_unit(vectors: npt.NDArray[Any]) -> Vectors:
+    """Vectors [N, D] with their mean subtracted, scaled to length 1."""
     centred = vectors - vectors.mean(0, dtype=np.float64).astype(vectors.dtype)
     return np.asarray(centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12))
 
 
 def nearest(unit: Vectors, queries: Ints, sentence: Ints) -> Ints:
-    """For each query, the item of another sentence with the highest cosine; -1 where there is none."""
+    """For each query, the item of another sentence with the highest cosine; -1 if there is none."""
     cosines = _cosines(unit, queries, sentence)
     best = cosines.argmax(1)
     return np.where(np.isfinite(cosines[np.arange(len(queries)), best]), best, -1)
 
 
 def nearest_alike(unit: Vectors, queries: Ints, labels: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each query, whether the nearest item has its label. Of equally near ones (all are, where vectors
-    know no context) the share that has it; 0 where there is none.
+    """For each query, whether the nearest item has its label.
+
+    With several nearest items (all of them, for static vectors), the share that has it; 0 if there is none.
     """
     cosines = _cosines(unit, queries, sentence)
     near = (cosines >= cosines.max(1, keepdims=True) - TIE) & np.isfinite(cosines)
@@ -188,13 +200,14 @@ def _cosines(unit: Vectors, queries: Ints, sentence: Ints) -> Vectors:
 
 
 def expected_at_random(tags: npt.NDArray[np.str_], sentence: Ints) -> Floats:
-    """For each occurrence, the share of those in other sentences that have its tag; nan without any."""
+    """For each occurrence, the share of those in other sentences that have its tag; NaN without any."""
     other = sentence[:, None] != sentence[None, :]
     with np.errstate(invalid="ignore"):
         return np.asarray((other & (tags[:, None] == tags[None, :])).sum(1) / other.sum(1))
 
 
 def in_context(sentences: Sequence[Sentence], place: tuple[int, int], tag: str) -> str:
+    """A word with the words around it, marked with its tag."""
     words, at = sentences[place[0]].words, place[1]
     return " ".join(
         [*words[max(0, at - AROUND) : at], f"[{words[at]}/{tag}]", *words[at + 1 : at + 1 + AROUND]]

@@ -1,1 +1,1 @@
-"""Frozen encoders side by side: their words' vectors, their heads, measures at each depth."""
+"""Frozen encoders side by side: vectors of words, attention heads, measures at each depth."""

@@ -12,29 +12,27 @@ from electra.laboratory.analysis.contract import Estimate, Figure, Findings, Tab
 from electra.laboratory.analysis.measures.bootstrap import estimates
 
 Points = Mapping[str, Sequence[Floats]]
-"""name -> one number for each item, at each depth."""
-Found = dict[str, list[Estimate]]
-"""name -> its estimate at each depth. Depth 0 is what enters the first layer; encoders may
-differ in depth.
-"""
+"""Name -> one number [N] for each item, at each depth."""
+ByDepth = dict[str, list[Estimate]]
+"""Name -> its estimate at each depth. Depth 0 is the input of the first layer; depths may differ."""
 
 
-def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> Found:
+def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> ByDepth:
     """sum(points) / sum(scale) over the items [N], with intervals from the same samples of their groups."""
     stacked = np.stack([row for rows in points.values() for row in rows])
-    below = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
+    denominator = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
 
     def measure(weights: Floats) -> dict[str, float]:
-        total = float(weights @ below)
+        total = float(weights @ denominator)
         return {str(i): value / total if total > 0 else np.nan for i, value in enumerate(stacked @ weights)}
 
     numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
-    found = iter(estimates(measure, numbers, resamples=resamples).values())
-    return {name: [next(found) for _ in rows] for name, rows in points.items()}
+    values = iter(estimates(measure, numbers, resamples=resamples).values())
+    return {name: [next(values) for _ in rows] for name, rows in points.items()}
 
 
-def ahead(points: Points) -> dict[str, list[Floats]]:
-    """How far the first is ahead of each other one, item by item, at the depths that both have."""
+def differences_to_first(points: Points) -> dict[str, list[Floats]]:
+    """The first name's points minus each other one's, item by item, at the depths that both have."""
     first, *others = points
     return {
         f"ahead of {name}": [a - b for a, b in zip(points[first], points[name], strict=False)]
@@ -42,10 +40,10 @@ def ahead(points: Points) -> dict[str, list[Floats]]:
     }
 
 
-def show(
+def add_measure(
     findings: Findings,
     title: str,
-    found: Found,
+    estimates_of: ByDepth,
     *,
     note: str = "",
     figure: str = "",
@@ -54,11 +52,20 @@ def show(
     references: Mapping[str, float | None] | None = None,
     axis: str = "depth",
 ) -> None:
-    """Add the measure `title`: a table of the names by depth, and, where it has a name, a figure. `about`:
-    what the figure says of itself, where that is not the table's `note`. `axis`: depth, from 0, or layer,
-    from 1.
+    """Add the measure `title`: a table of names by depth and, if `figure` names one, a figure.
+
+    Args:
+        findings: Receives the numbers, the table and the figure.
+        title: The measure.
+        estimates_of: Its estimates by name and depth.
+        note: How to read the table.
+        figure: Name of the figure's file.
+        about: The figure's own note (default: the table's).
+        unit: Unit of the figure's axis.
+        references: Reference lines of the figure.
+        axis: "depth", from 0, or "layer", from 1.
     """
-    for name, row in found.items():
+    for name, row in estimates_of.items():
         for place, estimate in enumerate(row, int(axis == "layer")):
             findings.add(estimate, measure=title, encoder=name, **{axis: place})
     keep = {"measure": title}

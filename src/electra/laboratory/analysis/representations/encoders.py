@@ -1,6 +1,4 @@
-"""The encoders that a probe of representations looks at: those of the models, and one that never learned
-anything.
-"""
+"""The encoders that probes of representations run on: the models' own, and one with random weights."""
 
 from __future__ import annotations
 
@@ -17,6 +15,7 @@ from electra.foundation.errors import ModelError
 from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, ProbeDataError, Progress
 from electra.laboratory.analysis.contract.origin import Origin
+from electra.laboratory.analysis.scoring.words import owners_at
 from electra.model import hidden
 from electra.model.hidden import Row
 
@@ -25,30 +24,37 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
 UNTRAINED = "untrained"
-LEAST_WORDS = 8  # that measures of representations are defined for
+MIN_WORDS = 8  # for the measures of representations to be defined
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedEncoder:
+    """An encoder under its model's name."""
+
     name: str
     loaded: Loaded
     origin: Origin | None = None
 
 
-def encoders_of(models: Sequence[Model], untrained: bool) -> list[Named]:
-    """Each model's encoder; after them, where asked, one of the first model's shape with random weights: what
-    the architecture and the tokenizer give without any training.
+def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
+    """Each model's encoder, then, if `untrained`, one of the first model's shape with random weights.
+
+    The untrained encoder shows what architecture and tokenizer give without training.
+
+    Raises:
+        ModelError: A model has the untrained encoder's name.
     """
     if untrained and any(model.name == UNTRAINED for model in models):
         raise ModelError(
             f"a model cannot be named {UNTRAINED!r}: that is the name of the encoder with random weights",
-            fix="Give a link with another name",
+            fix="Pass a link with another name",
         )
-    found = [Named(model.name, model.encoder, model.origin) for model in models]
-    return [*found, Named(UNTRAINED, untrained_like(found[0].loaded))] if untrained else found
+    encoders = [NamedEncoder(model.name, model.encoder, model.origin) for model in models]
+    return [*encoders, NamedEncoder(UNTRAINED, untrained_like(encoders[0].loaded))] if untrained else encoders
 
 
 def untrained_like(loaded: Loaded) -> Loaded:
+    """The same model with a freshly initialised encoder and no head."""
     from electra.model.pair import build_encoder, initialise
 
     encoder = build_encoder(loaded.config).eval()
@@ -58,24 +64,22 @@ def untrained_like(loaded: Loaded) -> Loaded:
 
 
 def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
-    """Sentences given as words, joined by spaces. A token belongs to the word that holds its last character:
-    some tokenizers let a token begin with the space before it. What is longer than the model's positions is
-    cut; words without a token are possible.
+    """Token rows of sentences given as words.
+
+    Words are joined by spaces; a token belongs to the word with its last character. Tokens beyond the model's
+    positions are dropped, so a word may have no token.
     """
     rows = []
     for words in sentences:
-        ends = np.cumsum([len(word) + 1 for word in words])  # of each word with the space after it
         encoding = tokenizer.encode(" ".join(words))
         kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        last = np.array([max(encoding.offsets[i][1] - 1, 0) for i in kept], np.int64)
-        rows.append(
-            _row(tokenizer, [encoding.ids[i] for i in kept], np.searchsorted(ends, last, side="right"))
-        )
+        owner = owners_at(words, [encoding.offsets[i] for i in kept])
+        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], owner))
     return rows
 
 
 def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> list[Row]:
-    """Texts of which each is one "word": for measures that look at all of its tokens alike."""
+    """Token rows of texts, each text being one "word": for measures over all of its tokens."""
     encoded = (ids[: max_positions - 2].astype(np.int64) for ids in tokenizer.encode_corpus(texts))
     return [_row(tokenizer, ids, np.zeros(len(ids), np.int64)) for ids in encoded]
 
@@ -86,18 +90,28 @@ def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
 
 @dataclass(frozen=True)
 class Words:
-    """Words that every encoder has vectors for, so that they can be compared whatever the vocabularies."""
+    """Words that every encoder has vectors for, so that they compare whatever the vocabularies."""
 
-    vectors: list[Vectors]  # of each encoder: [depths, words, D]
-    kept: Ints  # their numbers among all words of all sentences
-    sentence: Ints  # the sentence of each
+    vectors: list[Vectors]
+    """Of each encoder: [depths, words, D]."""
+    kept: Ints
+    """The index of each word among all words of all sentences."""
+    sentence: Ints
+    """The sentence of each word."""
 
-    def of(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
-        """Of one value for each word of each sentence, those of the words here."""
+    def select(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
+        """The values of the words here, from one value for each word of each sentence."""
         return np.array([value for row in values for value in row])[self.kept]
 
 
-def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progress: Progress) -> Words:
+def common_words(
+    encoders: Sequence[NamedEncoder], sentences: Sequence[Sentence], progress: Progress
+) -> Words:
+    """The vectors of the words that every encoder has a token for.
+
+    Raises:
+        ProbeDataError: There are too few.
+    """
     counts = [len(sentence) for sentence in sentences]
     vectors, present = [], np.ones(sum(counts), bool)
     for number, encoder in enumerate(encoders):
@@ -105,13 +119,13 @@ def common_words(encoders: Sequence[Named], sentences: Sequence[Sentence], progr
         rows = rows_of_words(
             loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
         )
-        told = part_progress(progress, f"reading by {encoder.name}", number, len(encoders))
-        states, has = hidden.word_vectors(loaded.encoder, rows, counts, told)
+        share_read = part_progress(progress, f"reading by {encoder.name}", number, len(encoders))
+        states, has_token = hidden.word_vectors(loaded.encoder, rows, counts, share_read)
         vectors.append(states)
-        present &= has
-    if present.sum() < LEAST_WORDS:
-        what = f"{present.sum()} of {len(present):,} words have a token in every model's vocabulary"
-        raise ProbeDataError(what, fix="Give more sentences, in the models' language")
+        present &= has_token
+    if present.sum() < MIN_WORDS:
+        problem = f"only {present.sum()} of {len(present):,} words have a token in every model's vocabulary"
+        raise ProbeDataError(problem, fix="Use more sentences, in the models' language")
     kept = np.flatnonzero(present)
     return Words(
         [states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept]

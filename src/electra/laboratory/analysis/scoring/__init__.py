@@ -1,1 +1,1 @@
-"""What a network says of tokens, words and sentences."""
+"""Scores of tokens, words and sentences by a network."""

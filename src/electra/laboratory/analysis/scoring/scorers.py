@@ -1,27 +1,25 @@
-"""Scores of whole sentences, in bulk: how acceptable, or how likely, a network holds each sentence to be.
+"""Scores of whole sentences: how acceptable, or how likely, a network finds each sentence.
 
-What a network says of one token of a sentence x is a *reading*; a *scorer* is a reading and how its values
-become one number.
+What a network says of one token of a sentence x is a *reading*. A *scorer* is a reading and a way to reduce
+its values to one number.
 
-    original     log P(original)       = log sigmoid(-z_t)        discriminator, one pass; z_t: its log-odds
-    that token t was replaced
-    odds         log-odds of original  = -z_t                     discriminator, one pass
-    masked       log p(x_t | x without t)                         generator, a pass for each token:
-    pseudo-log-likelihood
-                                                                  (Salazar et al. 2020)
-    masked-word  log p(x_t | x without t and the rest of its word to the right)   generator, a pass for each
-    token: corrects the
-                                                                  reward that `masked` gives to long words
-                                                                  (Kauf and Ivanova 2023)
-    unmasked     log p(x_t | x)                                   generator, one pass: cheap, and biased, as
-    the network sees x_t
+    original     log P(original) = log sigmoid(-z_t)   discriminator, one pass; z_t: log-odds of replaced
+    odds         log-odds of original = -z_t           discriminator, one pass
+    masked       log p(x_t | x without t)              generator, a pass for each token: pseudo-log-likelihood
+                                                       (Salazar et al. 2020)
+    masked-word  log p(x_t | x without t and the rest of its word to the right)
+                                                       generator, a pass for each token: corrects the
+                                                       advantage that `masked` gives to long words (Kauf and
+                                                       Ivanova 2023)
+    unmasked     log p(x_t | x)                        generator, one pass: cheap, and biased, as the network
+                                                       sees x_t
 
 The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the
-rest): for such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` means nothing
-and is refused. A "generator" is any masked language model.
+rest). For such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` is refused as
+meaningless. A "generator" is any masked language model.
 
-[CLS] and [SEP] are read but not scored. No text is cut: a long one is read in overlapping windows, as in
-electra.inference.detection. What a text scores does not depend on its company, but for rounding.
+[CLS] and [SEP] are read but not scored. No text is truncated: a long one is read in overlapping windows, as
+in electra.inference.detection. The score of a text does not depend on the other texts, except for rounding.
 """
 
 from __future__ import annotations
@@ -58,12 +56,12 @@ NETWORKS: dict[Reading, Network] = {
     "masked-word": "generator",
     "unmasked": "generator",
 }
-OVERLAP = 0.25  # the share of a window that the next one sees again
+OVERLAP = 0.25  # share of a window that the next one repeats
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """One number for a sentence; higher means more acceptable."""
+    """A way to reduce a sentence to one number; higher means more acceptable."""
 
     name: str
     reading: Reading
@@ -72,6 +70,7 @@ class Scorer:
 
     @property
     def network(self) -> Network:
+        """The kind of network that it needs."""
         return NETWORKS[self.reading]
 
 
@@ -101,25 +100,26 @@ SCORERS: dict[str, Scorer] = {
 
 
 def scorers_for(loaded: Loaded) -> list[str]:
-    """The names of all scorers that this network can be asked for."""
-    return [name for name, scorer in SCORERS.items() if not _complaint(loaded, scorer.reading)]
+    """The names of all scorers that this network can be used with."""
+    return [name for name, scorer in SCORERS.items() if not _obstacle(loaded, scorer.reading)]
 
 
-def _complaint(loaded: Loaded, reading: Reading) -> str:
-    """Why a network cannot give a reading; empty when it can."""
+def _obstacle(loaded: Loaded, reading: Reading) -> str:
+    """Why a network cannot give a reading; empty if it can."""
     if loaded.kind != NETWORKS[reading]:
         needed = (
             "a discriminator"
             if NETWORKS[reading] == "discriminator"
             else "a generator (a masked language model)"
         )
-        return f"this is a {loaded.kind}, and the reading {reading!r} needs {needed}"
+        return f"this is a {loaded.kind}, but the reading {reading!r} needs {needed}"
     if reading == "original" and loaded.output != LOG_ODDS:
-        return f"the outputs of this model ({loaded.output}) are no log-odds, so that it has no P(original)"
+        return f"the outputs of this model ({loaded.output}) are not log-odds, so it has no P(original)"
     return ""
 
 
 def find_scorer(name: str) -> Scorer:
+    """The scorer of this name; raises ConfigError with a suggestion."""
     if name not in SCORERS:
         raise ConfigError(f"no scorer named {name!r}", key="scorer", fix=nearest(name, list(SCORERS)))
     return SCORERS[name]
@@ -128,12 +128,18 @@ def find_scorer(name: str) -> Scorer:
 def sentence_scores(
     loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
 ) -> dict[str, Floats]:
-    """scorer -> a score for each text (0 without tokens). Scorers that share a reading share its passes."""
+    """Scorer -> a score for each text (0 for a text without tokens).
+
+    Scorers with the same reading share its passes.
+
+    Raises:
+        ConfigError: A scorer is unknown.
+        ModelError: The network cannot give a scorer's reading.
+    """
     chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
-    for reading in sorted(
-        {scorer.reading for scorer in chosen}
-    ):  # `masked` before `masked-word`, `odds` before `original`
+    # In this order `masked` comes before `masked-word`, and `odds` before `original`, which reuse them.
+    for reading in sorted({scorer.reading for scorer in chosen}):
         readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
     return {
         scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
@@ -142,6 +148,7 @@ def sentence_scores(
 
 
 def reduce(values: Floats, reduction: Reduction) -> float:
+    """Reduce the values of a sentence's tokens to one number; 0 without tokens."""
     if len(values) == 0:
         return 0.0
     return float(
@@ -156,15 +163,22 @@ def token_scores(
     progress: Share | None = None,
     known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
 ) -> list[Floats]:
-    """For each text, what the network says of each of its tokens (as `split` and `encode_corpus` cut it,
-    without specials).
+    """The reading of each token of each text (as `split` and `encode_corpus` tokenise it, without specials).
 
-    `known`: the same texts' values of other readings. `original` is a function of `odds`, and `masked-word`
-    agrees with `masked` wherever a token is its word's last.
+    Args:
+        loaded: The network.
+        texts: The texts.
+        reading: What to compute of each token.
+        progress: Receives the share done.
+        known: Values of other readings of the same texts, to reuse: `original` is a function of `odds`, and
+            `masked-word` equals `masked` for the last token of a word.
+
+    Raises:
+        ModelError: The network cannot give this reading.
     """
-    if complaint := _complaint(loaded, reading):
+    if obstacle := _obstacle(loaded, reading):
         fix = f"Its scorers are {', '.join(scorers_for(loaded))}" if scorers_for(loaded) else ""
-        raise ModelError(complaint, where=loaded.folder, fix=fix)
+        raise ModelError(obstacle, where=loaded.folder, fix=fix)
     if reading == "original" and "odds" in known:
         return [_log_sigmoid(odds) for odds in known["odds"]]
     from electra.model.passes import POOL, map_rows
@@ -177,13 +191,19 @@ def token_scores(
     windows = _windows(tokens, size, specials)
     items = [item for window in windows for item in _items(window, ends, masking, masked)]
 
-    def network(one: PaddedBatch) -> list[Floats]:
-        batch = [items[i] for i in one.index]
-        return _read_masked(loaded, one, batch) if masking else _read_once(loaded, one, batch, reading)
+    def network(padded: PaddedBatch) -> list[Floats]:
+        batch = [items[i] for i in padded.index]
+        return (
+            _masked_values(loaded, padded, batch)
+            if masking
+            else _unmasked_values(loaded, padded, batch, reading)
+        )
 
-    rows = (_hide(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items)
-    found = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for done, ((window, kept), value) in enumerate(zip(items, found, strict=True), 1):
+    rows = (
+        _mask_window(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items
+    )
+    scored = map_rows(rows, network, loaded.device, pad=specials.pad)
+    for done, ((window, kept), value) in enumerate(zip(items, scored, strict=True), 1):
         values[window.text][kept] = value
         if progress is not None and (done % POOL == 0 or done == len(items)):
             progress(done / len(items))
@@ -194,17 +214,18 @@ def token_scores(
 class Window:
     """A part of a text as a network reads it."""
 
-    text: int  # the text's number
-    start: int  # of the text's tokens, the first one here
+    text: int  # index of the text
+    start: int  # index in the text of the window's first token
     ids: Ints  # with [CLS] and [SEP]
-    keep: range  # of the text's tokens, those that are scored here
+    keep: range  # the text's tokens that are scored in this window
 
 
-Item = tuple[Window, slice]  # a row of a batch: a window, and which of the text's tokens to score in it
+Item = tuple[Window, slice]
+"""A row of a batch: a window, and which of the text's tokens to score in it."""
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
-    """Each text's ids; and for each token, up to which other one (exclusive) it is masked to be scored."""
+    """Each text's ids, and for each token the end (exclusive) of the span that is masked to score it."""
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]
@@ -229,7 +250,7 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[
 def _items(
     window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
 ) -> Iterator[Item]:
-    """The rows of a window: itself, or one for each token that is to be masked and not yet known."""
+    """The rows of a window: itself, or one for each token to be masked whose value is not known."""
     if not masking:
         yield window, slice(window.keep.start, window.keep.stop)
         return
@@ -238,30 +259,34 @@ def _items(
             yield window, slice(token, token + 1)
 
 
-def _hide(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
-    """A window's ids with one token masked, and what belongs to it."""
+def _mask_window(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
+    """A window's ids with one token and the rest of its span masked."""
     ids, first = window.ids.copy(), window.start - 1
     ids[kept.start - first : min(ends[window.text][kept.start] - first, len(ids) - 1)] = mask
     return ids
 
 
-def _read_masked(loaded: Loaded, one: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
-    """log p of one masked token in each row. The head, which costs most, is asked at these positions only."""
+def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
+    """Log p of one masked token in each row. The head, the costliest part, runs at these positions only."""
     import torch
 
     places = np.array([kept.start - window.start + 1 for window, kept in batch])
     targets = np.array([window.ids[place] for (window, _), place in zip(batch, places, strict=True)])
-    states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids)[np.arange(len(batch)), places]
+    states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids)[np.arange(len(batch)), places]
     return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
 
 
-def _read_once(loaded: Loaded, one: PaddedBatch, batch: Sequence[Item], reading: Reading) -> list[Floats]:
-    """The values of each row's kept tokens from one pass over the rows as they are."""
+def _unmasked_values(
+    loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item], reading: Reading
+) -> list[Floats]:
+    """The values of each row's kept tokens from one pass over the unchanged rows."""
     if reading == "unmasked":
-        states = loaded.encoder(one.input_ids, piece_ids=one.piece_ids).flatten(0, 1)
-        values = _log_probabilities(loaded, states, one.input_ids.flatten()).reshape(one.input_ids.shape)
+        states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids).flatten(0, 1)
+        values = _log_probabilities(loaded, states, padded.input_ids.flatten()).reshape(
+            padded.input_ids.shape
+        )
     else:
-        odds = -loaded.logits(one.input_ids, one.piece_ids).cpu().double().numpy()
+        odds = -loaded.logits(padded.input_ids, padded.piece_ids).cpu().double().numpy()
         values = _log_sigmoid(odds) if reading == "original" else odds
     return [
         row[kept.start - window.start + 1 : kept.stop - window.start + 1]
@@ -274,7 +299,7 @@ def _log_sigmoid(odds: Floats) -> Floats:
 
 
 def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
-    """log p of each target by the generator's head, a part of the positions at a time."""
+    """Log p [N] of each target by the generator's head, in parts that bound memory."""
     import torch
 
     parts = []
@@ -282,5 +307,5 @@ def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> 
         states, targets = hidden_ND[part], targets_N[part].to(hidden_ND.device)
         logits = loaded.token_logits(states).float()
         parts.append(logits.gather(-1, targets[:, None])[:, 0] - logits.logsumexp(-1))
-    found: Floats = torch.cat(parts).cpu().double().numpy()
-    return found
+    log_p: Floats = torch.cat(parts).cpu().double().numpy()
+    return log_p

@@ -1,6 +1,4 @@
-"""A fine-tuned error detector (a tagger's folder) as a scorer of words, to stand beside models that were not
-fine-tuned.
-"""
+"""A fine-tuned error detector (the folder of a tagger) as a scorer of words."""
 
 from __future__ import annotations
 
@@ -22,27 +20,33 @@ if TYPE_CHECKING:
 
     from electra.exchange.load import Loaded
 
-CORRECT = ("c", "o", "correct", "original", "0")  # names of the label that says nothing is wrong
+CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label for a correct word
 
 
-def folder_of(source: str) -> Path:
-    """The model's folder: a fine-tuning keeps it in model/."""
+def model_folder(source: str) -> Path:
+    """The folder of the model: a fine-tuning keeps it in model/."""
     inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
-    """For each word, the log-odds that its label is not "correct", at its first token, as taggers learn."""
-    loaded = load(folder_of(source), "tagger")
+    """The log-odds [words] of each sentence that a word's label is not "correct".
+
+    They are read at a word's first token, as taggers are trained.
+
+    Raises:
+        ModelError: No label, or more than one, is named like one for correct words.
+    """
+    loaded = load(model_folder(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
     if len(correct) != 1 or len(loaded.labels) < 2:
-        told = f"its labels ({', '.join(loaded.labels)}) do not say which one is correct"
-        raise ModelError(told, where=source, fix=f"One of them must be named {' or '.join(CORRECT)}")
-    room = token_rows.room(loaded)
-    rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:room] for words in sentences]
+        problem = f"none of its labels ({', '.join(loaded.labels)}) means a correct word"
+        raise ModelError(problem, where=source, fix=f"One of them must be named {' or '.join(CORRECT)}")
+    max_length = token_rows.max_row_length(loaded)
+    rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:max_length] for words in sentences]
     values = _log_odds(loaded, rows, correct[0])
     return [
-        combine(value, owners(loaded.tokenizer, words)[:room], len(words), "first")
+        combine(value, owners(loaded.tokenizer, words)[:max_length], len(words), "first")
         for value, words in zip(values, sentences, strict=True)
     ]
 
@@ -52,18 +56,20 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
 
     from electra.model.passes import PaddedBatch, map_rows
 
-    def judge(one: PaddedBatch) -> list[Floats]:
-        logits = _head(loaded, loaded.encoder(one.input_ids, piece_ids=one.piece_ids))
+    def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
+        logits = _classify(loaded, loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids))
         log_p = to_float64(logits).log_softmax(-1)
         wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
-        return one.unpadded(wrong)
+        return batch.unpadded(wrong)
 
-    found = map_rows(token_rows.framed(loaded, rows), judge, loaded.device, pad=loaded.tokenizer.specials.pad)
-    return [values[1:-1] for values in found]
+    log_odds = map_rows(
+        token_rows.framed(loaded, rows), log_odds_of_batch, loaded.device, pad=loaded.tokenizer.specials.pad
+    )
+    return [values[1:-1] for values in log_odds]
 
 
-def _head(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """transformers' token classifiers: ELECTRA's one matrix, or ModernBERT's dense layer and norm before."""
+def _classify(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
+    """Logits of transformers' token classifiers: one matrix, or (ModernBERT) a dense layer and norm first."""
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}

@@ -1,5 +1,4 @@
-"""What networks say of rows of token ids: the discriminator's log-odds, the generator's predictions where
-tokens are hidden.
+"""Network outputs for rows of token ids: the discriminator's log-odds and the generator's predictions.
 
 A row holds the ids of one text without special tokens, no longer than the model reads; it is read between
 [CLS] and [SEP].
@@ -25,30 +24,31 @@ if TYPE_CHECKING:
     from electra.model.passes import PaddedBatch
 
 
-LOGITS_AT_ONCE = 1 << 23  # token logits held at a time: positions times vocabulary
+LOGITS_AT_ONCE = 1 << 23  # token logits in memory at a time: positions times vocabulary
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A generator's say at the chosen positions of one row, in their order."""
+    """A generator's predictions at the chosen positions of one row, in their order."""
 
     sampled: Ints
     log_sampled: Floats  # log p of the sample
-    log_truth: Floats  # log p of the token that stood there
-    entropy: Floats  # of its distribution, nats
+    log_truth: Floats  # log p of the original token
+    entropy: Floats  # of the predicted distribution, in nats
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
-    """For each token of each row, the log-odds that it was replaced."""
+    """For each row, the log-odds [tokens] that each token was replaced."""
     require_log_odds(discriminator)
     from electra.model.passes import map_rows
 
-    def judge(one: PaddedBatch) -> list[Floats]:
-        return one.unpadded(to_float64(discriminator.logits(one.input_ids, one.piece_ids)))
+    def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
+        return batch.unpadded(to_float64(discriminator.logits(batch.input_ids, batch.piece_ids)))
 
     pad = discriminator.tokenizer.specials.pad
     return [
-        values[1:-1] for values in map_rows(framed(discriminator, rows), judge, discriminator.device, pad=pad)
+        values[1:-1]
+        for values in map_rows(framed(discriminator, rows), log_odds_of_batch, discriminator.device, pad=pad)
     ]
 
 
@@ -60,17 +60,25 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """The generator reads `shown`, predicts and samples at the `chosen` positions; rows have own keys."""
+    """Let the generator read `shown`, and predict and sample at the `chosen` positions.
+
+    Args:
+        generator: The generator or masked language model.
+        rows: The original rows.
+        shown: The rows as the generator reads them.
+        chosen: Masks of the positions to predict.
+        seed: Seed of the samples; every row has its own key.
+    """
     from electra.model.passes import map_rows
 
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
 
-    def guess(one: PaddedBatch) -> list[Predictions]:
-        places = [np.flatnonzero(chosen[i]) for i in one.index]
+    def predict_batch(batch: PaddedBatch) -> list[Predictions]:
+        places = [np.flatnonzero(chosen[i]) for i in batch.index]
         lines = np.repeat(np.arange(len(places)), [len(row) for row in places])
-        uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in one.index]
-        targets = np.concatenate([rows[i][chosen[i]] for i in one.index]).astype(np.int64)
-        states = generator.encoder(one.input_ids, piece_ids=one.piece_ids)
+        uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in batch.index]
+        targets = np.concatenate([rows[i][chosen[i]] for i in batch.index]).astype(np.int64)
+        states = generator.encoder(batch.input_ids, piece_ids=batch.piece_ids)
         parts = _predict(
             generator, states[lines, np.concatenate(places) + 1], targets, np.concatenate(uniforms)
         )
@@ -80,18 +88,16 @@ def predict(
         ]
 
     pad = generator.tokenizer.specials.pad
-    return list(map_rows(framed(generator, shown), guess, generator.device, pad=pad))
+    return list(map_rows(framed(generator, shown), predict_batch, generator.device, pad=pad))
 
 
 def uncertainty(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Floats], list[Floats]]:
-    """(log p of the token, entropy) at every token of every row, each predicted once while hidden together
-    with a share of its row.
+    """(log p of the token, entropy) at every token of every row, each predicted while masked.
 
-    The positions of a row fall at random into 1 / fraction parts, and one part is hidden at a time: the
-    generator works under the conditions it was trained in, at the price of a few passes instead of one for
-    each token.
+    The positions of a row fall at random into 1 / fraction parts, and one part is masked at a time. So the
+    generator works under the conditions of its training, in a few passes instead of one for each token.
     """
     parts = max(2, round(1 / fraction))
     keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))
@@ -106,8 +112,11 @@ def uncertainty(
             np.where(where, generator.tokenizer.specials.mask, row)
             for where, row in zip(hidden, rows, strict=True)
         ]
-        for index, found in enumerate(predict(generator, rows, shown, hidden, seed=seed)):
-            log_p[index][hidden[index]], entropy[index][hidden[index]] = found.log_truth, found.entropy
+        for index, predictions in enumerate(predict(generator, rows, shown, hidden, seed=seed)):
+            log_p[index][hidden[index]], entropy[index][hidden[index]] = (
+                predictions.log_truth,
+                predictions.entropy,
+            )
     return log_p, entropy
 
 
@@ -118,20 +127,20 @@ def framed(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
 
 
 def in_parts(count: int, vocab_size: int) -> Iterator[slice]:
-    """The positions 0 to `count`, as many at a time as their logits may take memory."""
+    """Slices of the positions 0 to `count`, each as large as the memory for its logits allows."""
     size = max(1, LOGITS_AT_ONCE // vocab_size)
     return (slice(start, start + size) for start in range(0, count, size))
 
 
-def room(*networks: Loaded) -> int:
-    """How many tokens all of these networks can read beside [CLS] and [SEP]."""
+def max_row_length(*networks: Loaded) -> int:
+    """How many tokens all of these networks can read, besides [CLS] and [SEP]."""
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
-    """(samples, their log p, log p of the targets, entropy) at each hidden state, part after part."""
+    """(samples, their log p, log p of the targets, entropy) at each hidden state, in parts."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample

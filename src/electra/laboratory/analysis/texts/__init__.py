@@ -1,1 +1,1 @@
-"""What is read to a model: held-out text, annotated sentences, minimal pairs, texts made wrong on purpose."""
+"""Texts for probes: held-out text, sentences by learners, texts corrupted on purpose."""

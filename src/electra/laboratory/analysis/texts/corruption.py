@@ -1,9 +1,9 @@
-"""Texts made wrong in known places, in several ways, to see which of them a discriminator notices.
+"""Texts corrupted at known places in several ways, to see which a discriminator notices.
 
-Of tokens (the same vocabulary for maker and judge): by a generator, as in training (Clark et al. 2020,
-section 3.1), or by random tokens. Of words (judged by any model, each with its own tokens): two neighbours
-swapped, or an agreeing form made to disagree. The rule is the paper's: a token is "replaced" when it differs
-from what stood there; one that a generator happens to guess is original.
+Tokens (where corruptor and discriminator share a vocabulary) are replaced by a generator, as in training
+(Clark et al. 2020, section 3.1), or by random tokens. Words (for any model, each with its own tokens) are
+swapped with their neighbour, or a form is made to disagree. As in the paper, a token counts as replaced if it
+differs from the original; a sample that equals the original counts as original.
 """
 
 from __future__ import annotations
@@ -22,12 +22,10 @@ from electra.objectives.parts.masking import choose
 if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
-FRACTION, MASK_SHARE = (
-    0.15,
-    0.85,
-)  # the paper's: tokens that are drawn anew, and of those how many are hidden from the generator
+# The paper's shares: of tokens that are resampled, and of those that are masked for the generator.
+FRACTION, MASK_SHARE = 0.15, 0.85
 
-# One form and the one that disagrees in number or person; both ways.
+# Pairs of forms that disagree in number or person.
 _PAIRS = (
     "is are",
     "was were",
@@ -46,17 +44,20 @@ AGREEMENT: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Corrupted:
-    """Rows of ids with tokens replaced. All lists have one entry a row."""
+    """Rows of ids with tokens replaced. All lists have one entry for each row."""
 
     rows: list[Ints]
     replaced: list[Bools]
-    chosen: list[Bools]  # where a token was drawn anew, whether or not it came out the same
-    advantage: list[Floats]  # log p(sample) - log p(truth) by the generator that drew; NaN elsewhere
-    log_truth: list[Floats]  # log p(truth) by it; NaN elsewhere
+    chosen: list[Bools]
+    """Where a token was resampled, even if the sample equals the original."""
+    advantage: list[Floats]
+    """Log p(sample) - log p(original) by the generator that sampled; NaN elsewhere."""
+    log_truth: list[Floats]
+    """Log p(original) by that generator; NaN elsewhere."""
 
 
 def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bools]:
-    """A share of each row's positions, at least one, by the training's own rule."""
+    """Masks of a share of each row's positions, at least one, by the rule used in training."""
     keys = seeds.keys(seed, "analysis/mask", 0, np.arange(len(rows)))
     return [
         choose(np.zeros((1, len(row)), bool), seeds.uniforms(key, len(row))[None], fraction)[0]
@@ -67,7 +68,7 @@ def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bool
 def by_generator(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replace tokens by the generator's samples."""
+    """Replace tokens with the generator's samples."""
     chosen = choose_places(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
     mask = generator.tokenizer.specials.mask
@@ -76,14 +77,14 @@ def by_generator(
         for key, row, places in zip(keys, rows, chosen, strict=True)
     ]
     new, advantage, log_truth = [], [], []
-    for row, places, found in zip(
+    for row, places, predicted in zip(
         rows, chosen, token_rows.predict(generator, rows, shown, chosen, seed=seed), strict=True
     ):
         changed, gain, truth = row.copy(), np.full(len(row), np.nan), np.full(len(row), np.nan)
         changed[places], gain[places], truth[places] = (
-            found.sampled,
-            found.log_sampled - found.log_truth,
-            found.log_truth,
+            predicted.sampled,
+            predicted.log_sampled - predicted.log_truth,
+            predicted.log_truth,
         )
         new.append(changed)
         advantage.append(gain)
@@ -94,7 +95,7 @@ def by_generator(
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replace tokens by draws in proportion to `frequency` [V], such as ones over the ordinary tokens."""
+    """Replace tokens with draws in proportion to `frequency` [V], such as ones for ordinary tokens."""
     chosen = choose_places(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
@@ -102,30 +103,30 @@ def by_frequency(
     for key, row, places in zip(keys, rows, chosen, strict=True):
         drawn = np.searchsorted(cumulative, seeds.uniforms(key, len(row)) * cumulative[-1], side="right")
         new.append(np.where(places, drawn, row))
-    nothing = [np.full(len(row), np.nan) for row in rows]
-    return _labelled(rows, new, chosen, nothing, nothing)
+    unknown = [np.full(len(row), np.nan) for row in rows]
+    return _labelled(rows, new, chosen, unknown, unknown)
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swap neighbours, so that about `fraction` of the words, both of each pair, stand in a wrong place."""
+    """Swap neighbours until about `fraction` of the words are out of place; returns words and mask."""
     swapped, wrong = list(words), np.zeros(len(words), bool)
     pairs = [
         i
         for i in range(len(words) - 1)
         if words[i].isalnum() and words[i + 1].isalnum() and words[i].lower() != words[i + 1].lower()
     ]
-    wanted = max(1, round(fraction * len(words) / 2))
+    missing = max(1, round(fraction * len(words) / 2))
     for index in np.argsort(seeds.uniforms(key, len(pairs)), kind="stable"):
         place = pairs[index]
-        if wanted and not wrong[place : place + 2].any():
+        if missing and not wrong[place : place + 2].any():
             swapped[place], swapped[place + 1] = words[place + 1], words[place]
             wrong[place : place + 2] = True
-            wanted -= 1
+            missing -= 1
     return swapped, wrong
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Turn one form of the sentence (is, was, has, does, this, ...) into its counterpart, if there is one."""
+    """Replace one form (is, was, has, does, this, ...) by its counterpart, if any; returns words and mask."""
     places = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
     if places:

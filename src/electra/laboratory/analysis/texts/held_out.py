@@ -1,4 +1,4 @@
-"""Running text and sentences for probes: as rows of ids, or as words judged word by word."""
+"""Held-out text for probes: as rows of token ids, or as sentences split into words."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ if TYPE_CHECKING:
 
 
 STORE = StoreFolder.RECORD
-PER_DOCUMENT = 8  # rows or sentences taken from one document at most, so that no document is the whole sample
-SHORTEST = 8  # tokens of a row, words of a sentence: headings and the like are left out
+PER_DOCUMENT = 8  # rows or sentences from one document at most, so that none dominates the sample
+SHORTEST = 8  # tokens of a row, words of a sentence: leaves out headings and the like
 LONGEST_SENTENCE = 40
-LONGEST_TEXT = 1000  # tokens of a document that sentences are taken from
+LONGEST_TEXT = 1000  # tokens of a document from which sentences are taken
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 
 def text_input(required: bool = True) -> Input:
+    """The held-out text that a probe needs: a token store or text files."""
     patterns = (STORE, "heldout*.txt*", "wikitext*test*.txt*", "./*.txt*", "./*.jsonl*", "./*.parquet")
     return Input("text", "held-out text (a token store or text files)", patterns, required)
 
 
 def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
-    """`count` rows of up to `length` ids, of held-out documents or text files, few of any document."""
+    """`count` rows of up to `length` ids, a few from each held-out document or text file.
+
+    Raises:
+        ProbeDataError: There is no text, or the token store has a different tokenizer.
+    """
     rows: list[Ints] = []
     for ids in _documents(tokenizer, paths):
         starts = range(0, max(1, len(ids) - length // 2), length)
@@ -46,25 +51,29 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
             break
     rows = rows[:count]
     if not rows:
-        raise ProbeDataError("no text in it", where=paths[0], fix="Give a token store or text files")
+        raise ProbeDataError("contains no text", where=paths[0], fix="Pass a token store or text files")
     return rows
 
 
 def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
-    """`count` sentences as words, few of any one document. A store's ids are first made text again."""
+    """`count` sentences as words, a few from each document. A token store is decoded to text.
+
+    Raises:
+        ProbeDataError: There are no sentences.
+    """
     if paths[0].name == STORE:
         texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
     else:
         texts = _texts(paths)
-    found: list[list[str]] = []
+    sentences: list[list[str]] = []
     for text in texts:
-        cut = [words_of(part) for part in _SENTENCE.split(text[: 8 * LONGEST_TEXT])]
-        found += [words for words in cut if SHORTEST <= len(words) <= LONGEST_SENTENCE][:PER_DOCUMENT]
-        if len(found) >= count:
+        cut = [split_words(part) for part in _SENTENCE.split(text[: 8 * LONGEST_TEXT])]
+        sentences += [words for words in cut if SHORTEST <= len(words) <= LONGEST_SENTENCE][:PER_DOCUMENT]
+        if len(sentences) >= count:
             break
-    if not found:
-        raise ProbeDataError("no sentences in it", where=paths[0], fix="Give a token store or text files")
-    return found[:count]
+    if not sentences:
+        raise ProbeDataError("contains no sentences", where=paths[0], fix="Pass a token store or text files")
+    return sentences[:count]
 
 
 def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
@@ -74,9 +83,9 @@ def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
         return
     store = TokenStore.open(paths[0].parent)
     if store.tokenizer_digest != tokenizer.digest:
-        fix = "Give text files, which each model tokenises for itself"
+        fix = "Pass text files, which are tokenised for each model"
         raise ProbeDataError(
-            "this token store was made with another tokenizer than the model's", where=store.path, fix=fix
+            "the token store was made with a different tokenizer than the model's", where=store.path, fix=fix
         )
     for index in range(store.heldout.num_documents):
         yield np.asarray(store.heldout.document(index)).astype(np.int64)
@@ -88,6 +97,6 @@ def _texts(paths: Sequence[Path]) -> Iterator[str]:
             yield text.text
 
 
-def words_of(text: str) -> list[str]:
-    """Words and punctuation marks, apart."""
+def split_words(text: str) -> list[str]:
+    """Words and punctuation marks as separate strings."""
     return _WORD.findall(text)

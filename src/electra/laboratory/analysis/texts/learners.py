@@ -1,4 +1,4 @@
-"""Learners' sentences with a label for each word."""
+"""Sentences by language learners, with a label for each word."""
 
 from __future__ import annotations
 
@@ -9,32 +9,34 @@ from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns
 from electra.laboratory.analysis.contract import Input, ProbeDataError
 
 Language = Literal["en", "de"]
-
-
-CORRECT = "c"
+CORRECT = "c"  # the label of a correct word
 
 
 def learner_inputs(language: Language, required: bool = True) -> tuple[Input, Input]:
-    """Learners' sentences with labels for each word: "c" correct, anything else an error."""
+    """The dev and test files that a probe needs: labels "c" for correct words, anything else for errors."""
     corpus = {"en": "fce", "de": "falko"}[language]
     dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
     test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
-    what = "learners' sentences with a label for each word"
-    return Input("learners", f"{what} (dev)", dev, required), Input(
-        "learners_test", f"{what} (test)", test, required=False
+    description = "learners' sentences with a label for each word"
+    return Input("learners", f"{description} (dev)", dev, required), Input(
+        "learners_test", f"{description} (test)", test, required=False
     )
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Sentences with one column of labels, "c" where nothing is wrong; the files write \\" for a quote."""
-    found = [
-        Sentence(tuple(word.replace('\\"', '"') for word in one.words), one.columns)
-        for one in read_columns(path, columns=(1,))
+    """Sentences with one column of labels. The files escape quotation marks with a backslash.
+
+    Raises:
+        ProbeDataError: No word is labelled as correct.
+    """
+    sentences = [
+        Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)
+        for sentence in read_columns(path, columns=(1,))
     ]
-    if not any(CORRECT in one.columns[0] for one in found):
+    if not any(CORRECT in sentence.columns[0] for sentence in sentences):
         raise ProbeDataError(
             f'no word is labelled "{CORRECT}" (correct)',
             where=path,
-            fix="Give a word, a tab and its label on each line",
+            fix="Each line must be a word, a tab and its label",
         )
-    return found
+    return sentences

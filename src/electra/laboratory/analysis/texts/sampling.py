@@ -1,4 +1,4 @@
-"""A keyed draw of sentences, pairs or utterances."""
+"""A reproducible sample of sentences, pairs or utterances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ Item = TypeVar("Item")
 
 
 def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:
-    """At most `limit` of the items (0: all), in their order. A larger limit draws the same ones and more."""
+    """At most `limit` of the items (0: all), in their order.
+
+    A larger limit gives the same items and more.
+
+    Raises:
+        ConfigError: The limit is negative.
+    """
     if limit < 0:
         raise ConfigError(f"must be at least 0 (0: all), not {limit}", where="sentences")
     if not 0 < limit < len(items):

@@ -1,6 +1,4 @@
-"""Kinds of words that can be told without annotation: closed classes by lists, the rest by form and by how a
-tokenizer cuts them.
-"""
+"""Kinds of words without annotation: closed classes by list, other words by their number of tokens."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ _KINDS = {
 
 
 def kind_of(word: str, num_tokens: int, language: str) -> str:
-    """What kind of word stands there. Many tokens mean a rare word or a misspelt one."""
+    """The kind of a word in a language. A word of many tokens is rare or misspelt."""
     if not any(letter.isalnum() for letter in word):
         return "punctuation"
     if any(letter.isdigit() for letter in word):
