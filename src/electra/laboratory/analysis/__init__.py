@@ -51,7 +51,7 @@ def module_of(name: str) -> Any:
     module = PROBES.load(name)
     if not (isinstance(module.Probe, type) and issubclass(module.Probe, Probe)):
         raise ConfigError(
-            "`Probe` must be a subclass of electra.laboratory.analysis.contract.Probe", where=module.__file__
+            "`Probe` does not subclass electra.laboratory.analysis.contract.Probe", where=module.__file__
         )
     return module
 
