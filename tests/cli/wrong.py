@@ -598,7 +598,7 @@ TABLES = [
     Case(
         "not a classifier",
         ModelError,
-        "fine-tuned classifier, tagger or reader is needed",
+        "fine-tuned classifier, tagger or reader",
         lambda p: ["predict", str(p.run), p.file("t.csv", TABLE)],
     ),
 ]

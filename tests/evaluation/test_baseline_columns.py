@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from electra.commands.framework.main import main
-from electra.finetuning.runner import floors
+from electra.finetuning.runner import baselines
 
 pytestmark = pytest.mark.slow
 
@@ -32,15 +32,15 @@ def test_baselines_are_columns_beside_the_models(model: Path, data: Path, tmp_pa
     words += ["--device", "cpu", "--finetune.epochs", "1", "--finetune.precision", "fp32"]
     assert main(words) == 0
     record = json.loads((tmp_path / "out" / "evaluation.json").read_text())
-    assert [entry["name"] for entry in record["models"]] == ["toy", *floors.NAMES]
+    assert [entry["name"] for entry in record["models"]] == ["toy", *baselines.NAMES]
     for row in record["rows"]:
         assert all(score["status"] == "done" and score["n"] == 1 for score in row["scores"].values())
     first = record["rows"][0]["scores"]
     results = json.loads((tmp_path / "out/tasks/word-counting/sst2/all_results.json").read_text())
-    assert first[floors.COUNTING]["median"] == results["eval_accuracy"]
-    assert first[floors.COUNTING]["train_samples"] == first["toy"]["train_samples"]
-    mean = sum(row["scores"][floors.MAJORITY]["median"] for row in record["rows"]) / 2
-    assert record["averages"][0]["scores"][floors.MAJORITY] == pytest.approx(mean)
+    assert first[baselines.WORDS]["median"] == results["eval_accuracy"]
+    assert first[baselines.WORDS]["train_samples"] == first["toy"]["train_samples"]
+    mean = sum(row["scores"][baselines.MAJORITY]["median"] for row in record["rows"]) / 2
+    assert record["averages"][0]["scores"][baselines.MAJORITY] == pytest.approx(mean)
     page = (tmp_path / "out" / "evaluation.html").read_text()
     assert "word counting" in page and "no network" in page
     assert main(words) == 0  # nothing is repeated or refused

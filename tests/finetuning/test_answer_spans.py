@@ -35,7 +35,7 @@ from electra.finetuning.runner.tuning import Tuning, run_model
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import END, IMPOSSIBLE, START, QuestionAnswering
-from electra.finetuning.windows.context_windows import Arrangement, Context, best_window, cut
+from electra.finetuning.windows.context_windows import Context, PairTemplate, best_window, cut_windows
 from electra.finetuning.windows.features import NO_TARGET, Batch, Tokens, collate
 from electra.finetuning.windows.span_search import BEAM, Prediction, Span, beam_spans, plain_spans
 from electra.foundation.errors import ConfigError, DamagedModel, DataError, ElectraError, ModelError
@@ -71,7 +71,7 @@ def task_named(name: str) -> QuestionAnswering:
 # --- files
 
 
-def test_squads_json_and_jsonl_are_read_alike(tmp_path: Path) -> None:
+def test_squad_json_and_jsonl_give_the_same_examples(tmp_path: Path) -> None:
     context = "Émile went to 東京 in 1887."
     good = {
         "id": "7",
@@ -101,7 +101,7 @@ def test_squads_json_and_jsonl_are_read_alike(tmp_path: Path) -> None:
     assert [context[a.start : a.start + len(a.text)] for a in first.gold] == ["東京", "in 1887"]
 
 
-def test_an_answer_out_of_place_is_moved_or_counted(electra_folder: Path, tmp_path: Path) -> None:
+def test_an_answer_with_a_wrong_offset_is_moved_or_reported(electra_folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     context = "red film red town"
@@ -122,8 +122,8 @@ def test_an_answer_out_of_place_is_moved_or_counted(electra_folder: Path, tmp_pa
         13,
     ]
     tuning, notes = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "squad"))
-    assert any("train: 1 questions whose answer stands nowhere" in note for note in notes)
-    assert any("train: 1 answers that stand elsewhere" in note for note in notes)
+    assert any("does not occur in the context" in note and note.endswith(": 1") for note in notes)
+    assert any("not at their offset" in note and note.endswith(": 1") for note in notes)
     assert list(tuning.train.example) == [0, 2] and list(tuning.splits["dev"].windows.example) == [0, 1, 2]
     assert (
         tuning.splits["dev"].windows.targets is not None and not tuning.splits["dev"].windows.targets[1].any()
@@ -203,25 +203,30 @@ BAD: list[tuple[str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("task", "ending", "content", "says"), BAD, ids=[row[3][:30] for row in BAD])
-def test_bad_files_are_told_in_one_line(
-    task: str, ending: str, content: str, says: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(
+    ("task", "ending", "content"), [row[:3] for row in BAD], ids=[row[3][:30] for row in BAD]
+)
+def test_the_error_of_a_bad_file_is_one_line(task: str, ending: str, content: str, tmp_path: Path) -> None:
     for split in ("train", "dev"):
         (tmp_path / f"{split}{ending}").write_text(content)
     chosen = toy_task.settings(tmp_path / "out", tmp_path, task)
-    with pytest.raises(ElectraError, match=says) as caught:
+    with pytest.raises(ElectraError) as caught:
         read_dataset(chosen, choose_task(chosen))
+    assert f"train{ending}" in caught.value.where
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value) and not (tmp_path / "out").exists()
 
 
-def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="60 tokens are more than the model's positions"):
-        tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=60))
-    with pytest.raises(ConfigError, match="5 tokens leave no room for a context beside a question of 2"):
-        tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=5))
-    with pytest.raises(ConfigError, match="head: the head joint is for questions"):
+def test_lengths_that_leave_no_room_are_refused(
+    electra_folder: Path, squad_folder: Path, tmp_path: Path
+) -> None:
+    for length in (60, 5):  # more than the positions; less than a question
+        with pytest.raises(ConfigError) as caught:
+            chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=length)
+            tuning_for(electra_folder, chosen)
+        assert caught.value.key == "max_length"
+    with pytest.raises(ConfigError) as caught:
         choose_task(toy_task.settings(tmp_path / "out", squad_folder, "sst2", head="joint"))
+    assert caught.value.key == "head"
 
 
 # --- windows and characters
@@ -229,17 +234,17 @@ def test_lengths_that_cannot_be(electra_folder: Path, squad_folder: Path, tmp_pa
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 30), st.integers(0, 5))
 @settings(max_examples=100, deadline=None, database=None, derandomize=True)
-def test_windows_hold_every_token_and_each_is_judged_once(
+def test_windows_contain_every_token_and_each_is_scored_once(
     length: int, room: int, stride: int, asked: int
 ) -> None:
-    arrangement = Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
+    template = PairTemplate(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
     context = Context(
         np.arange(100, 100 + length),
         np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2),
         np.zeros(length, bool),
     )
-    windows = cut(np.full(asked, 7), context, arrangement, asked + 3 + room, stride)
-    judged = [int(offset) for window in windows for offset in window.offsets[window.judged][:, 0]]
+    windows = cut_windows(np.full(asked, 7), context, template, asked + 3 + room, stride)
+    judged = [int(offset) for window in windows for offset in window.offsets[window.scored][:, 0]]
     assert sorted(judged) == list(range(length))
     for window in windows:
         assert len(window.ids) == len(window.types) <= asked + 3 + room
@@ -254,14 +259,14 @@ def test_windows_hold_every_token_and_each_is_judged_once(
     assert length == 0 or windows[-1].start + len(windows[-1].offsets) == length
 
 
-def test_a_token_is_judged_where_its_poorer_side_has_most_context() -> None:
+def test_a_token_is_scored_where_its_shorter_context_is_longest() -> None:
     assert list(best_window([0, 4, 8], [8, 12, 14], 14)) == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_a_pair_is_arranged_as_the_tokenizer_arranges_it(tmp_path: Path) -> None:
+def test_a_pair_is_encoded_as_by_the_tokenizer(tmp_path: Path) -> None:
     tokenizer = toy_task.tokenizer(tmp_path)
     whole = tokenizer.encode("my town", "red film and music")
-    ids, types = Arrangement.of(tokenizer).join(
+    ids, types = PairTemplate.of(tokenizer).join(
         *(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"]))
     )
     assert (ids.tolist(), types.tolist()) == (whole.ids, whole.segments)
@@ -291,7 +296,7 @@ ALPHABET = [
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=25), st.data())
 @settings(max_examples=150, deadline=None, database=None, derandomize=True)
-def test_answers_come_back_as_the_characters_they_are(pieces: list[str], data: st.DataObject) -> None:
+def test_answers_are_mapped_back_to_exact_characters(pieces: list[str], data: st.DataObject) -> None:
     """Whatever tokens an answer covers: pointing at them gives context[start:end], which holds the answer."""
     tokenizer = words()
     text = "".join(pieces)
@@ -303,13 +308,13 @@ def test_answers_come_back_as_the_characters_they_are(pieces: list[str], data: s
     if span is None:
         assert not letters
         return
-    (window,) = cut(np.array([5]), context, Arrangement.of(tokenizer), 200, 50)
+    (window,) = cut_windows(np.array([5]), context, PairTemplate.of(tokenizer), 200, 50)
     logits = np.zeros((len(window.ids), 2))
     place = window.target(span)
     assert place is not None
     logits[place[0], 0] = logits[place[1], 1] = 9.0
     task = replace(task_named("squad"), max_answer=60)
-    best = task._predict_one(text, [(window, logits)]).best
+    best = task._predict_example(text, [(window, logits)]).best
     assert best.text == text[best.start : best.end] and best.text == best.text.strip()
     assert all(best.start <= place < best.end for place in letters)
 
@@ -342,13 +347,13 @@ def words() -> Tokenizer:
     return _WORDS[0]
 
 
-def test_an_answer_takes_in_no_neighbour_and_the_whole_of_a_word() -> None:
+def test_an_answer_covers_whole_words_and_no_neighbours() -> None:
     context = Context.of(words(), "fine,dull.")
     spans = {(0, 4): (0, 0), (4, 5): (1, 1), (5, 9): (2, 2), (0, 5): (0, 1), (1, 3): (0, 0), (3, 6): (0, 2)}
     assert {span: context.tokens_of(*span) for span in spans} == spans
 
 
-def test_targets_point_at_the_answer_at_cls_or_nowhere(
+def test_targets_are_the_answer_cls_or_nothing(
     squad2_folder: Path, electra_folder: Path, tmp_path: Path
 ) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
@@ -380,24 +385,24 @@ def test_targets_point_at_the_answer_at_cls_or_nowhere(
     assert seen == {0, START | END, START | END | IMPOSSIBLE}
 
 
-def test_the_best_spans_are_those_of_looking_at_all() -> None:
+def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
     draw = np.random.default_rng(5)
     offsets = np.stack([np.arange(12), np.arange(1, 13)], -1)
-    window = cut(
+    window = cut_windows(
         np.array([5]),
         Context(np.arange(12), offsets, np.zeros(12, bool)),
-        Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)),
+        PairTemplate(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)),
         40,
         9,
     )[0]
-    window = replace(window, judged=draw.random(12) < 0.8)
+    window = replace(window, scored=draw.random(12) < 0.8)
     logits = draw.normal(size=(len(window.ids), 2))
     inner = logits[window.first : window.first + 12]
     every = [
         (inner[i, 0] + inner[j, 1], i, j)
         for i in range(12)
         for j in range(i, min(12, i + 4))
-        if window.judged[i]
+        if window.scored[i]
     ]
     found = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
     assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
@@ -406,21 +411,21 @@ def test_the_best_spans_are_those_of_looking_at_all() -> None:
 def test_white_space_is_no_answer() -> None:
     """Byte-level tokenizers make tokens of double spaces: the stripped answer would be the empty one."""
     context = Context(np.arange(3), np.array([[0, 2], [2, 4], [4, 7]]), np.array([False, True, False]))
-    window = cut(
+    window = cut_windows(
         np.array([5]),
         context,
-        Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)),
+        PairTemplate(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1)),
         40,
         9,
     )[0]
     assert {start for start, *_ in plain_spans(window, np.zeros((len(window.ids), 2)), 4, 9)} == {0, 2}
 
 
-def test_of_the_beam_only_judged_beginnings_and_ends_within_reach_are_answers() -> None:
+def test_beam_spans_start_at_scored_tokens_and_are_not_too_long() -> None:
     offsets = np.stack([np.arange(6), np.arange(1, 7)], -1)
-    arrangement = Arrangement(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
-    window = cut(np.array([5]), Context(np.arange(6), offsets, np.zeros(6, bool)), arrangement, 40, 9)[0]
-    window = replace(window, judged=np.array([True, True, False, True, True, True]))
+    template = PairTemplate(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
+    window = cut_windows(np.array([5]), Context(np.arange(6), offsets, np.zeros(6, bool)), template, 40, 9)[0]
+    window = replace(window, scored=np.array([True, True, False, True, True, True]))
     places, ends = np.zeros(BEAM), np.zeros((BEAM, BEAM))  # [CLS], which is no part of the context
     logits, end_logits = np.full(BEAM, -9.0), np.full((BEAM, BEAM), -9.0)
     logits[:3], places[:3] = (
@@ -438,15 +443,15 @@ def test_of_the_beam_only_judged_beginnings_and_ends_within_reach_are_answers() 
     assert beam_spans(window, output, longest=3, count=2) == kept[:2]
 
 
-def test_the_lowest_belief_in_no_answer_of_all_windows_counts() -> None:
+def test_the_null_score_is_the_lowest_of_all_windows() -> None:
     text = "fine dull " * 5
-    windows = cut(np.array([5]), Context.of(words(), text), Arrangement.of(words()), 8, 4)
+    windows = cut_windows(np.array([5]), Context.of(words(), text), PairTemplate.of(words()), 8, 4)
     assert len(windows) > 2
     outputs = [np.zeros((len(window.ids), 2)) for window in windows]
     for output, null in zip(outputs, (3.0, -1.0, 2.0), strict=False):
         output[0] = null / 2
     outputs[0][windows[0].first] = 2.0  # the best answer: the first token, with a score of 4
-    prediction = task_named("squad2")._predict_one(text, list(zip(windows, outputs, strict=True)))
+    prediction = task_named("squad2")._predict_example(text, list(zip(windows, outputs, strict=True)))
     assert (prediction.best.text, prediction.best.score, prediction.null_odds) == ("fine", 4.0, -1.0 - 4.0)
 
 
@@ -545,7 +550,7 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
 
 @pytest.mark.parametrize(("architecture", "name"), [("electra", "squad"), ("modern", "squad2")])
 @pytest.mark.slow
-def test_it_learns_and_transformers_gives_the_same_answers(
+def test_training_learns_and_transformers_gives_the_same_answers(
     architecture: str, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
@@ -589,7 +594,7 @@ def test_it_learns_and_transformers_gives_the_same_answers(
 
 
 @pytest.mark.slow
-def test_the_joint_reader_learns_and_is_found_again(
+def test_the_joint_head_learns_and_is_loaded_again(
     electra_folder: Path, squad2_folder: Path, tmp_path: Path
 ) -> None:
     from transformers import AutoModel
@@ -601,7 +606,7 @@ def test_the_joint_reader_learns_and_is_found_again(
         lines.append,
     )
     assert results["eval_best_f1"] > 0.85
-    assert any("electra predict also reads head.safetensors there" in line for line in lines)
+    assert any("head.safetensors" in line for line in lines)
     assert type(AutoModel.from_pretrained(out / "model")).__name__ == "ElectraModel"
     rows = [tuple(line.split("\t")) for line in (out / "seeds/seed-0/dev.tsv").read_text().splitlines()]
     assert predict(str(out), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
@@ -609,9 +614,9 @@ def test_the_joint_reader_learns_and_is_found_again(
     alone = shutil.copytree(out / "model", tmp_path / "alone")
     assert predict(str(alone), squad2_folder / "dev-v1.json", threshold=-2.75).rows() == rows
     (alone / "task.json").unlink()
-    said = r"head.safetensors is here, but not the task.json"
-    with pytest.warns(DamagedModel, match=r"task.json is missing"), pytest.raises(ModelError, match=said):
+    with pytest.warns(DamagedModel), pytest.raises(ModelError) as caught:
         predict(str(alone), squad2_folder / "dev-v1.json")
+    assert "task.json" in str(caught.value)
 
 
 def check_threshold(out: Path, dev: Path) -> None:
@@ -627,7 +632,7 @@ def check_threshold(out: Path, dev: Path) -> None:
         [said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0
     )
     assert found["exact_match"].value == results["eval_best_exact_match_by_seed"][place]
-    assert f"no answer where null odds exceed {kept:.4g}" in predictions.notes
+    assert any(f"{kept:.4g}" in note for note in predictions.notes)
 
 
 def joint_reader() -> tuple[JointHead, Batch, torch.Tensor]:
@@ -682,14 +687,14 @@ def test_the_joint_loss_is_the_papers() -> None:
 def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
     ids = torch.zeros(2, 4, dtype=torch.long)
     pieces = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
-    found = JointHead.possible(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
+    found = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
     assert found.tolist() == [[True] * 4, [True, True, False, False]]
     typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
-    found = JointHead.possible(Batch(np.arange(2), ids, typed, None, None))
+    found = JointHead.allowed(Batch(np.arange(2), ids, typed, None, None))
     assert found.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
 
 
-def test_the_beam_holds_the_likeliest_beginnings_and_their_ends() -> None:
+def test_the_beam_has_the_most_probable_starts_and_their_ends() -> None:
     head, batch, hidden = joint_reader()
     with torch.no_grad():
         row = head.eval()(hidden, batch)[0]
@@ -757,7 +762,7 @@ def test_nothing_depends_on_the_padding(
     assert loss == pytest.approx(total / count, abs=1e-5)
 
 
-def test_own_data_finds_out_whether_questions_may_have_no_answer(
+def test_training_data_decides_whether_questions_may_have_no_answer(
     squad_folder: Path, squad2_folder: Path, tmp_path: Path
 ) -> None:
     for folder, unanswerable in ((squad_folder, False), (squad2_folder, True)):
@@ -790,7 +795,7 @@ def test_an_ensemble_averages_probabilities_and_null_odds() -> None:
         -2.75,
         1.5,
     )
-    said = [joint.said(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
+    said = [joint.answer(replace(together, null_odds=odds)).text for odds in (-2.8, -2.75, -2.7)]
     assert said == ["old", "old", ""]  # none above the threshold, not at it
     assert np.exp([span.score for span in together.spans]) == pytest.approx([(0.25 + 1) / 2, 0.75 / 2])
 
@@ -823,7 +828,7 @@ def test_predictions_as_the_official_scorer_reads_them(
     )
     config = out / "model" / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"no_answer_threshold": "low"}))
-    assert main(command[:-1]) == 2 and "no_answer_threshold is 'low', not a number" in capsys.readouterr().err
+    assert main(command[:-1]) == 2 and "no_answer_threshold" in capsys.readouterr().err
 
 
 def test_a_threshold_is_refused_where_there_is_none(
@@ -833,14 +838,17 @@ def test_a_threshold_is_refused_where_there_is_none(
         str(electra_folder), toy_task.settings(tmp_path / "out", squad_folder, "squad", epochs=0.1), silent
     )
     assert "no_answer_threshold" not in json.loads((tmp_path / "out/model/config.json").read_text())
-    with pytest.raises(ConfigError, match="threshold: squad has no threshold"):
+    with pytest.raises(ConfigError) as caught:
         predict(str(tmp_path / "out"), squad_folder / "dev-v1.json", threshold=1.0)
+    assert caught.value.key == "threshold"
 
 
 @pytest.mark.parametrize(
     "name", ["train-v1.1-sample", "dev-v1.1-articles-b", "dev-v2.0-articles-b", "xquad.de", "xquad.tr"]
 )
-def test_real_files_are_read_and_their_answers_found(name: str, shared_data: Any, tmp_path: Path) -> None:
+def test_published_files_are_read_and_their_answers_occur(
+    name: str, shared_data: Any, tmp_path: Path
+) -> None:
     path = shared_data(f"squad/{name}.json.gz")
     task = task_named("squad2" if "v2" in name else "squad")
     examples = task.read(path).examples
@@ -852,17 +860,17 @@ def test_real_files_are_read_and_their_answers_found(name: str, shared_data: Any
     assert context.tokens_of(0, 3) is not None
 
 
-def test_a_model_without_tokens_to_point_at_answers_nothing(tmp_path: Path) -> None:
+def test_a_context_without_tokens_has_no_answer(tmp_path: Path) -> None:
     task, tokenizer = task_named("squad2"), toy_task.tokenizer(tmp_path)
     (tmp_path / "x.json").write_text(squad({"id": "a", "question": "my"}, context=" "))
     examples = task.read(tmp_path / "x.json", labelled=False).examples
     windows = task.featurize(examples, Tokens(tokenizer), 24)
     (prediction,) = task.predict([np.zeros((len(windows.input_ids[0]), 2), np.float32)], windows, examples)
-    assert task.said(prediction).text == "" and task.table([prediction], examples)[1][:4] == (
+    assert task.answer(prediction).text == "" and task.table([prediction], examples)[1][:4] == (
         "a",
         "",
         -1,
         -1,
     )
-    with pytest.raises(DataError, match="unrecognised file extension"):
+    with pytest.raises(DataError):
         task.read(tmp_path / "x.csv")

@@ -17,8 +17,8 @@ from electra.commands.finetune import tables
 from electra.commands.framework.main import main
 from electra.finetuning.labelled.questions import read_questions
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.records import write
-from electra.finetuning.tasks.parts.answers import labels_in
+from electra.finetuning.runner.records import format_records
+from electra.finetuning.tasks.parts.answers import parse_labels
 from electra.foundation.errors import DataError
 from electra.testing import toy_task
 
@@ -47,7 +47,7 @@ from electra.testing import toy_task
     ],
 )
 def test_several_labels_in_a_cell(cell: Any) -> None:
-    assert sorted(labels_in(cell, "f:1")) == ["joy", "new film"]
+    assert sorted(parse_labels(cell, "f:1")) == ["joy", "new film"]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,10 @@ def test_several_labels_in_a_cell(cell: Any) -> None:
         "[0.7 0.3]",
     ],
 )
-def test_what_may_be_something_else_is_refused(cell: Any) -> None:
-    with pytest.raises(DataError, match="f:1"):
-        labels_in(cell, "f:1")
+def test_ambiguous_cells_are_refused(cell: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        parse_labels(cell, "f:1")
+    assert caught.value.where == "f:1"
 
 
 def dataset(tmp_path: Path, rows: list[dict[str, Any]], dev: list[dict[str, Any]], **options: Any) -> Dataset:
@@ -121,12 +122,12 @@ def test_vectors_of_true_and_false(kind: Any, tmp_path: Path) -> None:
 
 def test_vectors_of_other_lengths_are_refused(tmp_path: Path) -> None:
     rows = labelled([[1, 0], [0, 1], [1, 0, 1]] * 5)
-    with pytest.raises(DataError, match="2 to 3 numbers"):
+    with pytest.raises(DataError):
         dataset(tmp_path, rows, rows[:3], multi_label=True)
 
 
 @pytest.mark.parametrize("together", ["joy film", "joy/film", "#joy #film", "joy\nfilm", "joy & film"])
-def test_labels_that_are_others_together_are_told(together: str, tmp_path: Path) -> None:
+def test_labels_that_combine_others_are_reported(together: str, tmp_path: Path) -> None:
     rows = labelled([together, "joy", "film"] * 5)
     found = dataset(tmp_path, rows, rows[:3], multi_label=True)
     assert any("not as several" in note and repr(together) in note for note in found.notes)
@@ -152,20 +153,20 @@ def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
         (["caf\u00e9", "the"], ["cafe\u0301", "the"]),
     ],
 )
-def test_one_number_is_one_label(train: list[Any], dev: list[Any], tmp_path: Path) -> None:
+def test_spellings_of_a_number_are_one_label(train: list[Any], dev: list[Any], tmp_path: Path) -> None:
     found = dataset(tmp_path, labelled(train * 10), labelled(dev * 3, 20))
     assert found.task.num_outputs == 2
     assert [int(found.task.target(e)) for e in found.splits["dev"]] == [0, 1] * 3
 
 
-def test_labels_that_differ_by_capitals_are_told(tmp_path: Path) -> None:
+def test_labels_that_differ_in_case_are_reported(tmp_path: Path) -> None:
     rows = labelled(["Pos", "pos", "neg"] * 5)
-    assert any("'Pos', 'pos' differ by capitals" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
+    assert any("'Pos', 'pos'" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
     rows = labelled(["pos", "neg"] * 5)
-    assert not any("capitals" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
+    assert not any("'pos'" in note for note in dataset(tmp_path, rows, rows[:3]).notes)
 
 
-def test_codes_are_no_numbers(tmp_path: Path) -> None:
+def test_codes_are_not_numbers(tmp_path: Path) -> None:
     found = dataset(tmp_path, labelled(["007", "7", "1.2.3"] * 10), labelled(["007", "7"], 40))
     assert found.task.label_names == ("007", "7", "1.2.3") or set(found.task.label_names) == {
         "007",
@@ -182,14 +183,15 @@ MARKS = [*sorted(STR_NA_VALUES), *("-", "\u2013", "NaT", "\\N", "(null)", "#VALU
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_marks_of_missing_answers(mark: Any, task: str, tmp_path: Path) -> None:
     rows = labelled([*([1, 2] * 20), mark, mark])
-    with pytest.raises(DataError, match="2 of 42 rows have no answer"):
+    with pytest.raises(DataError) as caught:
         dataset(tmp_path, rows, rows[:4], task=task)
+    assert "2 of 42 rows" in str(caught.value)
     found = dataset(tmp_path, rows, rows[:4], task=task, skip_unlabelled=True)
     assert len(found.splits["train"]) == 40
     assert any("2 rows without an answer" in note for note in found.notes)
 
 
-def test_words_that_are_labels_as_often_as_others_are_kept(tmp_path: Path) -> None:
+def test_ambiguous_marks_as_frequent_as_labels_are_labels(tmp_path: Path) -> None:
     found = dataset(tmp_path, labelled(["NA", "EU", "None"] * 10), labelled(["NA", "EU"], 40))
     assert set(found.task.label_names) == {"NA", "EU", "None"}
     assert any("read as labels" in note and "'NA' (10)" in note for note in found.notes)
@@ -198,20 +200,20 @@ def test_words_that_are_labels_as_often_as_others_are_kept(tmp_path: Path) -> No
 def test_decimal_commas(tmp_path: Path) -> None:
     found = dataset(tmp_path, labelled(["0,5", "3,25", "2"] * 5), labelled(["1,5"], 20), task="regression")
     assert [e.gold for e in found.splits["train"]][:3] == ["0.5", "3.25", "2"]
-    with pytest.raises(DataError, match="'1,500' is not a number"):
+    with pytest.raises(DataError):
         dataset(tmp_path, labelled(["1,500", "2,000"] * 5), labelled(["1"], 20), task="regression")
 
 
-def test_the_same_texts_with_other_answers_are_told(tmp_path: Path) -> None:
+def test_contradictory_examples_are_reported(tmp_path: Path) -> None:
     rows = labelled(["a", "b"] * 10)
     found = dataset(tmp_path, [*rows, {**rows[0], "label": "b"}], labelled(["a", "b"], 40))
-    assert any("2 of 21 examples have the texts of others" in note for note in found.notes)
+    assert any("2 of 21 examples" in note for note in found.notes)
 
 
 def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,label\nthe film,1\nthe book,0\n")
     settings = toy_task.settings(tmp_path / "out", tmp_path / "a.csv", "classification")
-    with pytest.raises(DataError, match=r"2 training examples.*held out.*1 left") as told:
+    with pytest.raises(DataError) as told:
         read_dataset(settings, choose_task(settings))
     assert "limit_train" not in str(told.value)
 
@@ -219,9 +221,10 @@ def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
 def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
     rows = [{**row, "reply": f"an answer to number {i}"} for i, row in enumerate(labelled([1, 2] * 10))]
     found = dataset(tmp_path, rows, rows[:4])  # of single texts: said
-    assert any("not those of reply" in note for note in found.notes)
-    with pytest.raises(DataError, match="several columns have texts: text, reply"):
+    assert any("reply" in note for note in found.notes)
+    with pytest.raises(DataError) as caught:
         dataset(tmp_path, rows, rows[:4], task="regression")  # of one text or two
+    assert "text, reply" in str(caught.value) and "text_column" in caught.value.fix
     assert dataset(tmp_path, rows, rows[:4], task="regression", text_column=("text", "reply"))
 
 
@@ -246,7 +249,7 @@ def test_an_option_given_twice_is_refused(argv: list[str], capsys: pytest.Captur
 
 def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    (tmp_path / "a.parquet").write_bytes(write([{"text": "a"}, {"text": "b", "n": 2}], "parquet"))
+    (tmp_path / "a.parquet").write_bytes(format_records([{"text": "a"}, {"text": "b", "n": 2}], "parquet"))
     assert parquet.read_table(tmp_path / "a.parquet").to_pylist()[1] == {"text": "b", "n": 2}
 
 

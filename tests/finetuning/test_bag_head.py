@@ -61,7 +61,7 @@ def fitted(modern_folder: Path, given: Windows, means: torch.Tensor | None = Non
     assert isinstance(made, BagHead) and given.targets is not None
     count = len(given)
     means = torch.zeros(count, 32) if means is None else means
-    terms = made.terms(batch(given, *range(count)))
+    terms = made.extract_terms(batch(given, *range(count)))
     made.fit(means, terms, torch.from_numpy(np.stack(given.targets)), loss, given.example)
     return made
 
@@ -80,7 +80,7 @@ def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> No
     assert other == 0, "no known term"
 
 
-def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_folder: Path) -> None:
+def test_training_uses_the_held_out_logits_of_the_terms(modern_folder: Path) -> None:
     draw = np.random.default_rng(1)
     texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
     known = fitted(modern_folder, windows(texts, [int(25 in text or 30 in text) for text in texts]))
@@ -97,7 +97,7 @@ def test_it_starts_from_words_but_in_training_from_those_of_other_texts(modern_f
     assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
 
 
-def test_words_that_training_lacks_count_by_their_states(modern_folder: Path) -> None:
+def test_words_absent_from_training_contribute_by_their_states(modern_folder: Path) -> None:
     """The answer to a text of unknown words is that of its mean state; with known words both count."""
     draw = torch.Generator().manual_seed(1)
     texts = [[20 + number % 40] for number in range(400)]
@@ -112,20 +112,20 @@ def test_words_that_training_lacks_count_by_their_states(modern_folder: Path) ->
     assert (made.eval()(padded, unknown, TABLE).argmax(1) == labels).float().mean() > 0.8
 
 
-def test_with_many_labels_the_strength_is_chosen_on_some(
+def test_with_many_examples_the_strength_is_chosen_on_a_sample(
     modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draw = np.random.default_rng(1)
     texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
     given = windows(texts, [int(25 in text or 30 in text) for text in texts])
     whole = fitted(modern_folder, given).counted.held_out
-    monkeypatch.setattr(linear_fit, "CHOSEN_ON", 200)
+    monkeypatch.setattr(linear_fit, "SELECTION_ROWS", 200)
     some = fitted(modern_folder, given).counted.held_out
     assert (some != 0).all(), "every text is answered by the folds without it"
     assert (some.argmax(1) == whole.argmax(1)).float().mean() > 0.95
 
 
-def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
+def test_older_heads_predict_as_before(modern_folder: Path) -> None:
     given = windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1])
     made, old = fitted(modern_folder, given), fitted(modern_folder, given)
     saved = made.state_dict()
@@ -139,7 +139,7 @@ def test_older_heads_answer_as_they_did(modern_folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_text_is_classified_and_the_saved_model_answers_the_same(
+def test_the_saved_model_predicts_the_same_for_texts(
     modern_folder: Path, electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     for model in (modern_folder, electra_folder):
@@ -153,17 +153,19 @@ def test_a_text_is_classified_and_the_saved_model_answers_the_same(
             found.task.label_names[int(label)] for label in right
         ]
         assert "counted.held_out" not in load_file(out / "model" / "head.safetensors")
-        with pytest.raises(ModelError, match="the heads compare and bag"):
+        with pytest.raises(ModelError):
             export_tuned(str(out), tmp_path / "graph")
         head = out / "model" / "head.safetensors"
         content = bytearray(head.read_bytes())
         content[-1] ^= 1
         head.write_bytes(content)
-        with pytest.raises(ModelError, match=r"head\.safetensors was changed"):
+        with pytest.raises(ModelError):
             predict(str(out), sst2_folder / "dev.tsv")
 
 
-def test_numbers_come_back_in_their_unit(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_regression_predicts_in_the_unit_of_the_data(
+    modern_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
     for split in ("train", "dev"):
         lines = (sst2_folder / f"{split}.tsv").read_text().splitlines()[1:]
         numbers = {"0": "10", "1": "50"}
@@ -185,7 +187,7 @@ def test_pairs_and_tags_are_refused(
     modern_folder: Path, sst2_folder: Path, tmp_path: Path, task: str
 ) -> None:
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, task, head="bag")
-    with pytest.raises(ConfigError, match="for single texts"):
+    with pytest.raises(ConfigError):
         finetune(str(modern_folder), chosen, silent)
     assert not (tmp_path / "out").exists()
 
@@ -242,7 +244,7 @@ def test_a_head_of_an_older_version_is_read(tuned: Path, sst2_folder: Path, tmp_
         {"wide.weight": None},
     ],
 )
-def test_a_head_that_is_none_is_refused(
+def test_a_damaged_head_is_refused(
     tuned: Path, sst2_folder: Path, tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     def damaged(head: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -250,18 +252,19 @@ def test_a_head_that_is_none_is_refused(
         tensor = head.pop(name)
         return head if change is None else {**head, name: change(tensor).contiguous()}
 
-    with pytest.raises(ModelError, match="not the head of this model"):
+    with pytest.raises(ModelError):
         predict(str(changed(tuned, tmp_path, damaged)), sst2_folder / "dev.tsv")
 
 
 def test_a_model_without_its_head_is_refused(tuned: Path, sst2_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(tuned / "model", tmp_path / "model")
     (tmp_path / "model" / "head.safetensors").unlink()
-    with pytest.warns(DamagedModel), pytest.raises(ModelError, match=r"head\.safetensors: missing"):
+    with pytest.warns(DamagedModel), pytest.raises(ModelError) as caught:
         predict(str(tmp_path / "model"), sst2_folder / "dev.tsv")
+    assert "head.safetensors" in caught.value.where
 
 
-def test_more_labels_of_a_text_make_no_stronger_penalty() -> None:
+def test_the_penalty_does_not_grow_with_the_number_of_labels() -> None:
     """Labels of a text are independent in the loss, so each is fitted as if it were alone."""
     draw = np.random.default_rng(3)
     x = draw.normal(size=(200, 4))
@@ -277,7 +280,7 @@ def test_more_labels_of_a_text_make_no_stronger_penalty() -> None:
     assert np.allclose(many, one, atol=1e-3)
 
 
-def test_apart_the_network_learns_as_without_the_fitted_answer_and_both_answer(modern_folder: Path) -> None:
+def test_trained_separately_the_network_ignores_the_linear_model_in_training(modern_folder: Path) -> None:
     given = windows([[2, 9, 3], [2, 10, 3], [2, 9, 10, 3], [2, 10, 9, 3]] * 4, [0, 1, 0, 1] * 4)
     head = fitted(modern_folder, given)
     rows, hidden = batch(given, 0, 1, 2), torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0))
@@ -287,14 +290,14 @@ def test_apart_the_network_learns_as_without_the_fitted_answer_and_both_answer(m
     head.usual.rate = 0.0  # no dropout
     both = head.eval()(hidden, rows, TABLE)
     together = head.train()(hidden, rows, TABLE)
-    head.apart = True
+    head.train_separately = True
     alone = head.usual(hidden, rows)
     assert torch.equal(head(hidden, rows, TABLE), alone.float()) and not torch.allclose(together, alone)
     assert torch.equal(head.eval()(hidden, rows, TABLE), both) and not torch.allclose(both, alone)
 
 
 @pytest.mark.slow
-def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
+def test_trained_separately_a_resumed_run_is_bit_identical(
     modern_folder: Path, sst2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def weights(out: str, **changes: Any) -> dict[str, Any]:
@@ -321,6 +324,7 @@ def test_apart_ends_with_the_bits_of_one_that_was_never_stopped(
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
-def test_apart_is_for_heads_that_count(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="train_separately: the head transformers"):
+def test_training_separately_needs_a_hybrid_head(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
         choose_task(toy_task.settings(tmp_path / "out", tmp_path, "sst2", train_separately=True))
+    assert caught.value.key == "train_separately"

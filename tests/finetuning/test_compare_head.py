@@ -16,7 +16,7 @@ from electra.finetuning.heads.compare import FEATURES, CompareHead
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.heads.parts.overlap import OVERLAP
-from electra.finetuning.heads.parts.term_answer import KIND
+from electra.finetuning.heads.parts.term_model import KIND
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.tuned_model import build_head
@@ -48,16 +48,16 @@ def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
     config = load(str(modern_folder), "encoder").config
     made = build_head("compare", HeadShape("classifier", config, outputs, "mean"), seed=1)
     assert isinstance(made, CompareHead)
-    made.know([], [CLS, SEP])
+    made.fit_statistics([], [CLS, SEP])
     return made.eval()
 
 
 def numbers(made: CompareHead, given: Batch, table: torch.Tensor) -> dict[str, list[float]]:
     hidden = torch.nn.functional.embedding(given.input_ids, table)
-    return dict(zip(FEATURES, made.numbers(hidden, given, table).T.tolist(), strict=True))
+    return dict(zip(FEATURES, made.compute_features(hidden, given, table).T.tolist(), strict=True))
 
 
-def test_what_is_counted(modern_folder: Path) -> None:
+def test_features_of_a_pair_by_hand(modern_folder: Path) -> None:
     made = head(modern_folder)
     table = torch.randn(len(made.rarity), 32, generator=torch.Generator().manual_seed(1))
     made.rarity.fill_(1.0)
@@ -93,14 +93,14 @@ def test_padding_and_neighbours_in_the_batch_change_nothing(modern_folder: Path)
     )
 
 
-def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
+def test_the_head_starts_from_the_best_linear_model(modern_folder: Path) -> None:
     made = head(modern_folder)
     draw = torch.Generator().manual_seed(3)
     features = torch.randn(500, len(FEATURES), generator=draw) * 5 + 7
     targets = (features[:, 4] + 0.1 * torch.randn(500, generator=draw) > 7).long()
 
     given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
-    made.fit(features, made.terms(given) * 500, targets, cross_entropy, np.arange(500))
+    made.fit(features, made.extract_terms(given) * 500, targets, cross_entropy, np.arange(500))
     right = (
         (torch.nn.functional.linear(features, made.wide.weight, made.wide.bias).argmax(1) == targets)
         .float()
@@ -108,43 +108,43 @@ def test_it_starts_from_the_best_linear_answer(modern_folder: Path) -> None:
     )
     assert right > 0.95
     table = torch.randn(len(made.rarity), 32)
-    only = made.wide(made.numbers(hidden, given, table))
-    torch.testing.assert_close(made(hidden, given, table), only + made.counted(made.terms(given)))
+    only = made.wide(made.compute_features(hidden, given, table))
+    torch.testing.assert_close(made(hidden, given, table), only + made.counted(made.extract_terms(given)))
 
 
-def test_what_differs_by_rounding_alone_gets_no_weight(modern_folder: Path) -> None:
+def test_features_that_differ_by_rounding_get_no_weight(modern_folder: Path) -> None:
     made = head(modern_folder)
     draw = torch.Generator().manual_seed(3)
     features = torch.ones(500, len(FEATURES)) * (1 + 1e-7 * torch.randn(500, len(FEATURES), generator=draw))
     targets = (features[:, 4] > 1).long()
     given = batch([CLS, 10, SEP, 10, SEP])
-    made.fit(features, made.terms(given) * 500, targets, cross_entropy, np.arange(500))
+    made.fit(features, made.extract_terms(given) * 500, targets, cross_entropy, np.arange(500))
     assert made.wide.weight.abs().max() < 1
 
 
 def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> None:
     made = head(modern_folder)
-    [terms] = made.terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
+    [terms] = made.extract_terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
     kinds = [[12, 11], [13], [11, 12, 13], [10]]
     assert terms.tolist() == [
         kind << KIND | token for kind, tokens in enumerate(kinds) for token in sorted(tokens)
     ]
 
 
-def test_in_training_a_pair_is_answered_by_the_terms_of_others(modern_folder: Path) -> None:
+def test_in_training_a_pair_gets_held_out_logits(modern_folder: Path) -> None:
     made = head(modern_folder)
     draw = np.random.default_rng(5)
     rows = [[CLS, 5, SEP, *draw.integers(6, 30, 4).tolist(), SEP] for _ in range(400)]
     tell = torch.tensor([int(25 in row or 28 in row) for row in rows])
     given = batch(*rows)
     hidden, table = torch.randn(*given.input_ids.shape, 32), torch.randn(len(made.rarity), 32)
-    features = made.numbers(hidden, given, table)
-    made.fit(features, made.terms(given), tell, cross_entropy, np.arange(400))
+    features = made.compute_features(hidden, given, table)
+    made.fit(features, made.extract_terms(given), tell, cross_entropy, np.arange(400))
     for answers in (made(hidden, given, table), made.train()(hidden, given, table)):
         assert (answers.argmax(1) == tell).float().mean() > 0.9
 
 
-def test_what_is_held_out_has_no_twin_among_what_is_fitted() -> None:
+def test_both_orders_of_a_pair_share_a_fold() -> None:
     draw = np.random.default_rng(6)
     x, chance = draw.normal(size=(100, 300)).repeat(2, 0), torch.from_numpy(draw.integers(0, 2, 100))
     targets = chance.repeat_interleave(2)
@@ -157,7 +157,7 @@ def test_what_is_held_out_has_no_twin_among_what_is_fitted() -> None:
 
 
 @pytest.mark.parametrize("with_terms", [True, False])
-def test_older_heads_answer_as_they_did(modern_folder: Path, with_terms: bool) -> None:
+def test_older_heads_predict_as_before(modern_folder: Path, with_terms: bool) -> None:
     """Those with fewer numbers, without terms, or with their terms under another name."""
     made, old = head(modern_folder), head(modern_folder)
     torch.nn.init.normal_(made.wide.weight, generator=torch.Generator().manual_seed(4))
@@ -165,7 +165,7 @@ def test_older_heads_answer_as_they_did(modern_folder: Path, with_terms: bool) -
     given = batch([CLS, 10, SEP, 10, 11, SEP])
     hidden, table = torch.randn(1, 6, 32), torch.randn(len(made.rarity), 32)
     if with_terms:
-        made.counted.learn(made.terms(given) * 3)
+        made.counted.fit_vocabulary(made.extract_terms(given) * 3)
         made.counted.weight = torch.randn(2, len(made.counted.known))
     saved = {name.replace("counted.", "differing."): value for name, value in made.state_dict().items()}
     if not with_terms:
@@ -194,7 +194,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
+def test_the_saved_model_predicts_the_same_for_pairs(
     modern_folder: Path, electra_folder: Path, pairs: Path, tmp_path: Path
 ) -> None:
     for model in (modern_folder, electra_folder):
@@ -208,13 +208,13 @@ def test_a_pair_is_compared_and_the_saved_model_answers_the_same(
         written = (out / "dev_predictions.tsv").read_text() if (out / "dev_predictions.tsv").exists() else ""
         assert len(found.values) == 60 and (not written or found.task.answer(found.values[0]) in written)
         assert "rarity" in load_file(out / "model" / "head.safetensors")
-        with pytest.raises(ModelError, match="the heads compare and bag"):
+        with pytest.raises(ModelError):
             export_tuned(str(out), tmp_path / "graph")
 
 
 @pytest.mark.parametrize("style", ["compare", "bag"])
 @pytest.mark.slow
-def test_a_stopped_training_is_resumed_and_ends_in_the_same_bits(
+def test_a_resumed_training_is_bit_identical(
     modern_folder: Path, pairs: Path, sst2_folder: Path, tmp_path: Path, style: Literal["compare", "bag"]
 ) -> None:
     data, task = (pairs, "pair") if style == "compare" else (sst2_folder, "sst2")
@@ -241,7 +241,9 @@ def test_unknown_tokens_are_part_of_a_text(modern_folder: Path, pairs: Path, tmp
     assert saved.nonzero().flatten().tolist() == sorted([specials.cls, specials.sep])
 
 
-def test_numbers_come_back_in_their_unit(modern_folder: Path, pairs: Path, tmp_path: Path) -> None:
+def test_regression_predicts_in_the_unit_of_the_data(
+    modern_folder: Path, pairs: Path, tmp_path: Path
+) -> None:
     for split in ("train", "dev"):
         file = pairs / f"{split}.tsv"
         file.write_text(file.read_text().replace("\tsame", "\t50").replace("\tother", "\t10"))
@@ -261,8 +263,8 @@ def test_numbers_come_back_in_their_unit(modern_folder: Path, pairs: Path, tmp_p
     assert 5 < values.min() < 20 and 40 < values.max() < 55
 
 
-def test_one_text_cannot_be_compared(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_single_texts_are_refused(modern_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     chosen = toy_task.settings(tmp_path / "out", sst2_folder, "sst2", head="compare")
-    with pytest.raises(ConfigError, match="for pairs of texts"):
+    with pytest.raises(ConfigError):
         finetune(str(modern_folder), chosen, silent)
     assert not (tmp_path / "out").exists()

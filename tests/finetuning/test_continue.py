@@ -67,7 +67,7 @@ def model_digest(out: Path) -> str:
 
 
 @pytest.mark.slow
-def test_killed_and_continued_is_never_killed(
+def test_a_killed_and_resumed_run_is_bit_identical(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -109,7 +109,7 @@ def test_killed_and_continued_is_never_killed(
 
 
 @pytest.mark.slow
-def test_more_seeds_are_added_to_a_finished_folder_and_a_damaged_one_is_done_again(
+def test_seeds_can_be_added_and_a_damaged_seed_is_trained_again(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.5)
@@ -139,22 +139,19 @@ def test_another_fine_tuning_is_refused_naming_what_differs(
 ) -> None:
     settings = toy_task.settings(tmp_path / "out", sst2_folder, epochs=0.2)
     finetune(str(electra_folder), settings, lambda line: None)
-    with pytest.raises(
-        RunFolderError,
-        match=r"holds another fine-tuning: learning_rate was 0.002, now 0.1; data.dev was .*, now ",
-    ):
+    with pytest.raises(RunFolderError) as caught:
         other = toy_task.write_classification(tmp_path / "other", dev=30, test=20)
         finetune(str(electra_folder), replace(settings, learning_rate=0.1, data=other), lambda line: None)
+    assert all(fact in str(caught.value) for fact in ("learning_rate", "0.002", "0.1", "data.dev"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
-    with pytest.raises(RunFolderError, match=r"holds files that are not a fine-tuning \(thesis.tex"):
+    with pytest.raises(RunFolderError) as caught:
         finetune(str(electra_folder), replace(settings, out=tmp_path / "full"), lambda line: None)
+    assert "thesis.tex" in str(caught.value)
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
 
 
 def test_a_folder_in_use_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
-    with (
-        durable.lock(tmp_path / "out"),
-        pytest.raises(RunFolderError, match=f"in use by process {os.getpid()}"),
-    ):
+    with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError) as caught:
         finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder), lambda line: None)
+    assert str(os.getpid()) in str(caught.value)

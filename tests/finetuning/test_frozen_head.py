@@ -69,7 +69,7 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
     assert "frozen encoder" not in results["floors"]  # it is the model itself
 
 
-def test_it_stands_beside_a_fine_tuning(tmp_path: Path, modern_folder: Path) -> None:
+def test_the_frozen_head_is_a_baseline_of_fine_tunings(tmp_path: Path, modern_folder: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)
     settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=1, baselines=True)
     results = finetune(str(modern_folder), settings)

@@ -22,7 +22,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
-def test_the_numbers_are_those_of_before(
+def test_the_golden_numbers_are_unchanged(
     kind: str, electra_folder: Path, modern_folder: Path, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"

@@ -29,7 +29,7 @@ def test_metrics_are_those_of_the_libraries() -> None:
     assert METRICS["spearmanr"](NOISY, NUMBERS).value == stats.spearmanr(NOISY, NUMBERS).statistic
 
 
-def test_of_several_labels_those_that_are_nowhere_have_no_f1() -> None:
+def test_multi_label_f1_ignores_labels_that_do_not_occur() -> None:
     gold = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]], bool)
     assert METRICS["f1_macro"](gold, gold).value == 1.0
     assert METRICS["f1_macro"](gold & ~gold[0], gold).value == pytest.approx(
@@ -41,7 +41,7 @@ def test_of_several_labels_those_that_are_nowhere_have_no_f1() -> None:
     )
 
 
-def test_f1_tells_recall_from_precision() -> None:
+def test_f1_distinguishes_recall_from_precision() -> None:
     predicted, gold = np.array([1, 1, 1, 1]), np.array([1, 0, 0, 0])
     assert METRICS["f1"](predicted, gold).value == pytest.approx(2 * 0.25 / 1.25)
 

@@ -84,7 +84,7 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
     assert weights == pytest.approx((120 - counts) / counts)
 
 
-def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
+def test_cells_with_several_labels_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text,label\nx,"a, b"\ny,\nz,b|c\n')
     own = choose_task(toy_task.settings(tmp_path, path, "classification", multi_label=True))
@@ -96,33 +96,36 @@ def test_several_labels_in_a_cell_and_what_cannot_be(tmp_path: Path) -> None:
     )
     assert one_sided.weights == (1.0, 1.0)  # every example has "a": a weight of 0 would leave it unlearned
     path.write_text("text,label\nx,a\ny,a\n")
-    with pytest.raises(DataError, match=r"a\.csv: fewer than two labels"):
+    with pytest.raises(DataError) as caught:
         own.fit(own.read(path).examples)
-    with pytest.raises(ConfigError, match="multi_label: sst-2 has one answer"):
+    assert "a.csv" in caught.value.where
+    with pytest.raises(ConfigError) as caught:
         choose_task(toy_task.settings(tmp_path, path, "sst2", multi_label=True))
-    with pytest.raises(ConfigError, match="multi_label: only a text can have several labels"):
+    assert caught.value.key == "multi_label"
+    with pytest.raises(ConfigError) as caught:
         choose_task(toy_task.settings(tmp_path, path, "ner", multi_label=True))
+    assert caught.value.key == "multi_label"
 
 
-def test_what_is_no_single_label_and_which_numbers_are_labels(tmp_path: Path) -> None:
+def test_lists_are_refused_and_numbers_are_labels_of_glue_only(tmp_path: Path) -> None:
     own, path = load_task("classification"), tmp_path / "a.jsonl"
     path.write_text(
         '{"text": "x"}\n{"text": "y", "label": "good"}\n{"text": "z", "label": NaN}\n'
     )  # not every row has every field
     assert [e.gold for e in own.read(path, labelled=False).examples] == [None, "good", None]
     path.write_text('{"text": "x", "label": ["a", "b"]}\n')
-    with pytest.raises(DataError, match=r"a\.jsonl:1: \['a', 'b'\] is not one label. Use `multi_label`"):
+    with pytest.raises(DataError) as caught:
         own.read(path)
+    assert "a.jsonl:1" in caught.value.where
     named = [Example("0", "f:1", ("x",), "good"), Example("1", "f:2", ("x",), "bad")]
-    with pytest.raises(
-        DataError, match="f:3: unknown label '0'"
-    ):  # an order of ours gives classes no numbers
+    with pytest.raises(DataError) as caught:  # labels from the data have no numbers
         own.fit(named).fit(named).gold_class(Example("2", "f:3", ("y",), "0"))
+    assert caught.value.where == "f:3"
     glue = load_task("sst2")
     assert isinstance(glue, TextClassification) and glue.gold_class(Example("0", "f:1", ("x",), "1")) == 1
 
 
-def test_labels_that_training_lacks_are_not_one_class() -> None:
+def test_labels_absent_from_training_are_separate_classes() -> None:
     from sklearn.metrics import f1_score, matthews_corrcoef
 
     named = [Example(str(i), "f:1", ("x",), label) for i, label in enumerate("aabbcd")]
@@ -134,10 +137,8 @@ def test_labels_that_training_lacks_are_not_one_class() -> None:
     assert scores["matthews_correlation"].value == pytest.approx(matthews_corrcoef(gold, list(said)))
 
 
-@pytest.mark.parametrize(("head", "message"), [("compare", "for pairs"), ("bag", "for single texts")])
-def test_the_files_columns_tell_whether_a_head_that_counts_reads_them(
-    head: str, message: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("head", ["compare", "bag"])
+def test_the_columns_of_the_file_decide_whether_a_hybrid_head_applies(head: str, tmp_path: Path) -> None:
     """A regression may be of texts or of pairs."""
     texts = ("text",) if head == "compare" else ("sentence1", "sentence2")
     rows = [{**{name: f"{name} {i}" for name in texts}, "score": i} for i in range(20)]
@@ -145,13 +146,14 @@ def test_the_files_columns_tell_whether_a_head_that_counts_reads_them(
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     other = {"compare": "bag", "bag": "compare"}[head]
     settings = toy_task.settings(tmp_path / "out", path, "regression", head=head)
-    with pytest.raises(ConfigError, match=f"the head {head} is {message}"):
+    with pytest.raises(ConfigError) as caught:
         read_dataset(settings, choose_task(settings))
+    assert caught.value.key == "head" and caught.value.fix
     settings = replace(settings, head=other)
     assert read_dataset(settings, choose_task(settings)).splits["train"]
 
 
-def test_an_answer_that_counts_as_right_is_no_mistake() -> None:
+def test_answers_that_match_after_normalisation_are_right() -> None:
     """Exact match compares without articles, case and punctuation."""
     assert not is_wrong({"gold": ["Normans"], "predicted": "the Normans."})
     assert is_wrong({"gold": ["Normans"], "predicted": "Norman"}) and is_wrong(
@@ -162,13 +164,14 @@ def test_an_answer_that_counts_as_right_is_no_mistake() -> None:
     assert row == {"id": "a", "answer": "x", "start": 5, "end": 6, "probability": 0.5}
 
 
-def test_a_seed_is_no_negative_number(tmp_path: Path) -> None:
+def test_negative_seeds_are_refused(tmp_path: Path) -> None:
     """Its folder was not found again."""
-    with pytest.raises(ConfigError, match="seed: must be at least 0, not -1"):
+    with pytest.raises(ConfigError) as caught:
         toy_task.settings(tmp_path / "out", tmp_path, "sst2", seed=-1)
+    assert caught.value.key == "seed"
 
 
-def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:
+def test_empty_texts_are_reported(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
     with open(data / "train.tsv", "a") as file:
         file.write("   \t1\n")
@@ -176,13 +179,14 @@ def test_empty_texts_are_counted(electra_folder: Path, tmp_path: Path) -> None:
     assert "train: 1 empty text, kept" in read_dataset(chosen, choose_task(chosen)).notes
 
 
-def test_a_further_file_takes_no_name_of_a_split(electra_folder: Path, tmp_path: Path) -> None:
+def test_a_further_file_cannot_be_named_like_a_split(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=20, dev=6)
     for name in ("eval", "test"):
         (tmp_path / f"{name}.tsv").write_bytes((data / "dev.tsv").read_bytes())
-        with pytest.raises(DataError, match=f"the name '{name}' cannot be that of a further file"):
+        with pytest.raises(DataError) as caught:
             chosen = toy_task.settings(tmp_path / "out", data, "sst2", extra_eval=(tmp_path / f"{name}.tsv",))
             read_dataset(chosen, choose_task(chosen))
+        assert caught.value.where.endswith(f"{name}.tsv")
 
 
 def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
@@ -221,12 +225,14 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
     assert said["predicted"] == dict(zip(*predictions.rows(), strict=True))["label"]
     (tmp_path / "answered.tsv").write_text("sentence\tlabel\nthe film\tno label of the task\n")
     assert len(predict(str(tmp_path / "out"), tmp_path / "answered.tsv").values) == 1
-    with pytest.raises(ConfigError, match="text_column: 2 columns, and this model reads 1"):
+    with pytest.raises(ConfigError) as caught:
         predict(str(tmp_path / "out"), tmp_path / "odd.tsv", ("a", "b"))
-    with pytest.raises(ConfigError, match="max_length: 2 tokens leave no room"):
+    assert caught.value.key == "text_column"
+    with pytest.raises(ConfigError) as caught:
         finetune(
             str(electra_folder), toy_task.settings(tmp_path / "short", data, "sst2", max_length=2), silent
         )
+    assert caught.value.key == "max_length"
 
 
 def test_parquet_and_semicolons(tmp_path: Path) -> None:
@@ -243,8 +249,9 @@ def test_parquet_and_semicolons(tmp_path: Path) -> None:
     joined = replace(load_task("classification"), texts=(("words",),)).read(tmp_path / "a.parquet")
     assert [(e.texts, e.gold) for e in joined.examples] == [(("a b",), "0"), (("c",), "1")]
     (tmp_path / "b.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match=r"b\.parquet: not a readable parquet file"):
+    with pytest.raises(DataError) as caught:
         open_table(tmp_path / "b.parquet")
+    assert "b.parquet" in caught.value.where
     (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
     assert open_table(tmp_path / "b.csv", header=("text", "score")).columns == ("text", "score")
     assert [dict(row) for _, row in open_table(tmp_path / "b.csv", header=("text", "score")).rows] == [
@@ -374,7 +381,7 @@ def test_submissions_have_glues_names_and_answers(
 
 
 @pytest.mark.slow
-def test_the_best_epoch_is_kept_also_over_a_stop(
+def test_the_best_epoch_is_kept_after_a_resume(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     """Settings with which the second epoch was the best (where this was written): a last epoch that is worse
@@ -416,9 +423,7 @@ def test_without_a_score_the_last_epoch_is_kept(electra_folder: Path, tmp_path: 
     assert one == other
 
 
-def test_labels_that_are_not_learned_and_answers_that_are_missing_are_told(
-    electra_folder: Path, tmp_path: Path
-) -> None:
+def test_unseen_labels_and_missing_answers_are_reported(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     (data / "dev.tsv").unlink()
     rows = [f"the film {i}\t{('dull', 'fine')[i % 2]}" for i in range(40)]

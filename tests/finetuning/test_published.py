@@ -38,7 +38,7 @@ def test_epochs_of_the_paper() -> None:
     ("task", "head", "dropout"),
     [("cola", "transformers", 0.1), ("cola", "linear", 0.1), ("cola", "bag", 0.0), ("mrpc", "compare", 0.0)],
 )
-def test_dropout_is_the_papers_but_under_a_fitted_answer(task: str, head: str, dropout: float) -> None:
+def test_dropout_is_the_papers_except_with_hybrid_heads(task: str, head: str, dropout: float) -> None:
     settings = Settings(task=task, data=Path(), out=Path(), head=head)
     assert resolve(settings, load_task(task), SMALL).dropout == dropout
     assert resolve(replace(settings, dropout=0.2), load_task(task), SMALL).dropout == 0.2

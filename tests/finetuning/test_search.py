@@ -34,7 +34,7 @@ def without_times(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, "seconds": 0, "trainings": trainings}
 
 
-def test_the_best_is_trained_and_everything_is_recorded(
+def test_the_best_trial_is_trained_and_all_are_recorded(
     tmp_path: Path, data: Path, modern_folder: Path
 ) -> None:
     said: list[str] = []
@@ -57,11 +57,11 @@ def test_the_best_is_trained_and_everything_is_recorded(
     assert list(folder.verify())
 
 
-def test_of_a_large_table_a_part_is_scored(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trials_on_large_tables_are_scored_on_a_part(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = wanted(Path("out"), data)
     dataset = read_dataset(settings, choose_task(settings))
-    monkeypatch.setattr(module, "MOST", 6)
-    part = module.parted(dataset).splits
+    monkeypatch.setattr(module, "MAX_DEV", 6)
+    part = module.split_for_search(dataset).splits
     assert (len(part["train"]), len(part["dev"])) == (54, 6)
     assert sorted(e.id for e in (*part["train"], *part["dev"])) == sorted(
         e.id for e in dataset.splits["train"]
@@ -69,7 +69,7 @@ def test_of_a_large_table_a_part_is_scored(data: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_dev_is_not_looked_at(tmp_path: Path, data: Path, modern_folder: Path) -> None:
+def test_the_search_does_not_use_dev(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     first = finetune(str(modern_folder), wanted(tmp_path / "one", data))["search"]
     turned = tmp_path / "turned.tsv"
     turned.write_text((data / "dev.tsv").read_text().replace("\t1", "\t2").replace("\t0", "\t1"))
@@ -78,7 +78,7 @@ def test_dev_is_not_looked_at(tmp_path: Path, data: Path, modern_folder: Path) -
     assert without_times(first) == without_times(second)
 
 
-def test_a_stopped_search_ends_with_the_same_bits(tmp_path: Path, data: Path, modern_folder: Path) -> None:
+def test_a_resumed_search_is_bit_identical(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     whole = finetune(str(modern_folder), wanted(tmp_path / "whole", data))
     polls, stopped = iter(range(1, 1000)), 0
     for _ in range(20):
@@ -92,7 +92,7 @@ def test_a_stopped_search_ends_with_the_same_bits(tmp_path: Path, data: Path, mo
     assert parts["eval_loss_by_seed"] == whole["eval_loss_by_seed"]
 
 
-def test_more_trainings_go_on_until_a_seed_rests_on_the_choice(
+def test_a_search_can_be_extended_until_a_seed_is_trained(
     tmp_path: Path, data: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -102,14 +102,14 @@ def test_more_trainings_go_on_until_a_seed_rests_on_the_choice(
             finetune(str(modern_folder), wanted(out, data, "2"))
     assert len(TuningFolder(out).read_search()["trainings"]) == 2
     made: list[dict[str, float]] = []
-    train = module.one_training
-    monkeypatch.setattr(module, "one_training", lambda *given: made.append(given[1]) or train(*given))
+    train = module.run_trial
+    monkeypatch.setattr(module, "run_trial", lambda *given: made.append(given[1]) or train(*given))
     assert len(finetune(str(modern_folder), wanted(out, data, "3"))["search"]["trainings"]) == 3
     assert len(finetune(str(modern_folder), wanted(out, data, "9"))["search"]["trainings"]) == 3
     assert len(made) == 1, "the first two are not trained again"
 
 
-def test_the_climb_goes_on_from_the_best() -> None:
+def test_the_search_continues_from_the_best_trial() -> None:
     start = {"learning_rate": 1e-3, "epochs": 3.0, "layer_decay": 1.0}
     made = list(neighbours(start, start))
     assert made[0] == {**start, "learning_rate": 2e-3} and made[1] == {**start, "learning_rate": 5e-4}
@@ -136,31 +136,33 @@ def test_the_climb_goes_on_from_the_best() -> None:
     assert next_values([], start, "2", tried) == start
 
 
-def test_a_time_that_holds_no_comparison_is_refused_after_a_few_steps(
+def test_a_budget_too_short_to_compare_trials_is_refused(
     tmp_path: Path, data: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MEASURED", 2)
+    monkeypatch.setattr(module, "WARMUP_STEPS", 2)
     settings = wanted(tmp_path / "out", data, "0.001s", epochs=50.0)
-    with pytest.raises(ConfigError, match=r"search: one training takes about \d+s, too long to compare"):
+    with pytest.raises(ConfigError) as caught:
         finetune(str(modern_folder), settings)
+    assert caught.value.key == "search"
     assert settings.recorded() == replace(settings, search="2").recorded(), "more time may follow"
 
 
 @pytest.mark.parametrize("value", ["", "1", "0", "x", "10", "-3", "5steps", "1e9tokens", "3 trainings"])
 def test_budgets(value: str, tmp_path: Path, data: Path) -> None:
     if value == "10":
-        assert search_budget(value) == (10.0, "trainings") and search_budget("2m") == (120.0, "seconds")
+        assert search_budget(value) == (10.0, "trials") and search_budget("2m") == (120.0, "seconds")
         return
-    with pytest.raises(ConfigError, match=r"search: invalid budget .* Use a time such as 10m or 2h"):
+    with pytest.raises(ConfigError) as caught:
         wanted(tmp_path / "out", data, value)
+    assert caught.value.key == "search"
 
 
 def test_bad_searches_write_nothing(tmp_path: Path, data: Path, modern_folder: Path) -> None:
     settings = wanted(tmp_path / "out", data, learning_rate=1e-3)
-    with pytest.raises(ConfigError, match="nothing is left to search for"):
+    with pytest.raises(ConfigError):
         finetune(str(modern_folder), settings)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(DataError, match="12 training examples are too few to search with"):
+    with pytest.raises(DataError):
         finetune(str(modern_folder), wanted(tmp_path / "few", data, limit_train=12))
     assert not (tmp_path / "few").exists()
 

@@ -15,11 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from electra.finetuning.metrics.squad import (
+    best_scores,
     best_threshold,
     exact_match,
     f1,
-    marks,
-    plain_form,
+    normalise_answer,
     score_1,
     score_2,
 )
@@ -127,18 +127,18 @@ def odd_text(draw: random.Random) -> str:
 
 
 def check_pair(answer: str, gold: str) -> None:
-    assert plain_form(answer) == " ".join(oracle_words(answer))
+    assert normalise_answer(answer) == " ".join(oracle_words(answer))
     assert exact_match(answer, answer) == 1.0
-    same = plain_form(answer) == plain_form(gold)
+    same = normalise_answer(answer) == normalise_answer(gold)
     assert exact_match(answer, gold) == float(same)
     for version in (1, 2):
         ours = f1(answer, gold, version)  # type: ignore[arg-type]
         assert math.isclose(ours, oracle_f1(answer, gold, version), abs_tol=1e-12)
-        if same and plain_form(answer):
+        if same and normalise_answer(answer):
             assert ours == 1.0
 
 
-def test_thousands_of_odd_answers_score_as_the_oracle_scores_them() -> None:
+def test_thousands_of_unusual_answers_score_as_in_the_oracle() -> None:
     draw = random.Random(0)
     matches = 0
     for _ in range(6000):
@@ -157,16 +157,16 @@ def test_thousands_of_odd_answers_score_as_the_oracle_scores_them() -> None:
 @example("a an the", "the")
 @example("The Beatles!", "beatles")
 @pytest.mark.slow
-def test_any_text_scores_as_the_oracle_scores_it(answer: str, gold: str) -> None:
+def test_any_text_scores_as_in_the_oracle(answer: str, gold: str) -> None:
     check_pair(answer, gold)
 
 
-def test_the_best_of_several_gold_answers_counts() -> None:
+def test_the_best_matching_gold_answer_counts() -> None:
     draw = random.Random(1)
     for _ in range(1500):
         answer, golds = odd_text(draw), [odd_text(draw) for _ in range(draw.randint(1, 4))]
         for version in (1, 2):
-            assert marks(answer, golds, version) == pytest.approx(oracle_marks(answer, golds, version))  # type: ignore[arg-type]
+            assert best_scores(answer, golds, version) == pytest.approx(oracle_marks(answer, golds, version))  # type: ignore[arg-type]
 
 
 def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float) -> None:
@@ -224,11 +224,11 @@ def test_cases_worked_by_hand(answer: str, gold: str, exact: float, overlap: flo
 
 def test_the_versions_differ_in_empty_answers() -> None:
     assert (exact_match("the", "!"), f1("the", "!", 1), f1("the", "!", 2)) == (1.0, 0.0, 1.0)
-    assert marks("", ["the"], 2) == (
+    assert best_scores("", ["the"], 2) == (
         1.0,
         1.0,
     )  # a gold answer that is nothing in plain form is no gold answer
-    assert marks("x", ["the", "x"], 2) == (1.0, 1.0) and marks("", ["the", "x"], 2) == (0.0, 0.0)
+    assert best_scores("x", ["the", "x"], 2) == (1.0, 1.0) and best_scores("", ["the", "x"], 2) == (0.0, 0.0)
 
 
 def test_version_one_averages_over_questions() -> None:
@@ -259,7 +259,7 @@ def test_version_two_by_hand() -> None:
     assert (scores["best_f1"], scores["best_f1_threshold"]) == (0.75, -3.0)  # half way from -5 to -1
 
 
-def test_what_is_undefined_says_so() -> None:
+def test_undefined_scores_have_a_reason() -> None:
     scores = score_2(["x"], [["x"]], [0.0], 1.0)
     assert scores["no_answer_accuracy"].value is None and "answer" in scores["no_answer_accuracy"].reason
     scores = score_2(["x"], [[]], [0.0], 1.0)
@@ -267,6 +267,6 @@ def test_what_is_undefined_says_so() -> None:
     assert scores["best_exact_match"].value == 1.0 and scores["best_exact_match_threshold"].value < 0.0  # type: ignore[operator]
 
 
-def test_the_best_threshold_never_parts_equal_odds() -> None:
+def test_the_best_threshold_never_separates_equal_odds() -> None:
     said, answerable = np.array([1.0, 0.0]), np.array([True, False])
     assert best_threshold(said, answerable, np.array([2.0, 2.0])) == (0.5, 1.0)

@@ -21,7 +21,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_malformed_rows_are_dropped_and_counted_where_the_task_allows_it(tmp_path: Path) -> None:
+def test_malformed_rows_are_left_out_if_the_task_allows_it(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n"
     )
@@ -74,7 +74,7 @@ def test_every_task_file_keeps_the_contract() -> None:
         task = load_task(name)
         assert task.name.replace("-", "") == name and task.version >= 1 and task.source and task.metrics
     assert load_task("SST-2") is load_task("sst_2") is load_task("sst2")
-    with pytest.raises(ConfigError, match=r"no task named 'colla'. Did you mean 'cola'\?"):
+    with pytest.raises(ConfigError):
         load_task("colla")
 
 

@@ -20,7 +20,7 @@ from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.entities import broken, entities, entity_scores
+from electra.finetuning.metrics.entities import count_invalid, entities, entity_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.one_seed import build_model, train_seed
@@ -102,7 +102,7 @@ def test_files_of_every_format(tmp_path: Path) -> None:
     ]
 
 
-def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
+def test_a_header_line_is_not_a_word(tmp_path: Path) -> None:
     path, body = tmp_path / "a.tsv", "Al\tX\nran\tY\n"
     found = [(("Al", "ran"), ("X", "Y"))]
     assert [
@@ -111,7 +111,7 @@ def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
     assert [(e.texts, e.gold) for e in read("tagging", path, "form\tupos\n" + body, label=("upos",))] == found
     assert [e.texts for e in read("tagging", path, "word\npos\n", labelled=False)] == [("pos",)]
     assert [e.texts for e in read("chunking", path, "word\tpos\n" + body, labelled=False)] == [("Al", "ran")]
-    with pytest.raises(DataError, match=r"no tags.*\. Name their column with `label_column`"):
+    with pytest.raises(DataError):
         read("tagging", path, "word\tpos\n" + body)
     assert [e.texts for e in read("tagging", path, "word\tX\nran\tX\n")] == [
         ("word", "ran")
@@ -124,13 +124,13 @@ def test_a_first_line_of_names_is_never_a_word(tmp_path: Path) -> None:
     ] * 2
 
 
-def test_of_several_annotators_the_files_first_counts(tmp_path: Path) -> None:
+def test_the_first_annotator_of_an_m2_file_is_used(tmp_path: Path) -> None:
     edit = "A 0 1|||R|||x|||REQUIRED|||-NONE-|||{}\n"
     text = "S Al ran\n" + edit.format(10) + "\nS Al ran\n" + edit.format(10) + edit.format(2)
     assert [e.gold for e in read("ged", tmp_path / "a.m2", text)] == [("c", "c"), ("i", "c")]
 
 
-def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
+def test_a_word_without_a_piece_gets_the_same_tag_in_training_and_prediction(
     electra_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "train.tsv").write_text("the\tZ\nfilm\tA\nfine\tZ\n\n" * 20)
@@ -153,45 +153,45 @@ def test_a_word_without_a_piece_has_one_tag_in_fine_tuning_and_predicting(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "place"),
     [
-        ("a.tsv", "Al\tO\nran\n", r"a\.tsv:2: 1 column instead of 2"),
-        ("a.txt", "Al\n", r"a\.txt:1: no tags"),
-        ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', r"a\.jsonl:1: 1 tags for 2 words"),
-        ("a.jsonl", '{"text": "Al"}\n', r"a\.jsonl: no column word or token or tokens or words. It has text"),
+        ("a.tsv", "Al\tO\nran\n", "a.tsv:2"),
+        ("a.txt", "Al\n", "a.txt:1"),
+        ("a.jsonl", '{"tokens": ["Al", "ran"], "tags": ["O"]}\n', "a.jsonl:1"),
+        ("a.jsonl", '{"text": "Al"}\n', "a.jsonl"),
         (
             "a.jsonl",
             '{"tokens": {"a": 1}, "tags": []}\n',
-            r"a\.jsonl:1: column 'tokens' has .*, not a list of words",
+            "a.jsonl:1",
         ),
         (
             "a.m2",
             "S Al ran\nA 1 3|||R|||x|||REQUIRED|||-NONE-|||0\n",
-            r"a\.m2:2: not an edit within its sentence",
+            "a.m2:2",
         ),
-        ("a.m2", "Al ran\n", r"a\.m2:1: neither a sentence"),
-        ("a.conllu", "1\tAl\n", r"a\.conllu:1: 2 columns instead of 10"),
-        ("a.tsv", "\n\n", r"a\.tsv: no sentences"),
-        ("a.doc", "x", r"a\.doc: unrecognised file extension"),
-        ("a.txt", "Al N O X\n", r"a\.txt:1: 4 columns, and `columns` names 3"),
+        ("a.m2", "Al ran\n", "a.m2:1"),
+        ("a.conllu", "1\tAl\n", "a.conllu:1"),
+        ("a.tsv", "\n\n", "a.tsv"),
+        ("a.doc", "x", "a.doc"),
+        ("a.txt", "Al N O X\n", "a.txt:1"),
     ],
 )
-def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_bad_files(tmp_path: Path, name: str, content: str, place: str) -> None:
+    with pytest.raises(DataError) as caught:
         read("ner", tmp_path / name, content, header=("w", "p", "t") if "X" in content else ())
+    assert caught.value.where == f"{tmp_path}/{place}"
 
 
-def test_a_tag_that_training_lacks_is_noted_and_wrong(electra_folder: Path, tmp_path: Path) -> None:
+def test_a_tag_absent_from_training_is_reported_and_wrong(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=20, dev=4)
     with open(data / "dev.tsv", "a") as file:
         file.write("\nfine\tB-odd\n")
     settings = toy_task.settings(tmp_path / "out", data, "ner", epochs=1)
     notes = finetune(str(electra_folder), settings)["notes"]
-    lacked = "dev: 1 of 5 examples has a label that the training data lack ('B-odd' 1): scored as wrong"
-    assert lacked in notes
+    assert any(note.startswith("dev: 1 of 5 examples") and "('B-odd' 1)" in note for note in notes)
 
 
-def test_tags_that_training_lacks_are_not_one_tag() -> None:
+def test_tags_absent_from_training_are_separate() -> None:
     """Two words of unseen tags would else be two of one class, and its F1 one of three, not of four."""
     from sklearn.metrics import f1_score
 
@@ -232,7 +232,7 @@ def test_entities_are_those_of_seqeval(known: list[str]) -> None:
         }
 
 
-def test_undefined_scores_and_broken_tags() -> None:
+def test_undefined_scores_and_invalid_tags() -> None:
     none = entity_scores([["O"]], [["O"]])
     assert {name: score.value for name, score in none.items()} == {
         "f1": None,
@@ -246,7 +246,7 @@ def test_undefined_scores_and_broken_tags() -> None:
         0.0,
     )
     counts = [
-        broken(tags.split())
+        count_invalid(tags.split())
         for tags in ("O I-a", "B-a I-a O", "B-a I-b", "B-a E-a", "B-a O S-a", "S-a B-a I-a E-a O")
     ]
     assert counts == [1, 0, 1, 0, 1, 0]
@@ -302,7 +302,7 @@ WORDS = (
 
 
 @pytest.mark.parametrize("tokenizer", [wordpiece, byte_level])
-def test_a_word_is_found_at_its_first_piece(tokenizer: Any) -> None:
+def test_a_word_is_tagged_at_its_first_piece(tokenizer: Any) -> None:
     made = tokenizer()
     pieces = Pieces.of(WORDS, Tokens(made))
     silent_words = set(range(len(WORDS))) - set(pieces.words.tolist())
@@ -314,7 +314,7 @@ def test_a_word_is_found_at_its_first_piece(tokenizer: Any) -> None:
         assert pieces.ids[first:end].tolist() == expected, WORDS[word]
 
 
-def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electra_folder: Path) -> None:
+def test_long_sentences_are_read_in_windows_and_every_word_is_scored_once(electra_folder: Path) -> None:
     tokens = Tokens(load(electra_folder, "encoder").tokenizer)
     task = load_task("ner").fit([Example("0", "f:1", ("a", "b", "c"), ("O", "B-x", "I-x"))])
     words = ("fine", "film") * 40
@@ -327,13 +327,13 @@ def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electr
     assert len(windows) > 4 and max(map(len, windows.input_ids)) == 24
     assert windows.targets is not None
     assert sum(int((row != NO_TARGET).sum()) for row in windows.targets) == 81
-    told = "1 sentences are longer than 24 tokens and are read in several windows"
-    assert windows.notes[:2] == (told, "1 words have no piece; they are predicted as 'O'")
+    assert [note[-3:] for note in windows.notes[:2]] == [": 1", ": 1"]
+    assert "24 tokens" in windows.notes[0] and "'O'" in windows.notes[1]
     judged = np.concatenate(
         [window.words for owner, window in zip(windows.example, windows.context, strict=True) if owner == 0]
     )
     assert sorted(judged.tolist()) == list(range(80))
-    for places in (window.places for window in windows.context[1:3]):
+    for places in (window.positions for window in windows.context[1:3]):
         assert places.min() >= 5, "a word within a long sentence is judged with context before it"
     outputs = [np.eye(3, dtype=np.float32)[np.maximum(row, 0)] * 9 for row in windows.targets]
     predicted = [task.tags(row) for row in task.predict(outputs, windows, examples)]  # type: ignore[attr-defined]
@@ -344,7 +344,7 @@ def test_long_sentences_are_read_in_windows_and_every_word_is_judged_once(electr
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_it_learns_and_saves_what_it_learned(
+def test_training_learns_and_the_saved_model_predicts_the_same(
     architecture: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     from transformers import AutoModelForTokenClassification, AutoTokenizer
@@ -431,7 +431,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     assert np.ptp(ours) > 0.01
 
 
-def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: Path) -> None:
+def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
     chosen = toy_task.settings(tmp_path / "whole", data, "ner", epochs=2)
     finetune(str(modern_folder), chosen, silent)
@@ -448,7 +448,7 @@ def test_stopped_and_continued_is_never_stopped(modern_folder: Path, tmp_path: P
         ).read_bytes()
 
 
-def test_balanced_weights_and_the_scheme_that_is_found(electra_folder: Path, tmp_path: Path) -> None:
+def test_balanced_weights_and_the_inferred_scheme(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
     plain = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
     even = tuning_for(

@@ -16,25 +16,27 @@ from electra.data.rows import open_table
 from electra.foundation.errors import DataError
 
 
-def test_a_small_file_that_unfolds_to_gigabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "SMALL", 1 << 20)
     path = tmp_path / "bomb.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\n" * (1 << 22)))
-    with pytest.raises(DataError, match=r"bomb\.tsv\.gz"):
+    with pytest.raises(DataError) as caught:
         open_table(path)
+    assert "tsv.gz" in caught.value.where
     path.write_bytes(gzip.compress(b"a\tb\n" + b"1\t2\n" * 1000))
     assert len(list(open_table(path).rows)) == 1000
 
 
-def test_a_small_parquet_that_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(rows, "SMALL", 1 << 20)
     path = tmp_path / "bomb.parquet"
     parquet.write_table(pyarrow.table({"text": ["x" * 10_000] * 3000}), path)
     assert path.stat().st_size < 100_000
-    with pytest.raises(DataError, match=r"bomb\.parquet"):
+    with pytest.raises(DataError) as caught:
         open_table(path)
+    assert "bomb.parquet" in caught.value.where
     parquet.write_table(pyarrow.table({"text": ["one", "two"], "n": [1, 2]}), path)
     assert [dict(row) for _, row in open_table(path).rows] == [
         {"text": "one", "n": 1},
@@ -45,8 +47,9 @@ def test_a_small_parquet_that_unfolds(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nul_characters(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_bytes(b"text,label\nfine,1\nno\0text,0\n")
-    with pytest.raises(DataError, match=r"train\.csv:3: a NUL character: not text"):
+    with pytest.raises(DataError) as caught:
         list(open_table(path).rows)
+    assert "train.csv:3" in caught.value.where
 
 
 def test_a_line_of_a_hundred_megabytes(tmp_path: Path) -> None:
@@ -56,7 +59,7 @@ def test_a_line_of_a_hundred_megabytes(tmp_path: Path) -> None:
     assert where == f"{path}:2" and len(row["text"]) == 100 << 20
 
 
-def test_cells_that_a_spreadsheet_would_calculate() -> None:
+def test_formulas_in_cells_are_escaped() -> None:
     cells = ["=1+1", "+x", "-LRB-", "@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
     [row] = csv.reader(io.StringIO(format_csv([cells]).decode()))
     assert row == ["'=1+1", "'+x", "'-LRB-", "'@SUM(A1)", "-0.5", "+3e-4", "plain", "a=b", ""]
@@ -83,7 +86,7 @@ def test_a_damaged_parquet_is_one_line(codec: str, tmp_path: Path) -> None:
     assert refused > 20
 
 
-def test_a_lone_surrogate_in_json_is_mended_everywhere(tmp_path: Path) -> None:
+def test_a_lone_surrogate_in_json_is_replaced_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text('{"text": "the \\ud800 film", "of": {"\\udfff": ["\\uD834\\uDD1E"]}}\n')
     [(_, row)] = open_table(path).rows

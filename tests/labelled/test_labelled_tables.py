@@ -41,12 +41,12 @@ def test_only_a_line_feed_ends_a_row(tmp_path: Path) -> None:
     assert rows(path) == [{"sentence": "one\u2028two\x85three\x1cfour", "label": "1"}]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_column_name(tmp_path: Path) -> None:
     assert open_table(write(tmp_path / "a.tsv", "\ufeffQuality\tx\n1\t2\n")).columns == ("Quality", "x")
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz", ".zst"])
-def test_compressions_give_the_same_rows_and_damage_is_told(tmp_path: Path, ending: str) -> None:
+def test_compressed_files_give_the_same_rows_and_damage_is_an_error(tmp_path: Path, ending: str) -> None:
     content = "".join(
         json.dumps({"text": f"text number {i} {i * 7919 % 101}", "label": i % 3}) + "\n" for i in range(500)
     ).encode()
@@ -62,7 +62,7 @@ def test_compressions_give_the_same_rows_and_damage_is_told(tmp_path: Path, endi
     assert [row["label"] for row in rows(path)] == [i % 3 for i in range(500)]
     if ending:
         path.write_bytes(packed[: len(packed) // 2])
-        with pytest.raises(DataError, match=r"train\.jsonl.*damaged or truncated"):
+        with pytest.raises(DataError):
             rows(path)
 
 
@@ -78,24 +78,25 @@ def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "place"),
     [
-        ("a.tsv", "sentence\tlabel\none\t1\ntwo\n", r"a\.tsv:3: 1 columns instead of 2 \(sentence, label\)"),
-        ("a.csv", "text,label\nhello, world,1\n", r"a\.csv:2: 3 columns instead of 2"),
-        ("a.csv", 'text,label\n"never closed,1\n', r"a\.csv:2: not valid csv"),
-        ("a.jsonl", '{"text": "x"}\n{"text": \n', r"a\.jsonl:2: not valid JSON"),
-        ("a.jsonl", '["x"]\n', r"a\.jsonl:1: not a JSON object"),
-        ("a.tsv", "", r"a\.tsv: the file is empty"),
-        ("a.tsv", "x\tx\n1\t2\n", r"a\.tsv:1: two columns"),
-        ("a.txt", "x", r"a\.txt: unrecognised file extension"),
-        ("a.csv", "text,label\none,1\ntext,label\ntwo,2\n", r"a\.csv:3: the header line"),
-        ("a.tsv", "\ufefftext\tlabel\none\t1\n\ufefftext\tlabel\n", r"a\.tsv:3: the header line"),
-        ("a.csv", "text,label\none,1\ntwo,2\rthree,3\n", r"a\.csv:3: a carriage return"),
+        ("a.tsv", "sentence\tlabel\none\t1\ntwo\n", "a.tsv:3"),
+        ("a.csv", "text,label\nhello, world,1\n", "a.csv:2"),
+        ("a.csv", 'text,label\n"never closed,1\n', "a.csv:2"),
+        ("a.jsonl", '{"text": "x"}\n{"text": \n', "a.jsonl:2"),
+        ("a.jsonl", '["x"]\n', "a.jsonl:1"),
+        ("a.tsv", "", "a.tsv"),
+        ("a.tsv", "x\tx\n1\t2\n", "a.tsv:1"),
+        ("a.txt", "x", "a.txt"),
+        ("a.csv", "text,label\none,1\ntext,label\ntwo,2\n", "a.csv:3"),
+        ("a.tsv", "\ufefftext\tlabel\none\t1\n\ufefftext\tlabel\n", "a.tsv:3"),
+        ("a.csv", "text,label\none,1\ntwo,2\rthree,3\n", "a.csv:3"),
     ],
 )
-def test_bad_files(tmp_path: Path, name: str, content: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_bad_files(tmp_path: Path, name: str, content: str, place: str) -> None:
+    with pytest.raises(DataError) as caught:
         rows(write(tmp_path / name, content))
+    assert caught.value.where == f"{tmp_path}/{place}"
 
 
 def test_spaces_before_quotes(tmp_path: Path) -> None:
@@ -107,34 +108,37 @@ def test_spaces_before_quotes(tmp_path: Path) -> None:
     assert rows(path) == [{"text": 'says "no" and "yes"', "label": " a"}]
 
 
-def test_bytes_that_are_not_utf8_are_told_by_line(tmp_path: Path) -> None:
+def test_the_error_of_invalid_utf8_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("sentence\tlabel\nшл\t1\n".encode("cp1251"))
-    with pytest.raises(DataError, match=r"a\.tsv:2: not UTF-8"):
+    with pytest.raises(DataError) as caught:
         rows(tmp_path / "a.tsv")
+    assert "a.tsv:2" in caught.value.where
 
 
-def test_a_nul_is_told_by_line(tmp_path: Path) -> None:
+def test_the_error_of_a_nul_names_the_line(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     pyarrow_parquet = pytest.importorskip("pyarrow.parquet")
     files = {"a.csv": "text,label\nx,y\nz,b\0d\n", "a.tsv": "text\tlabel\nx\ty\nz\tb\0d\n"}
     for name, content in files.items():
         for encoding in ("utf-8", "utf-16"):
             (tmp_path / name).write_bytes(content.encode(encoding))
-            with pytest.raises(DataError, match=f"{name}:3: a NUL character: not text"):
+            with pytest.raises(DataError):
                 rows(tmp_path / name)
     for value in ("b\0d", ["good", "b\0d"]):
         lines = [{"text": "x", "label": "y"}, {"text": "z", "label": value}]
         path = write(tmp_path / "a.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
-        with pytest.raises(DataError, match=r"a\.jsonl:2: a NUL character: not text"):
+        with pytest.raises(DataError) as caught:
             rows(path)
+        assert "a.jsonl:2" in caught.value.where
         pyarrow_parquet.write_table(pyarrow.Table.from_pylist(lines[1:]), tmp_path / "a.parquet")
-        with pytest.raises(DataError, match=r"a\.parquet: row 1: a NUL character: not text"):
+        with pytest.raises(DataError) as caught:
             rows(tmp_path / "a.parquet")
+        assert "a.parquet" in caught.value.where
     write(path, '{"text": "a backslash: \\\\u0000", "label": "y"}\n')
     assert rows(path) == [{"text": "a backslash: \\u0000", "label": "y"}]
 
 
-def test_any_text_comes_back_from_a_csv(tmp_path: Path) -> None:
+def test_any_text_survives_a_csv_file(tmp_path: Path) -> None:
     cells = ["one\rtwo", "\r", "one\ntwo", 'a "b", c', "one\u2028two", ""]
     (tmp_path / "a.csv").write_bytes(
         format_csv(
@@ -153,5 +157,5 @@ def test_any_text_comes_back_from_a_csv(tmp_path: Path) -> None:
     assert told == cells
 
 
-def test_predictions_stay_one_row_each() -> None:
+def test_each_prediction_is_one_row() -> None:
     assert format_tsv([("id", "label"), ("a\tb\nc", "x")]) == b"id\tlabel\na b c\tx\n"

@@ -139,21 +139,21 @@ def test_requests_are_sentences_too(tuned: str) -> None:
     assert [TEXT[row["start"] : row["end"]] for row in found["words"]] == WORDS
 
 
-def test_a_text_without_spaces_is_said(
+def test_a_text_without_spaces_is_reported(
     tuned: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from_stdin("\u6771\u4eac\u306b\u884c\u304d\u307e\u3057\u305f\u3002\n", monkeypatch)
     rows, notes = run([tuned, "-"], capsys)
-    assert len(rows) == 2 and "without spaces" in notes
+    assert len(rows) == 2 and "1 of 1 texts" in notes
 
 
 def test_a_tagger_of_characters_reads_characters() -> None:
-    from electra.finetuning.labelled.words import split_text, splitting_of
+    from electra.finetuning.labelled.words import infer_splitting, split_text
 
-    assert splitting_of("\u6771\u4eac\u306b\u884c\u304f") == "characters"
+    assert infer_splitting("\u6771\u4eac\u306b\u884c\u304f") == "characters"
     assert split_text("\u6771\u4eac", "characters") == (("\u6771", "\u4eac"), ((0, 1), (1, 2)))
-    assert splitting_of(["Ada", "ran", "home."]) == "spaces"
-    assert splitting_of(["Ada", "ran", "home", "."]) == "punctuation"
+    assert infer_splitting(["Ada", "ran", "home."]) == "spaces"
+    assert infer_splitting(["Ada", "ran", "home", "."]) == "punctuation"
     hindi = "\u0939\u093f\u0928\u094d\u0926\u0940 \u092d\u093e\u0937\u093e\u0964"  # marks are parts of words
     first, second = hindi.split()
     assert split_text(hindi, "punctuation")[0] == (first, second[:-1], "\u0964")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ from electra.commands.framework.command import (
 from electra.commands.framework.display import display_for
 from electra.commands.results.artifact import checked_path
 from electra.commands.results.evaluation import Evaluation
-from electra.finetuning.settings import Baselines, Settings
+from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
@@ -30,9 +30,6 @@ from electra.foundation.options import given_names, several
 from electra.foundation.signals import StopRequest
 
 FINETUNE = "finetune"
-OWN = {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
-OWN |= {each.name for each in fields(Baselines)}
-"""Settings of fine-tuning that the suite or another option of this command sets."""
 
 
 def _sections(words: Sequence[str]) -> Mapping[str, Any]:
@@ -71,7 +68,7 @@ class Evaluate(
     """Tasks to run at the same time, each in its own process with its share of the cores. On a CPU, one task
     per core is fastest.
     """
-    settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, frozenset(OWN))] = None
+    settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, CHOSEN_BY_SUITE)] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
     probe_option: RepeatedNames = ()
     """key=value: an option for the probes in the suite, such as limit=100 for minimal pairs (may be

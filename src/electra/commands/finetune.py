@@ -168,12 +168,12 @@ def _line(row: Any, where: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Like `records.plain`, but rejects bytes and turns pandas' NA into None."""
-    from electra.finetuning.runner.records import plain
+    """Like `records.json_default`, but rejects bytes and turns pandas' NA into None."""
+    from electra.finetuning.runner.records import json_default
 
     if isinstance(value, bytes | bytearray | memoryview):
         raise TypeError
-    return None if type(value).__name__ == "NAType" else plain(value)
+    return None if type(value).__name__ == "NAType" else json_default(value)
 
 
 def _strings(value: Any) -> Iterator[str]:

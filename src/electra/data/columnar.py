@@ -1,4 +1,4 @@
-"""Reads rows of columnar files (parquet, Arrow streams and files, feather) in bounded memory.
+"""Reads rows of columnar files (parquet, Arrow streams and files, feather) in bounded memory; writes parquet.
 
 A repeated value is stored once, so a few kilobytes can stand for gigabytes. Batches therefore keep repeated
 values as dictionaries, rows are made one at a time, and each value is charged to a `SizeBudget` before the
@@ -8,8 +8,9 @@ next is made. Class numbers are replaced by the class names in the metadata of `
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,37 @@ def parquet_rows(path: Path, name: str, room: SizeBudget, only: list[str] | None
         yield from _rows(pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, room, only)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("parquet", name, error) from None
+
+
+def write_parquet(
+    target: Path | BytesIO, records: Sequence[Mapping[str, Any]], name: str = "", vectors: Any = None
+) -> None:
+    """Writes records as parquet, with the columns of all of them.
+
+    Args:
+        target: the file.
+        records: the rows.
+        name: the file's name in messages.
+        vectors: a float array [N, D] for a further column `vector`, which replaces one in the records.
+
+    Raises:
+        DataError: the values of a column have no common type.
+    """
+    pyarrow = _library(name)
+    columns = dict.fromkeys(column for record in records for column in record)
+    try:
+        rows = [{column: record.get(column) for column in columns} for record in records]
+        table = pyarrow.Table.from_pylist(rows)
+        if vectors is not None:
+            flat = pyarrow.array(vectors.reshape(-1))
+            table = table.drop_columns(["vector"] if "vector" in columns else [])
+            table = table.append_column(
+                "vector", pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+            )
+        pyarrow.parquet.write_table(table, target)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        problem = f"the columns cannot be written as parquet ({str(error).splitlines()[0]})"
+        raise DataError(problem, where=name, fix="Write jsonl instead") from None
 
 
 def arrow_columns(path: Path, name: str) -> tuple[str, ...]:

@@ -1,9 +1,7 @@
-"""A fine-tuned model and a file of texts -> what the task's predictions file holds: labels with
-probabilities, numbers, tags, answers.
+"""Predicts with a fine-tuned model: labels with probabilities, numbers, tags, or answers.
 
-Works with what `electra finetune` saved and with any folder of the ElectraFor... or ModernBertFor...
-SequenceClassification, TokenClassification or QuestionAnswering classes. Answers in the file are ignored:
-predicting is not evaluating.
+Works with the models of `electra finetune` and with any folder of the ElectraFor... or ModernBertFor...
+SequenceClassification, TokenClassification or QuestionAnswering classes. Answers in the file are ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import Examples
-from electra.finetuning.runner.records import Format, as_records, join, plain, write
+from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
 from electra.finetuning.runner.task_file import AGAIN, check_task, read_task
 from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_class
 from electra.finetuning.runner.tuning import run_model
@@ -42,48 +40,49 @@ if TYPE_CHECKING:
     from electra.exchange.onnx_graph import ExportReport
 
 Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
-"""What is predicted: a text; a pair of texts as a tuple; the words of a sentence as a list; or a row as the
-task's files have it."""
+"""A text; a pair of texts as a tuple; the words of a sentence as a list; or a row of a file as a mapping."""
 
-# The task of a model that does not name its own.
-USUAL: dict[str, str] = {"classifier": "classification", "tagger": "tagging", "reader": "qa"}
+DEFAULT_TASKS: dict[str, str] = {"classifier": "classification", "tagger": "tagging", "reader": "qa"}
+"""The tasks of models without task.json, by the kind of their head."""
 
 
 @dataclass(frozen=True)
 class Predictions:
+    """The predictions for the examples of a file."""
+
     task: Task
     examples: Examples
-    values: list[Any]
+    values: list[Any]  # a prediction for each example, as the task makes them
     max_length: int
     truncated: int  # examples longer than max_length tokens
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # reported to the user: how the file was read
 
     def table(self) -> list[tuple[Cell, ...]]:
-        """Header first; numbers are numbers."""
+        """Returns the task's table, header first; numbers are numbers."""
         return self.task.table(self.values, self.examples)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table as its file has it."""
+        """Returns the task's table with formatted cells."""
         return as_text(self.table())
 
     def records(self) -> list[dict[str, Any]]:
-        """The columns of the user's file with `predicted`, `probability` and what else the task says."""
-        return join(as_records(self.table()), self.examples)
+        """Returns the columns of the user's file with `predicted`, `probability` and others of the task."""
+        return join_columns(as_records(self.table()), self.examples)
 
     def content(self, kind: Format = "tsv") -> bytes:
-        """What a file of this kind holds: the records; a .json of questions is the official scorers' file."""
+        """Returns the records as a file; json for questions is the file of the official scorers."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
-        return official if kind == "json" and official else write(self.records(), kind)
+        return official if kind == "json" and official else format_records(self.records(), kind)
 
     def counts(self) -> dict[str, int]:
-        """How often each label was predicted, most frequent first; numbers and answers are not counted."""
+        """Returns the frequency of each predicted label, in descending order; {} without labels."""
         header, *rows = self.table()
         if "label" not in header:
             return {}
         return dict(Counter(str(row[header.index("label")]) for row in rows).most_common())
 
-    def of_each(self) -> list[list[dict[str, Any]]]:
-        """The rows of each example as records: one row, or of a sentence one a word."""
+    def by_example(self) -> list[list[dict[str, Any]]]:
+        """Returns the rows of each example as records: one row, or one for each word of a sentence."""
         pairs = zip(self.values, self.examples, strict=True)
         return [as_records(self.task.table([value], [example])) for value, example in pairs]
 
@@ -106,18 +105,33 @@ class Predictor:
         encoding: str | None = None,
         scores: bool = False,
     ) -> Predictions:
-        """Predict each row of `file`. scores: of a tagger, the probability of each label for each word."""
+        """Predicts each row of a file.
+
+        Args:
+            file: the file.
+            text_column: the columns of the text or texts (default: the task's).
+            columns: column names for a file without a header line.
+            threshold: replaces the model's own, for taggers with two labels and for questions.
+            encoding: of csv and tsv files.
+            scores: for taggers, add the probability of each label.
+
+        Raises:
+            ConfigError: an option does not apply to the model.
+            DataError: the file cannot be read, with its line.
+        """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
         if encoding:
             task.refuse_unless_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
-            what = f"{len(text_column)} columns, and this model reads {' or '.join(map(str, sorted(counts)))}"
-            raise ConfigError(what, key="text_column")
+            expected = " or ".join(map(str, sorted(counts)))
+            raise ConfigError(f"this model reads {expected}, not {len(text_column)}", key="text_column")
         texts = (tuple(text_column),) if text_column else task.texts
         header = tuple(columns) or task.header
-        usual = () if text_column else task.usual_texts
-        unlabelled = replace(task, texts=texts, usual_texts=usual, header=header, label=(), encoding=encoding)
+        others = () if text_column else task.usual_texts
+        unlabelled = replace(
+            task, texts=texts, usual_texts=others, header=header, label=(), encoding=encoding
+        )
         split = unlabelled.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
@@ -128,40 +142,49 @@ class Predictor:
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
     def texts(
-        self, given: Sequence[Text], threshold: float | None = None, scores: bool = False
+        self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
     ) -> Predictions:
-        """Predict texts, pairs (tuples), sentences as lists of words, or rows as the task's files have them.
+        """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a file as mappings.
 
-        They take the way through a file that rows of files take.
+        They are written to a temporary file, so that they are read like any other.
+
+        Raises:
+            DataError: an input is invalid, with its number.
         """
-        columns, rows = as_rows(given)
+        columns, rows = as_rows(inputs)
         with tempfile.TemporaryDirectory(prefix="electra-") as folder:
             file = Path(folder) / "texts.jsonl"
-            lines = "".join(json.dumps(row, default=plain) + "\n" for row in rows)
+            lines = "".join(json.dumps(row, default=json_default) + "\n" for row in rows)
             file.write_text(lines, encoding="utf-8")
             try:
-                found = self(file, columns, threshold=threshold, scores=scores)
-            except DataError as error:  # what it says of the file is true of what was given
-                what, where = (
-                    said.replace(f"{file}:", "row ").replace(str(file), "the texts")
-                    for said in (error.what, error.where)
+                predictions = self(file, columns, threshold=threshold, scores=scores)
+            except DataError as error:  # name the row, not the temporary file
+                problem, where = (
+                    text.replace(f"{file}:", "row ").replace(str(file), "the texts")
+                    for text in (error.what, error.where)
                 )
-                raise DataError(what, where=where, key=error.key, fix=error.fix) from None
-        read = {example.where for example in found.examples}
+                raise DataError(problem, where=where, key=error.key, fix=error.fix) from None
+        read = {example.where for example in predictions.examples}
         if missing := [number for number in range(1, len(rows) + 1) if f"{file}:{number}" not in read]:
             raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Leave it out")
         if columns:
-            return found
-        own = zip(found.examples, rows, strict=True)  # the values as they were given, dates and all
-        return replace(found, examples=tuple(replace(example, row=row) for example, row in own))
+            return predictions
+        originals = zip(predictions.examples, rows, strict=True)  # values of any type, not as JSON has them
+        return replace(predictions, examples=tuple(replace(example, row=row) for example, row in originals))
 
 
 def open_predictor(
     model: str, device: str = "auto", backend: Literal["torch", "onnx"] = "torch"
 ) -> Predictor:
-    """`model`: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name.
+    """Loads a fine-tuned model.
 
-    backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU.
+    Args:
+        model: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name.
+        device: "auto", "cpu", "cuda" or "mps".
+        backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU.
+
+    Raises:
+        ModelError: it is not a fine-tuned model, or damaged.
     """
     if backend == "onnx":
         return _open_graph(locate(model))
@@ -184,7 +207,11 @@ def _open_graph(folder: Path) -> Predictor:
 
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
-    """Write a fine-tuned model as a folder with an ONNX graph; how it compares."""
+    """Writes a fine-tuned model as a folder with an ONNX graph, and returns how it compares.
+
+    Raises:
+        ModelError: the graph's outputs differ, or the head cannot be exported.
+    """
     from electra.finetuning.runner.onnx_model import write_tuned
 
     loaded, record = open_tuned(model)
@@ -200,65 +227,72 @@ def predict(  # noqa: PLR0917
     device: str = "auto",
     threshold: float | None = None,
 ) -> Predictions:
-    """Predict each row of `file`, as `Predictor` does, by what `open_predictor` opens."""
+    """Predicts each row of a file: `open_predictor` and `Predictor` in one call."""
     return open_predictor(model, device)(file, text_column, columns, threshold)
 
 
-def as_rows(given: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """(names of the columns of the text, rows); no names where the rows are the user's."""
-    kind = next((one for one in (str, tuple, Mapping, Iterable) if isinstance(given[0], one)), None)
-    for number, item in enumerate(given, 1):
+def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    """Returns the names of the text columns (() for the user's own rows), and a row for each input.
+
+    Raises:
+        DataError: an input is of another type than the first.
+    """
+    kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
+    for number, item in enumerate(inputs, 1):
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
-            fix = "Give texts, pairs as tuples, sentences as lists of words, or rows as dicts"
+            fix = "Pass texts, pairs as tuples, sentences as lists of words, or rows as dicts"
             raise DataError(f"{item!r} is not a text like the others", where=f"text {number}", fix=fix)
     if kind is str:
-        return ("text",), [{"text": text} for text in given]
+        return ("text",), [{"text": text} for text in inputs]
     if kind is tuple:
-        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in given]
+        return ("text_a", "text_b"), [dict(zip(("text_a", "text_b"), pair, strict=True)) for pair in inputs]
     if kind is Mapping:
-        return (), [dict(row) for row in given]  # type: ignore[arg-type]
-    return ("words",), [{"words": list(words)} for words in given]
+        return (), [dict(row) for row in inputs]  # type: ignore[arg-type]
+    return ("words",), [{"words": list(words)} for words in inputs]
 
 
 def is_tuned(model: str) -> bool:
-    """Whether this is a fine-tuning, or the folder of a fine-tuned model."""
+    """Whether this is a fine-tuning, or a fine-tuned model's folder or hub name."""
     folder = locate(model)
     if TuningFolder(folder).exists():
         return True
     if holds_networks(folder):
         return False
-    here = ModelFolder(folder)
-    return read_config(folder).kind in USUAL or here.head.is_file() or here.task.is_file()
+    model_folder = ModelFolder(folder)
+    is_ours = model_folder.head.is_file() or model_folder.task.is_file()
+    return is_ours or read_config(folder).kind in DEFAULT_TASKS
 
 
 def refuse_tuned(model: str) -> None:
-    """What exports pre-trained networks has no use for a fine-tuned model."""
+    """Raises ModelError for a fine-tuned model, which needs no export."""
     if is_tuned(model):
         tuning = TuningFolder(locate(model))
-        what, where = (
-            "fine-tuned, and a Hugging Face folder already",
-            tuning.model if tuning.exists() else model,
-        )
-        fix = "Copy or push it; `electra export --format onnx` makes a graph of it"
-        raise ModelError(what, where=where, fix=fix)
+        problem = "a fine-tuned model, which is a Hugging Face folder already"
+        fix = "Copy or push it, or export it with `format=onnx`"
+        raise ModelError(problem, where=tuning.model if tuning.exists() else model, fix=fix)
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
-    """A fine-tuned model, and the record of its fine-tuning where that is known."""
+    """Returns a fine-tuned model, and the record of its fine-tuning (None if unknown).
+
+    Raises:
+        ModelError: it is not a fine-tuned model.
+    """
     folder = TuningFolder(Path(model))
     if folder.exists():
         if not folder.model.path.is_dir():
-            raise ModelError("this fine-tuning has no model folder", where=folder, fix="It is not finished")
+            fix = "Rerun electra finetune to finish it"
+            raise ModelError("an unfinished fine-tuning, without a model", where=folder, fix=fix)
         return load(folder.model.path, "encoder"), _checked_record(folder)
-    around, loaded = TuningFolder(Path(model).parent), load(model, "encoder")
-    if around.exists():
-        return loaded, _checked_record(around)
-    here = ModelFolder(Path(loaded.folder))
-    if record := read_task(here.path):
+    parent, loaded = TuningFolder(Path(model).parent), load(model, "encoder")
+    if parent.exists():
+        return loaded, _checked_record(parent)
+    model_folder = ModelFolder(Path(loaded.folder))
+    if record := read_task(model_folder.path):
         return loaded, record
-    if here.head.is_file():
-        what = f"{here.head.name} is here, but not the {here.task.name} that says what it is"
-        raise ModelError(what, where=here.path, fix="Pass the fine-tuning's folder")
+    if model_folder.head.is_file():
+        problem = f"{model_folder.head.name} without {model_folder.task.name}, which describes it"
+        raise ModelError(problem, where=model_folder.path, fix="Pass the fine-tuning's folder")
     refuse_untuned(loaded)
     return loaded, None
 
@@ -270,60 +304,65 @@ def _checked_record(folder: TuningFolder) -> Mapping[str, Any]:
 
 
 def refuse_untuned(loaded: Loaded) -> None:
-    if loaded.kind not in USUAL:
+    """Raises ModelError for a model without the head of a fine-tuning."""
+    if loaded.kind not in DEFAULT_TASKS:
         kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
-        what = f"this is {kind}, and a fine-tuned classifier, tagger or reader is needed"
-        raise ModelError(what, where=loaded.folder, fix="Run electra finetune")
+        problem = f"expected a fine-tuned classifier, tagger or reader, not {kind}"
+        raise ModelError(problem, where=loaded.folder, fix="Run electra finetune")
 
 
 def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int]:
-    """The task and its longest input. Labels are the model's; columns and length as it was trained, or the
-    usual ones where that is not known.
+    """Returns the task of a model and its maximum number of tokens.
+
+    Labels are the model's; columns and length those of its fine-tuning, or defaults if that is unknown.
+
+    Raises:
+        ModelError: the recorded length exceeds the model's positions.
     """
     config = ModelFolder(Path(loaded.folder)).record
     if record:
         task, settings = load_task(record["task"]), record["settings"]
         length, positions = settings["max_length"], loaded.config.max_positions
         if length > positions:
-            what = f"texts of {length:,} tokens, and the model has {positions:,} positions"
-            raise ModelError(what, where=loaded.folder, key="max_length", fix=AGAIN)
+            problem = f"{length:,} tokens, but the model has {positions:,} positions"
+            raise ModelError(problem, where=loaded.folder, key="max_length", fix=AGAIN)
         task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
         return task.rebuilt(loaded.labels, config), length
-    usual = load_task(USUAL[loaded.kind])
+    default = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":
         pairs = load_task("pair").texts
-        entails = any("entail" in name.lower() for name in loaded.labels)  # labels of pairs alone
-        usual = replace(usual, texts=pairs if entails else (*pairs, *usual.texts))
-    return usual.rebuilt(loaded.labels, config), loaded.config.max_positions
+        only_pairs = any("entail" in name.lower() for name in loaded.labels)
+        default = replace(default, texts=pairs if only_pairs else (*pairs, *default.texts))
+    return default.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> TunedModel:
-    """The saved encoder with the head saved in its weights, or in the file beside them."""
+    """Returns the saved encoder with its head, from the same weights or from the separate file.
+
+    Raises:
+        ModelError: the head is missing, or not the one of this model.
+    """
+    settings = record["settings"] if record else {}
     if record and task.head == "vectors":
-        return TunedModel(loaded.encoder, VectorHead(record["settings"]["pooling"]))
-    beside = ModelFolder(Path(loaded.folder)).head
-    style = "transformers"
-    made = record["settings"] if record else {}
-    if record and not has_class(task.head, made["head"], loaded.config.architecture, made["pooling"]):
-        if not beside.is_file():
-            raise ModelError("missing: the head of this model", where=beside, fix=AGAIN)
-        weights, style, pooling = (
-            read_safetensors(beside),
-            record["settings"]["head"],
-            record["settings"]["pooling"],
-        )
+        return TunedModel(loaded.encoder, VectorHead(settings["pooling"]))
+    file = ModelFolder(Path(loaded.folder)).head
+    name, pooling = "transformers", loaded.pooling
+    if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):
+        if not file.is_file():
+            raise ModelError("missing: the head of this model", where=file, fix=AGAIN)
+        weights, name, pooling = read_safetensors(file), settings["head"], settings["pooling"]
         kind, num_outputs = task.head, task.num_outputs
     else:
-        weights, pooling = loaded.head_weights, loaded.pooling
-        kind, num_outputs = cast(HeadKind, loaded.kind), loaded.head_weights["output.bias"].numel()
-    head = build_head(style, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
-    refuse_not_finite(weights, beside)
-    own = head.state_dict()
+        weights = loaded.head_weights
+        kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
+    head = build_head(name, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
+    refuse_not_finite(weights, file)
+    expected = head.state_dict()
     try:
-        common = weights.keys() & own.keys()  # older heads have other names, which they know themselves
-        if any(weights[name].is_floating_point() != own[name].is_floating_point() for name in common):
-            raise ValueError("numbers of another kind")
+        common = weights.keys() & expected.keys()  # heads rename the weights of older versions themselves
+        if any(weights[key].is_floating_point() != expected[key].is_floating_point() for key in common):
+            raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)
-    except (RuntimeError, ValueError):  # names, shapes or kinds
-        raise ModelError("not the head of this model", where=beside, fix="Rerun electra finetune") from None
+    except (RuntimeError, ValueError):  # names, shapes or types
+        raise ModelError("not the head of this model", where=file, fix="Rerun electra finetune") from None
     return TunedModel(loaded.encoder, head)

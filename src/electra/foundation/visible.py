@@ -30,3 +30,8 @@ def decode_argument(text: str) -> str:
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns a count with its noun: `1 seed`, `3 seeds`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

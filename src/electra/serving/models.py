@@ -12,7 +12,7 @@ from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_session import load_onnx
 from electra.exchange.source import locate
-from electra.finetuning.predict import USUAL, Predictor, Text, is_tuned, open_predictor
+from electra.finetuning.predict import DEFAULT_TASKS, Predictor, Text, is_tuned, open_predictor
 from electra.foundation.errors import AbsentNetwork, DataError, ModelError
 from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
@@ -110,7 +110,7 @@ class ServedModel:
     def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
         """One record per input; a tagger's record holds those of the words. Raises DataError."""
         assert self.predictor is not None
-        examples = self.predictor.texts(inputs, threshold).of_each()
+        examples = self.predictor.texts(inputs, threshold).by_example()
         if len(examples) != len(inputs):
             fix = (
                 "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
@@ -159,7 +159,7 @@ def _open_graph(name: str, folder: Path) -> ServedModel:
     loaded = load_onnx(folder, "encoder")
     if loaded.kind == "discriminator":
         return ServedModel(name, loaded, loaded)
-    if loaded.kind in USUAL or ModelFolder(folder).task.is_file():
+    if loaded.kind in DEFAULT_TASKS or ModelFolder(folder).task.is_file():
         predictor = open_predictor(str(folder), backend="onnx")
         return ServedModel(name, predictor.loaded, predictor=predictor)
     return ServedModel(name, loaded)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from electra.commands.parts.shared import Texts
 from electra.commands.results.rows import each_text
+from electra.data.columnar import write_parquet
 from electra.data.lines import COMPRESSIONS
 from electra.data.rows import TABLES, cell_text, open_table, read_lines, split_name
 from electra.foundation import durable
@@ -90,24 +91,14 @@ def check_format(out: Path) -> None:
         fix = f"Use one of {', '.join(FORMATS)}"
         raise ConfigError(f"unrecognised file extension {out.suffix!r}", where=out, fix=fix)
     if out.suffix.lower() == ".parquet":
-        _pyarrow(out)
+        library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
     """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
     check_format(out)
     if out.suffix.lower() == ".parquet":
-        pyarrow = _pyarrow(out)
-        try:
-            names = dict.fromkeys(name for row in rows for name in row)
-            table = pyarrow.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
-            flat = pyarrow.array(vectors.reshape(-1))
-            column = pyarrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
-            table = _without(table, "vector").append_column("vector", column)
-        except (pyarrow.ArrowException, OverflowError) as error:
-            what = f"its columns do not fit a parquet file ({str(error).splitlines()[0]})"
-            raise DataError(what, where=out, fix="Write .jsonl instead") from None
-        durable.commit_file(out, lambda path: pyarrow.parquet.write_table(table, path))
+        durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))
     elif out.suffix.lower() == ".jsonl":
         durable.commit_file(out, "".join(json_lines(rows, vectors)).encode("utf-8", "surrogatepass"))
     else:
@@ -127,14 +118,6 @@ def _save(path: Path, vectors: Vectors) -> None:
 
     with open(path, "wb") as file:  # np.save would add an extension to the temporary name
         np.save(file, vectors)
-
-
-def _without(table: Any, name: str) -> Any:
-    return table.drop_columns([name]) if name in table.column_names else table
-
-
-def _pyarrow(out: Path) -> Any:
-    return library("pyarrow.parquet", "data", "parquet files", DataError, where=out)
 
 
 def _is_file(path: Path) -> bool:

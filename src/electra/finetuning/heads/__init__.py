@@ -1,8 +1,8 @@
-"""Heads: one file each, found by being here.
+"""Heads, one file each, discovered by their presence in this folder.
 
-A head file defines `HEAD` (the contract is in parts/contract.py). Dropping `mine.py` into this folder gives
-`--head mine`. A file elsewhere, or a module of an installed package (entry point `electra.heads`), works as
-well: foundation/extensions.py.
+A head file defines `HEAD` (the contract is in parts/contract.py). A file `mine.py` in this folder is
+available as `--head mine`. A file elsewhere, or a module of an installed package (entry point
+`electra.heads`), works as well: foundation/extensions.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from electra.foundation.extensions import HEADS
 
 
 def load_head(name: str) -> HeadFactory:
-    """The head of a file in this folder, of an installed package, or of the file at a path."""
+    """Returns the head of that name: of this folder, an installed package, or the .py file at that path.
+
+    Raises:
+        ConfigError: there is none, or its `HEAD` is not a HeadFactory.
+    """
     module = HEADS.load(name)
     if not isinstance(module.HEAD, HeadFactory):
         raise ConfigError("`HEAD` is not an electra HeadFactory", where=module.__file__)

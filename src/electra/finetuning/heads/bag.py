@@ -1,12 +1,12 @@
-"""The head `bag`, for single texts: the usual one, plus a linear answer on which words are there.
+"""The head `bag`, for single texts: a hybrid of the standard head and a linear model of n-grams.
 
-With some thousand labelled texts a bag of words is hard to beat for a network of a few million parameters,
-which has to find out from the same labels which words matter. Here that is given (parts/counting.py), and the
-network learns what is left: word order, negation, words that the training texts lack.
+With a few thousand labelled texts a bag of words is hard to beat for a network of a few million parameters,
+which must learn from the same labels which words matter. Here a linear model supplies that (parts/hybrid.py),
+and the network learns the rest: word order, negation, words absent from the training texts.
 
-The terms are the tokens and the pairs of neighbouring tokens. The mean of the encoder's states stands beside
-them, so that words which the training texts lack count by those they are like. Shapes: B texts, N training
-texts, T tokens, D hidden.
+The terms are the tokens and the pairs of neighbouring tokens. The linear model also reads the mean of the
+encoder's states, so that words absent from the training texts are treated like similar ones. Shapes: B texts,
+N training texts, T tokens, D hidden.
 """
 
 from __future__ import annotations
@@ -16,50 +16,58 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
-from electra.finetuning.heads.parts.term_answer import Terms, once
-from electra.finetuning.heads.transformers import HEAD as USUAL
+from electra.finetuning.heads.parts.hybrid import HybridFactory, HybridHead
+from electra.finetuning.heads.parts.term_model import Terms, sorted_unique
+from electra.finetuning.heads.transformers import HEAD as STANDARD
 from electra.finetuning.windows.features import Batch
 from electra.foundation.arrays import Floats
 
-LEAST_DEVIATION = 0.3  # as a share of the states' root mean square
+MIN_DEVIATION = 0.3  # as a fraction of the states' root mean square
 VECTOR = 0.3  # in the fit, the root mean square length of a text's mean state; its terms have length 1
 
 
-class BagHead(CountingHead):
+class BagHead(HybridHead):
+    """The standard head plus a linear model of unigrams, bigrams and the mean state [D]."""
+
     strengths: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0, 30.0)
 
-    def __init__(self, usual: nn.Module, vocab_size: int, hidden_size: int, num_outputs: int) -> None:
-        super().__init__(usual, hidden_size, num_outputs)
+    def __init__(self, standard: nn.Module, vocab_size: int, hidden_size: int, num_outputs: int) -> None:
+        super().__init__(standard, hidden_size, num_outputs)
         self.vocab_size = vocab_size
 
-    def numbers(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        """The mean state of each text [B, D]."""
+    def compute_features(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """Returns the mean state of each text [B, D]."""
         if batch.piece_ids is None:
             return hidden_BTD.float().mean(1)
         real_BT1 = (batch.piece_ids >= 0).unsqueeze(-1).float()
         return (hidden_BTD.float() * real_BT1).sum(1) / real_BT1.sum(1)
 
-    def terms(self, batch: Batch) -> list[Terms]:
-        """The tokens, and the pairs of neighbours."""
+    def extract_terms(self, batch: Batch) -> list[Terms]:
+        """Returns the tokens of each text and its pairs of neighbouring tokens."""
         rows = batch.input_ids.cpu().numpy()
         lengths = [len(row) for row in rows]
         if batch.piece_ids is not None:
             lengths = (batch.piece_ids >= 0).sum(1).tolist()
         texts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
         pairs = [(ids[:-1] + 1) * self.vocab_size + ids[1:] for ids in texts]
-        return [once(np.concatenate(both).astype(np.int64)) for both in zip(texts, pairs, strict=True)]
+        return [
+            sorted_unique(np.concatenate(both).astype(np.int64)) for both in zip(texts, pairs, strict=True)
+        ]
 
-    def scale(self, numbers_NK: Floats) -> Floats:
-        """Deviations far below the states' own size are no scale: tuning moves the states by more."""
-        least = LEAST_DEVIATION * np.sqrt(np.square(numbers_NK).mean()) + 1e-6
-        scale: Floats = numbers_NK.std(0).clip(least) * (numbers_NK.shape[1] ** 0.5 / VECTOR)
+    def feature_scale(self, features_NK: Floats) -> Floats:
+        """Returns the standard deviations, bounded below by a fraction of the states' size.
+
+        Fine-tuning moves the states by more than very small deviations.
+        """
+        least = MIN_DEVIATION * np.sqrt(np.square(features_NK).mean()) + 1e-6
+        scale: Floats = features_NK.std(0).clip(least) * (features_NK.shape[1] ** 0.5 / VECTOR)
         return scale
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Older heads have their terms under names of their own, and give the mean state no weight."""
+        """Also loads older heads, with other names for their terms and no weights for the mean state."""
         if (bias := state.pop(f"{prefix}bias", None)) is not None:
             state[f"{prefix}wide.weight"] = torch.zeros_like(self.wide.weight)
             state[f"{prefix}wide.bias"] = bias
@@ -69,14 +77,17 @@ class BagHead(CountingHead):
         super()._load_from_state_dict(state, prefix, *rest)
 
 
-class Bag(CountingFactory):
+class Bag(HybridFactory):
+    """Builds `BagHead`."""
+
     name, texts = "bag", 1
     purpose = "for single texts"
     instead = "For pairs of texts use `head` compare"
 
-    def build(self, shape: HeadShape) -> CountingHead:
+    @override
+    def build(self, shape: HeadShape) -> HybridHead:
         config = shape.config
-        return BagHead(USUAL.build(shape), config.vocab_size, config.hidden_size, shape.num_outputs)
+        return BagHead(STANDARD.build(shape), config.vocab_size, config.hidden_size, shape.num_outputs)
 
 
 HEAD = Bag()

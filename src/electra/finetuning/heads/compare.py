@@ -1,16 +1,16 @@
-"""The head `compare`, for pairs of texts: the usual one, plus a linear answer on how far the texts agree.
+"""The head `compare`, for pairs of texts: a hybrid of the standard head and a linear model of their overlap.
 
-A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text return
-in the other, and with some thousand examples it does so badly: counting words beats it. Here that is given
-(parts/counting.py). Numbers of a pair, in `FEATURES`: which share of each text's tokens, and of its pairs of
-neighbours, the other text has too; how near each token is to the nearest one of the other text (Khattab &
-Zaharia 2020), by the token table and by the encoder's output; the log ratio of their lengths. Shares and
-means are also weighted by how rare a token is in the training texts. The numbers of `OVERLAP` count words,
-characters and their order.
+A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text occur
+in the other. A few thousand examples do not suffice: a model of word overlap beats it. Here a linear model
+supplies the overlap (parts/hybrid.py). The features of a pair, in `FEATURES`: the proportions of each text's
+tokens and bigrams that the other text has too; the similarity of each token to the nearest one of the other
+text (Khattab & Zaharia 2020), by the token table and by the encoder's output; the log ratio of their lengths.
+Proportions and means are also weighted by the rarity of the tokens in the training texts. The features of
+`OVERLAP` compare words, characters and their order.
 
-Which tokens they are matters as well ("not" in one text alone, a date in both: Ji & Eisenstein 2013). Terms
-of a pair are the tokens that only the first text has, only the second, one of the two, whichever, and both.
-Shapes: B pairs, T tokens, D hidden, K features.
+The tokens themselves matter as well ("not" in one text alone, a date in both: Ji & Eisenstein 2013). The
+terms of a pair are the tokens that only the first text has, only the second, either alone, and both. Shapes:
+B pairs, T tokens, D hidden, K features.
 """
 
 from __future__ import annotations
@@ -23,76 +23,79 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import HeadShape
-from electra.finetuning.heads.parts.counting import CountingFactory, CountingHead
+from electra.finetuning.heads.parts.hybrid import HybridFactory, HybridHead
 from electra.finetuning.heads.parts.overlap import OVERLAP, overlap
-from electra.finetuning.heads.parts.term_answer import Terms, of_kind, once
-from electra.finetuning.heads.transformers import HEAD as USUAL
+from electra.finetuning.heads.parts.term_model import Terms, sorted_unique, with_kind
+from electra.finetuning.heads.transformers import HEAD as STANDARD
 from electra.finetuning.windows.features import Batch, Ids
 from electra.foundation.arrays import Floats
 
 SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
 FEATURES = tuple(
-    f"{what}, {text}{weighted}"
-    for what in SHARES
+    f"{share}, {text}{weighted}"
+    for share in SHARES
     for text in ("first", "second")
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
-LEAST_DEVIATION = 0.01  # of shares and cosines
+MIN_DEVIATION = 0.01  # of proportions and cosines
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
 
 
-class CompareHead(CountingHead):
+class CompareHead(HybridHead):
+    """The standard head plus a linear model of `FEATURES` and of the tokens that differ."""
+
     strengths: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)
 
-    def __init__(self, usual: nn.Module, vocab_size: int, num_outputs: int) -> None:
-        super().__init__(usual, len(FEATURES), num_outputs)
+    def __init__(self, standard: nn.Module, vocab_size: int, num_outputs: int) -> None:
+        super().__init__(standard, len(FEATURES), num_outputs)
         self.rarity: Tensor
         self.between: Tensor
         self.register_buffer("rarity", torch.ones(vocab_size))
         self.register_buffer("between", torch.zeros(vocab_size, dtype=torch.bool))
 
-    def numbers(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        """How far the texts agree [B, K]."""
+    def compute_features(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """Returns `FEATURES` of each pair [B, K]."""
         ids_BT = batch.input_ids
-        first_BT, second_BT = self.texts(batch)
+        first_BT, second_BT = self.text_masks(batch)
         across_BTT = _across(first_BT, second_BT)
         rarity_BT = self.rarity[ids_BT]
         words_BTE = F.embedding(ids_BT, table_VE - table_VE.mean(0))
-        found = [
-            (_returns(ids_BT, across_BTT), first_BT, second_BT),
-            self._neighbours(ids_BT, first_BT, second_BT),
+        values = [  # of each token, with the tokens of the first and of the second text that have one
+            (_occurs_across(ids_BT, across_BTT), first_BT, second_BT),
+            self._bigrams(ids_BT, first_BT, second_BT),
             (_nearest(words_BTE, across_BTT), first_BT, second_BT),
             (_nearest(hidden_BTD, across_BTT), first_BT, second_BT),
         ]
         columns = [
-            _mean(value_BT, of_BT * weight_BT)
-            for value_BT, *texts in found
-            for of_BT in texts
+            _mean(value_BT, mask_BT * weight_BT)
+            for value_BT, *masks in values
+            for mask_BT in masks
             for weight_BT in (torch.ones_like(rarity_BT), rarity_BT)
         ]
-        lengths = [1 + of_BT.sum(1).float() for of_BT in (first_BT, second_BT)]
-        counted = ids_BT.new_tensor([overlap(*texts) for texts in batch.texts], dtype=torch.float32)
-        return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), counted], 1)
+        lengths = [1 + mask_BT.sum(1).float() for mask_BT in (first_BT, second_BT)]
+        overlaps = ids_BT.new_tensor([overlap(*texts) for texts in batch.texts], dtype=torch.float32)
+        return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), overlaps], 1)
 
-    def terms(self, batch: Batch) -> list[Terms]:
-        """Of each pair: the tokens that only one text has, by which, and those that both have."""
-        ids, *texts = (of.cpu().numpy() for of in (batch.input_ids, *self.texts(batch)))
+    def extract_terms(self, batch: Batch) -> list[Terms]:
+        """Returns for each pair the tokens of one text alone, by which one, and of both."""
+        ids, *masks = (tensor.cpu().numpy() for tensor in (batch.input_ids, *self.text_masks(batch)))
         return [
-            self._differing(row[first], row[second]) for row, first, second in zip(ids, *texts, strict=True)
+            self._compare(row[first], row[second]) for row, first, second in zip(ids, *masks, strict=True)
         ]
 
     @staticmethod
-    def _differing(first: Ids, second: Ids) -> Terms:
-        first, second = once(first), once(second)
+    def _compare(first: Ids, second: Ids) -> Terms:
+        first, second = sorted_unique(first), sorted_unique(second)
         kinds = {FIRST: np.setdiff1d(first, second, True), SECOND: np.setdiff1d(second, first, True)}
-        kinds[EITHER] = once(np.concatenate(list(kinds.values())))
+        kinds[EITHER] = sorted_unique(np.concatenate(list(kinds.values())))
         kinds[BOTH] = np.intersect1d(first, second, True)
-        return np.concatenate([of_kind(kind, tokens) for kind, tokens in kinds.items()])
+        return np.concatenate([with_kind(kind, tokens) for kind, tokens in kinds.items()])
 
-    def texts(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Which tokens are the first text's and which the second's [B, T]: [CLS] and [SEP] stand between."""
+    def text_masks(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Returns masks [B, T] of the first and the second text, without special tokens and padding."""
         between_BT = self.between[batch.input_ids]
         ordinary_BT = ~between_BT
         if batch.piece_ids is not None:
@@ -101,16 +104,17 @@ class CompareHead(CountingHead):
         return ordinary_BT & (before_BT <= 1), ordinary_BT & (before_BT > 1)
 
     @staticmethod
-    def _neighbours(ids_BT: Tensor, first_BT: Tensor, second_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same for a token together with the next one."""
+    def _bigrams(ids_BT: Tensor, first_BT: Tensor, second_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns the values and masks of each token together with the next one."""
         both = [of_BT & F.pad(of_BT[:, 1:], (0, 1)) for of_BT in (first_BT, second_BT)]
         next_BT = F.pad(ids_BT[:, 1:], (0, 1))
         across_BTT = _across(*both) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
-        return _returns(ids_BT, across_BTT), both[0], both[1]
+        return _occurs_across(ids_BT, across_BTT), both[0], both[1]
 
-    def know(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """The tokens around and between the texts, and how rare the others are: the log of one over the share
-        of training windows that have them, of mean 1.
+    def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
+        """Stores the tokens around and between texts, and the rarity of the others.
+
+        A token's rarity is the log of one over the proportion of training windows with it, scaled to mean 1.
         """
         seen, count = torch.zeros(len(self.rarity), dtype=torch.float64), 0
         for ids in windows:
@@ -120,13 +124,13 @@ class CompareHead(CountingHead):
         self.rarity.copy_(rarity / rarity.mean())
         self.between[list(between)] = True
 
-    def scale(self, numbers_NK: Floats) -> Floats:
-        """A share that hardly differs among the training pairs, by rounding alone at worst, is no scale."""
-        deviation: Floats = numbers_NK.std(0).clip(LEAST_DEVIATION)
+    def feature_scale(self, features_NK: Floats) -> Floats:
+        """Returns the standard deviations, bounded below: some differ by rounding alone."""
+        deviation: Floats = features_NK.std(0).clip(MIN_DEVIATION)
         return deviation
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Heads saved without the numbers of `OVERLAP`, or without terms, give them no weight."""
+        """Loads older heads, too, with zero weights for the features of `OVERLAP` or the terms they lack."""
         name = f"{prefix}wide.weight"
         if (saved := state.get(name)) is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
             state[name] = F.pad(saved, (0, len(OVERLAP)))
@@ -136,18 +140,18 @@ class CompareHead(CountingHead):
 
 
 def _across(first_BT: Tensor, second_BT: Tensor) -> Tensor:
-    """[B, T, T]: whether one token is the first text's and the other the second's."""
-    one_BTT = first_BT.unsqueeze(2) & second_BT.unsqueeze(1)
-    return one_BTT | one_BTT.transpose(1, 2)
+    """Returns the mask [B, T, T] of pairs of tokens from different texts."""
+    forward_BTT = first_BT.unsqueeze(2) & second_BT.unsqueeze(1)
+    return forward_BTT | forward_BTT.transpose(1, 2)
 
 
-def _returns(ids_BT: Tensor, across_BTT: Tensor) -> Tensor:
-    """1 where a token has its like in the other text."""
+def _occurs_across(ids_BT: Tensor, across_BTT: Tensor) -> Tensor:
+    """Returns 1 for each token that also occurs in the other text, else 0 [B, T]."""
     return ((ids_BT.unsqueeze(2) == ids_BT.unsqueeze(1)) & across_BTT).any(2).float()
 
 
 def _nearest(x_BTD: Tensor, across_BTT: Tensor) -> Tensor:
-    """The cosine of a token and the nearest one of the other text [B, T]; -1 where there is none."""
+    """Returns the cosine of each token and the nearest one of the other text [B, T]; -1 if that is empty."""
     unit_BTD = F.normalize(x_BTD.float(), dim=-1)
     near_BTT: Tensor = unit_BTD @ unit_BTD.transpose(1, 2)
     return near_BTT.float().masked_fill(~across_BTT, -1.0).amax(2)
@@ -157,14 +161,17 @@ def _mean(value_BT: Tensor, weight_BT: Tensor) -> Tensor:
     return (value_BT * weight_BT).sum(1) / weight_BT.sum(1).clamp(min=math.ulp(1.0))
 
 
-class Compare(CountingFactory):
+class Compare(HybridFactory):
+    """Builds `CompareHead`."""
+
     name, texts = "compare", 2
     purpose = "for pairs of texts"
     instead = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
-    epochs = 1.0  # a second pass over some thousand pairs undoes what counting gave
+    epochs = 1.0  # a second pass over a few thousand pairs undoes the fit
 
-    def build(self, shape: HeadShape) -> CountingHead:
-        return CompareHead(USUAL.build(shape), shape.config.vocab_size, shape.num_outputs)
+    @override
+    def build(self, shape: HeadShape) -> HybridHead:
+        return CompareHead(STANDARD.build(shape), shape.config.vocab_size, shape.num_outputs)
 
 
 HEAD = Compare()

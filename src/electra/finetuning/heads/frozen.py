@@ -1,8 +1,8 @@
 """The head `frozen`: the encoder is not trained, and a linear model is fitted to its states, in seconds.
 
-A text is the mean of its tokens' states, a token its own state. The penalty on the weights is chosen by
-cross-validation over the training examples. With few labels this often does better than tuning the encoder.
-Shapes: B texts, T tokens, N training texts (or training tokens), D hidden.
+A text is represented by the mean of its tokens' states, a token by its own state. The penalty on the weights
+is chosen by cross-validation over the training examples. With few labels this often scores higher than
+training the encoder. Shapes: B texts, T tokens, N training texts (or training tokens), D hidden.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of the penalty on squar
 
 
 class Frozen(HeadFactory):
-    """A linear model on the states of an encoder that is not trained."""
+    """Builds a linear layer and fits it to the states of an encoder that is not trained."""
 
     name = "frozen"
     kinds = ("classifier", "tagger")
@@ -37,22 +37,22 @@ class Frozen(HeadFactory):
     pooling = "mean"
 
     def build(self, shape: HeadShape) -> Head:
-        """The original code's head: one matrix."""
+        """Returns the original code's head: one matrix."""
         return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        """As of the head `linear`."""
+        """Whether transformers has a class with it: as for the head `linear`."""
         return architecture != "modern" and kind != "classifier"
 
     @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
-        """Fit the linear model to the training examples."""
+        """Fits the linear model to the training examples."""
         windows = data.windows
         assert isinstance(head, Head)
-        assert windows.targets is not None, "training data have answers"
+        assert windows.targets is not None, "training data has answers"
         encoder.eval()
 
-        def states(rows: PaddedBatch) -> list[Tensor]:
+        def compute_states(rows: PaddedBatch) -> list[Tensor]:
             batch = batch_of(windows, rows)
             hidden_BTD = encoder(
                 batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
@@ -63,8 +63,8 @@ class Frozen(HeadFactory):
             pairs = zip(hidden_BTD, batch.targets, strict=True)
             return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
-        found = list(map_rows(windows.input_ids, states, data.device))
-        x_ND = torch.cat(found).double().numpy()
+        states = list(map_rows(windows.input_ids, compute_states, data.device))
+        x_ND = torch.cat(states).double().numpy()
         answers: list[Any] = [np.asarray(target) for target in windows.targets]
         loss = data.task.loss
         if head.per_token:
@@ -74,7 +74,7 @@ class Frozen(HeadFactory):
         else:
             targets = torch.from_numpy(np.stack(answers))
         mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
-        groups = np.repeat(windows.example, [len(each) for each in found])
+        groups = np.repeat(windows.example, [len(each) for each in states])
         fitted, _ = fit_by_folds(
             (x_ND - mean_D) / scale, targets, loss, len(head.output.bias), STRENGTHS, groups=groups
         )

@@ -1,6 +1,8 @@
-"""The original code's head: dropout and one matrix. transformers has no class for it on a whole text."""
+"""The head `linear` of the original code: dropout and one matrix. transformers has no classifier with it."""
 
 from __future__ import annotations
+
+from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.heads.parts.layers import LinearClassifier, LinearReader, LinearTagger
@@ -15,11 +17,15 @@ CLASSES: dict[HeadKind, type[Head]] = {
 
 
 class Linear(HeadFactory):
+    """Builds a linear layer on the pooled text or on each token."""
+
     name = "linear"
 
+    @override
     def build(self, shape: HeadShape) -> Head:
         return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
 
+    @override
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
         return architecture != "modern" and kind != "classifier"
 

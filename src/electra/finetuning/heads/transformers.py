@@ -1,8 +1,12 @@
-"""The head of the transformers class that the model is saved as, so that the saved folder is the model that
-was trained: ElectraFor... or ModernBertFor... SequenceClassification, TokenClassification, QuestionAnswering.
+"""The head `transformers`: that of the transformers class that the model is saved as.
+
+So the saved folder contains the whole trained model: ElectraFor... or ModernBertFor...
+SequenceClassification, TokenClassification, QuestionAnswering.
 """
 
 from __future__ import annotations
+
+from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape
 from electra.finetuning.heads.parts.layers import (
@@ -28,13 +32,17 @@ CLASSES: dict[Architecture, dict[HeadKind, type[Head]]] = {
 
 
 class Transformers(HeadFactory):
+    """Builds the standard head of a task and an architecture."""
+
     name = "transformers"
     kinds = ("classifier", "tagger", "reader", "vectors")
 
+    @override
     def build(self, shape: HeadShape) -> Head:
         kind = CLASSES[shape.config.architecture][shape.kind]
         return kind(shape.config, shape.num_outputs, shape.pooling)
 
+    @override
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
         return True
 

@@ -1,4 +1,4 @@
-"""What a reader of labelled data returns."""
+"""Examples, as readers of labelled data return them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Example:
-    id: str  # the file's own, else the row's number from 0
+    """One row of a file: its texts and its gold answer."""
+
+    id: str  # from the file, else the row's number from 0
     where: str  # file:line
     texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
-    gold: Any = None  # the answer as the file has it; None when there is none
-    row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all the file says of it, by column
-    spans: tuple[tuple[int, int], ...] = ()  # of words that were split from a text: where they stand in it
+    gold: Any = None  # the answer as in the file; None if there is none
+    row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all columns of the row
+    spans: tuple[tuple[int, int], ...] = ()  # of words that were split from a text: their offsets in it
 
 
 Examples = tuple[Example, ...]
@@ -25,5 +27,5 @@ class Split:
     """The examples of one file."""
 
     examples: Examples
-    dropped: int = 0  # malformed rows left out, where the task allows it
-    notes: tuple[str, ...] = ()  # what else was done to the file, to be reported
+    dropped: int = 0  # malformed rows left out, if the task allows it
+    notes: tuple[str, ...] = ()  # reported to the user: how the file was read

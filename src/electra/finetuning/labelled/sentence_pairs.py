@@ -1,5 +1,6 @@
-"""Sentences and pairs that people have judged, in the layouts of their benchmarks: STS-B's scored pairs,
-CoLA's acceptable and unacceptable sentences, the minimal pairs of BLiMP and the BabyLM supplement.
+"""Reads benchmarks of sentences and pairs in their own formats.
+
+STS-B's scored pairs, CoLA's acceptability judgements, the minimal pairs of BLiMP and the BabyLM supplement.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ COLA = ("source", "label", "mark", "sentence")
 
 
 def read_scored_pairs(path: Path) -> list[ScoredPair]:
-    """The pairs of STS-B, as GLUE distributes it: a table whose header names the columns."""
+    """Returns the pairs of STS-B in GLUE's format: a table with a header."""
     table = open_table(path)
     if not set(SCORED) <= set(table.columns):
-        what = f"the header does not name the columns {', '.join(SCORED)}"
-        raise DataError(what, where=path, fix="Pass GLUE's STS-B dev.tsv")
-    found = []
+        problem = f"the header lacks some of the columns {', '.join(SCORED)}"
+        raise DataError(problem, where=path, fix="Pass GLUE's STS-B dev.tsv")
+    pairs = []
     for where, row in table.rows:
         first, second = (cell_text(row, column, where) for column in SCORED[:2])
         try:
@@ -31,43 +32,43 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
         except (TypeError, ValueError, KeyError):
             score = math.nan
         if not math.isfinite(score):
-            raise DataError("not two sentences and a number", where=where)
-        found.append((first, second, score))
-    if len(found) < 2:
+            raise DataError("expected two sentences and a number", where=where)
+        pairs.append((first, second, score))
+    if len(pairs) < 2:
         raise DataError("fewer than two pairs of sentences", where=path)
-    return found
+    return pairs
 
 
 def read_cola(path: Path) -> list[tuple[str, int]]:
-    """(sentence, 1 for acceptable) of CoLA's file, which has no header."""
-    found = []
+    """Returns the sentences of CoLA's file, which has no header, each with 1 if acceptable, else 0."""
+    sentences = []
     for where, row in open_table(path, header=COLA, wanted=(COLA,)).rows:
         if row["label"] not in ("0", "1"):
-            what = f"the label is {row['label']!r}, not 0 or 1"
-            raise DataError(what, where=where, fix="Pass CoLA's own file, with labels")
-        found.append((str(row["sentence"]), int(row["label"])))
-    if len({label for _, label in found}) < 2:
-        raise DataError("all sentences have the same label; both are needed", where=path)
-    return found
+            problem = f"the label must be 0 or 1, not {row['label']!r}"
+            raise DataError(problem, where=where, fix="Pass CoLA's own file, with labels")
+        sentences.append((str(row["sentence"]), int(row["label"])))
+    if len({label for _, label in sentences}) < 2:
+        raise DataError("all sentences have the same label; both labels are needed", where=path)
+    return sentences
 
 
 @dataclass(frozen=True)
 class MinimalPairs:
-    """A paradigm: a file of pairs that differ in one respect."""
+    """A paradigm: a file of pairs of sentences that differ in one respect."""
 
     name: str
-    phenomenon: str  # as its rows say (BLiMP), else its folder
-    benchmark: str  # its folder
+    phenomenon: str  # from its rows (BLiMP), else the name of its folder
+    benchmark: str  # the name of its folder
     good: tuple[str, ...]
     bad: tuple[str, ...]
     equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
 
 
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
-    """The pairs of a file, or its first `limit` that are not of equal sentences."""
+    """Returns the pairs of a file, or the first `limit` pairs of different sentences."""
     good, bad, equal, phenomenon = [], [], 0, ""
     for where, row in read_rows(path):
-        pair = [row.get(f"sentence_{which}") for which in ("good", "bad")]
+        pair = [row.get(f"sentence_{side}") for side in ("good", "bad")]
         if not all(isinstance(sentence, str) and sentence.strip() for sentence in pair):
             fix = "Write an object with the texts sentence_good and sentence_bad"
             raise DataError("not a minimal pair", where=where, fix=fix)

@@ -1,5 +1,6 @@
-"""The train, dev and test files of a folder, found by name; and examples chosen by the hash of their texts,
-so that a choice depends neither on the order of a file nor on a seed.
+"""Finds the train, dev and test files of a folder by name, and chooses examples by the hash of their texts.
+
+A choice by hash depends neither on the order of a file nor on a seed.
 """
 
 from __future__ import annotations
@@ -18,15 +19,24 @@ SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val", "eval"),
     "test": ("test",),
 }
-DEV_SHARE = 0.1  # of the training data, when there is no dev file
+DEV_SHARE = 0.1  # of the training data, if there is no dev file
 
 
 def find_split(
     folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES
 ) -> Path | None:
-    """The file of a split, by name and ending: `train.tsv`, `train-10k.jsonl.gz`, `mine.valid.csv`; or None.
+    """Returns the file of a split, such as `train.tsv` or `mine.valid.csv`; None if there is none.
 
-    A whole name beats a first word, which beats a later word; two equally good ones are an error.
+    A match of the whole name is preferred to one of its first word, and that to one of a later word.
+
+    Args:
+        folder: where to look.
+        split: "train", "dev" or "test".
+        preferred: names that are tried before the usual ones.
+        formats: endings of files to consider.
+
+    Raises:
+        DataError: several files match equally well.
     """
     names = [*preferred, *SPLIT_NAMES[split]]
     ranked: dict[int, list[Path]] = {}
@@ -38,26 +48,27 @@ def find_split(
             ranked.setdefault(rank, []).append(path)
     best = ranked[min(ranked)] if ranked else []
     if len(best) > 1:
-        listed, option = ", ".join(path.name for path in best), "data" if split == "train" else split
-        raise DataError(
-            f"more than one {split} file ({listed})", where=folder, fix=f"Name one: --{option} FILE"
-        )
+        names_found, option = ", ".join(path.name for path in best), "data" if split == "train" else split
+        problem = f"more than one {split} file ({names_found})"
+        raise DataError(problem, where=folder, fix=f"Pass one of them as `{option}`")
     return best[0] if best else None
 
 
 def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:
-    """The files with exactly these names, whatever their endings."""
-    found = {split_name(path): path for path in _entries(folder)}
-    return [path for (stem, ending), path in found.items() if stem in names and ending in formats]
+    """Returns the files with exactly one of these names and one of these endings."""
+    entries = {split_name(path): path for path in _entries(folder)}
+    return [path for (stem, ending), path in entries.items() if stem in names and ending in formats]
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What in a folder may be the file of a split: parts count as one, and so does a folder that `datasets`
-    saved. Where the folder has none but a folder `data` (as on the hub), what is in that.
+    """Returns the files, file patterns and saved data sets in a folder that may be splits.
+
+    The parts of a file are one entry, and so is a folder that `datasets` saved. If there are no tables but a
+    folder `data` (as on the hub), that is searched as well.
     """
-    found = sorted(folder.iterdir())
-    kept = {parts_pattern(path): None for path in found if path.is_file()} | {
-        path: None for path in found if is_saved_dataset(path)
+    paths = sorted(folder.iterdir())
+    kept = {parts_pattern(path): None for path in paths if path.is_file()} | {
+        path: None for path in paths if is_saved_dataset(path)
     }
     inner = folder / "data"
     tables = [path for path in kept if split_name(path)[1] in TABLES]
@@ -65,7 +76,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def hash_of(texts: Sequence[str]) -> float:
-    """A number in [0, 1) that depends on the texts alone."""
+    """Returns a number in [0, 1) that depends on the texts alone."""
     digest = hashlib.blake2b("\x1f".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64
 
@@ -76,17 +87,28 @@ def split_by_hash(
     where: Path | str,
     share: float = DEV_SHARE,
 ) -> tuple[Examples, Examples]:
-    """(train, dev): the examples whose `side` has the smallest hashes are dev; equal ones stay together."""
+    """Splits examples into train and dev; dev is the fraction `share` with the smallest hashes.
+
+    Args:
+        examples: the examples to split.
+        side: the texts of an example that are hashed; examples with equal ones stay together.
+        where: the file, for the error.
+        share: the fraction of dev examples.
+
+    Raises:
+        DataError: no training example would be left.
+    """
     hashes = [hash_of(side(example)) for example in examples]
     cut = sorted(hashes)[math.ceil(len(hashes) * share) - 1]
     dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
     train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
     if not train:
-        raise DataError("too few examples to hold some out as a dev set", where=where, fix="Pass `dev` FILE")
+        problem = "too few examples to hold out a dev set"
+        raise DataError(problem, where=where, fix="Pass a dev file as `dev`")
     return train, dev
 
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
-    """`limit` examples, in the file's order."""
+    """Returns the `limit` examples with the smallest hashes, in the file's order."""
     order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), str(examples[i].gold), i))
     return tuple(examples[i] for i in sorted(order[:limit]))

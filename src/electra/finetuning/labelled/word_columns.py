@@ -1,8 +1,8 @@
-"""Files with one word a line: their lines, sentences and columns.
+"""Files with one word per line: their lines, sentences and columns.
 
 An empty line, or a line that begins with "-DOCSTART-", ends a sentence. Columns are separated by tabs, else
-by spaces and tabs, commas, semicolons or vertical bars: by what gives all lines as many columns. Lines that
-begin with "#" before a sentence are comments where they are no word with a tag.
+by spaces and tabs, commas, semicolons or vertical bars: whichever gives all lines the same number of columns.
+Lines before a sentence that begin with "#" are comments, unless they are a word with a tag.
 """
 
 from __future__ import annotations
@@ -20,75 +20,81 @@ from typing import NamedTuple
 from electra.data.lines import guess_encoding
 from electra.data.rows import read_bytes, read_lines
 from electra.foundation.errors import DataError
+from electra.foundation.visible import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-MISSING = frozenset({"", "_", "-", "-100"})  # marks of a cell without a value
+MISSING = frozenset({"", "_", "-", "-100"})  # marks of an empty cell
 SENTENCE_COLUMNS = {"sentence", "sent", "sentenceid", "sentid", "sid", "sentenceno", "sentenceidx", "sentno"}
 SENTENCE_COLUMNS |= {"sentencenumber", "sentencenum", "sentnum", "sentenceindex", "sentidx", "sentencenr"}
-MANY = 20  # words from which a column of all different cells cannot be tags
-LONG = 200  # words of a sentence that is rather a file without empty lines
+MANY = 20  # words from which a column of mostly distinct cells cannot be tags
+LONG = 200  # words from which a sentence suggests that the file lacks empty lines
 
 
 class Block(NamedTuple):
-    """A sentence."""
+    """The lines of a sentence."""
 
     name: str
     where: str
-    rows: list[list[str]]  # a word's cells
+    rows: list[list[str]]  # the cells of each word
     comments: tuple[str, ...] = ()
 
 
 @dataclass
 class ColumnFile:
+    """The sentences of a file of columns."""
+
     blocks: list[Block]
-    width: int
+    width: int  # columns
     conllu: bool
-    header: tuple[str, ...] = ()  # where a comment names the columns
-    notes: list[str] = field(default_factory=list)
+    header: tuple[str, ...] = ()  # column names, if a comment has them
+    notes: list[str] = field(default_factory=list)  # reported to the user
 
 
 def sentence_column(names: Sequence[str]) -> int | None:
-    """The column that says which sentence a word belongs to, by its name."""
+    """Returns the position of the column that numbers the sentences, by its name."""
     plain = [re.sub("[^a-z]", "", name.casefold()) for name in names]
-    return next((place for place, name in enumerate(plain) if name in SENTENCE_COLUMNS), None)
+    return next((position for position, name in enumerate(plain) if name in SENTENCE_COLUMNS), None)
 
 
 def read_blocks(path: Path, conllu: bool) -> ColumnFile:
-    """The sentences of a file. A file of any ending with CoNLL-U's ten columns is read as CoNLL-U."""
+    """Reads the sentences of a file; one with CoNLL-U's ten columns and ids is CoNLL-U with any ending."""
     encoding = guess_encoding(read_bytes(path))
     lines = list(read_lines(path, encoding))
     words = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
     words = words or [line for _, line in lines if line.strip()]
-    between = "\t" if conllu else separator(words)
-    widths = Counter(len(cells_of(line, between)) for line in words)
+    separator = "\t" if conllu else detect_separator(words)
+    widths = Counter(len(split_cells(line, separator)) for line in words)
     width = len(CONLLU) if conllu else max(widths, key=lambda w: (widths[w], w), default=0)
-    found = ColumnFile([], width, conllu)
+    file = ColumnFile([], width, conllu)
     if encoding not in ("utf-8", "utf-8-sig"):
-        found.notes.append(f"not UTF-8: read as {encoding}")
-    if not conllu and between == "\t" and width == len(CONLLU) and _conllu_ids(words):
-        found.conllu = True
-        found.notes.append("ten columns that begin with numbers: read as CoNLL-U")
-    found.blocks = list(_blocks(path, lines, between, found))
-    if not found.conllu and (comments := sum(len(block.comments) for block in found.blocks)):
-        found.notes.append(f"{comments} comment lines that begin with '#' are no words")
-    return found
+        file.notes.append(f"not UTF-8: read as {encoding}")
+    if not conllu and separator == "\t" and width == len(CONLLU) and _has_conllu_ids(words):
+        file.conllu = True
+        file.notes.append("ten columns that begin with numbers: read as CoNLL-U")
+    file.blocks = list(_blocks(path, lines, separator, file))
+    if not file.conllu and (comments := sum(len(block.comments) for block in file.blocks)):
+        file.notes.append(f"{plural(comments, 'line')} beginning with '#' read as comments")
+    return file
 
 
-def separator(lines: Sequence[str]) -> str:
-    """What gives all lines as many cells and more than one; else most of them. " " stands for any number of
-    spaces and tabs.
+def detect_separator(lines: Sequence[str]) -> str:
+    """Returns the separator with which most lines have the same number of cells, and more than one.
+
+    " " stands for any number of spaces and tabs.
     """
 
-    def agreeing(separator: str) -> float:
-        widths = Counter(len(cells_of(line, separator)) for line in lines)
+    def agreement(separator: str) -> float:
+        widths = Counter(len(split_cells(line, separator)) for line in lines)
         return max((count for width, count in widths.items() if width > 1), default=0) / max(len(lines), 1)
 
-    return max("\t ,;|", key=agreeing)
+    return max("\t ,;|", key=agreement)
 
 
-def cells_of(line: str, separator: str, width: int = 0) -> list[str]:
-    """The cells of a line. Where it has more than `width`, as words may be commas that are not quoted, its
-    last separators count.
+def split_cells(line: str, separator: str, width: int = 0) -> list[str]:
+    """Splits a line into cells.
+
+    If there are more than `width` (0: any number), only the last separators count: a word may be an unquoted
+    comma.
     """
     if separator in "\t ":
         return line.split("\t") if separator == "\t" else [cell for cell in re.split("[ \t]+", line) if cell]
@@ -99,13 +105,15 @@ def cells_of(line: str, separator: str, width: int = 0) -> list[str]:
     return cells if not width or len(cells) == width else line.rsplit(separator, width - 1)
 
 
-def _conllu_ids(lines: Sequence[str]) -> bool:
+def _has_conllu_ids(lines: Sequence[str]) -> bool:
     return all(re.match(r"\d+([-.]\d+)?\t", line) for line in lines)
 
 
-def _blocks(path: Path, lines: Sequence[tuple[int, str]], between: str, file: ColumnFile) -> Iterator[Block]:
-    split = partial(cells_of, separator=between, width=file.width)
-    others = {split(line)[-1] for _, line in lines if line.strip() and not line.startswith("#")}
+def _blocks(
+    path: Path, lines: Sequence[tuple[int, str]], separator: str, file: ColumnFile
+) -> Iterator[Block]:
+    split = partial(split_cells, separator=separator, width=file.width)
+    tags = {split(line)[-1] for _, line in lines if line.strip() and not line.startswith("#")}
     rows: list[tuple[int, list[str]]] = []
     comments: list[str] = []
     name = ""
@@ -116,7 +124,7 @@ def _blocks(path: Path, lines: Sequence[tuple[int, str]], between: str, file: Co
                 rows, comments, name = [], [], ""
             continue
         cells = split(line)
-        if line.startswith("#") and (file.conllu or not rows) and _is_comment(line, cells, file, others):
+        if line.startswith("#") and (file.conllu or not rows) and _is_comment(line, cells, file, tags):
             comments.append(line)
             key, _, value = (part.strip() for part in line.removeprefix("#").partition("="))
             name = value if key == "sent_id" else name
@@ -126,10 +134,11 @@ def _blocks(path: Path, lines: Sequence[tuple[int, str]], between: str, file: Co
         while len(cells) > file.width and not cells[-1]:
             cells.pop()
         if len(cells) != file.width:
-            columns = f"{len(cells)} column{'s' * (len(cells) != 1)}"
-            what = f"{columns} instead of {file.width}, which most lines have"
-            fix = "One word a line, an empty line between sentences, the same columns in every line"
-            raise DataError(what, where=f"{path}:{number}", fix=fix)
+            problem = f"{plural(len(cells), 'column')}, but most lines have {file.width}"
+            fix = (
+                "Write one word per line, the same columns in every line, and an empty line between sentences"
+            )
+            raise DataError(problem, where=f"{path}:{number}", fix=fix)
         if not file.conllu or cells[0].isdecimal():
             rows.append((number, cells))
 
@@ -140,11 +149,11 @@ def _is_comment(line: str, cells: Sequence[str], file: ColumnFile, tags: set[str
     return file.width > 1 and line[1:2].isspace() and cells[-1] not in tags
 
 
-# Which column is what
+# The roles of columns
 
 
-def without_empty_columns(file: ColumnFile) -> None:
-    """Remove last columns in which no line has anything: tabs at the ends of lines."""
+def drop_empty_columns(file: ColumnFile) -> None:
+    """Removes trailing columns that are empty in all lines (tabs at the ends of lines)."""
     while file.width > 1 and all(not row[-1] for block in file.blocks for row in block.rows):
         file.width -= 1
         for block in file.blocks:
@@ -153,8 +162,10 @@ def without_empty_columns(file: ColumnFile) -> None:
 
 
 def numbering(blocks: Sequence[Block], column: int) -> str:
-    """What a column of numbers counts: "words" (1, 2, 3 in each sentence, or throughout), "sentences" (the
-    same number for each word of one), or "" where it holds something else.
+    """Returns what a column of numbers counts.
+
+    "words" (1, 2, 3 in each sentence, or throughout), "sentences" (the same number for each word of one), or
+    "" if it contains anything else.
     """
     cells = [[row[column] for row in block.rows] for block in blocks]
     if not all(cell.isdecimal() for row in cells for cell in row) or sum(map(len, cells)) < 2:
@@ -173,17 +184,18 @@ def numbering(blocks: Sequence[Block], column: int) -> str:
 
 
 def word_column(file: ColumnFile) -> int:
-    """The first column that does not count."""
+    """Returns the first column that is not a numbering."""
     kinds = [numbering(file.blocks, column) for column in range(file.width)]
-    found = next((column for column, kind in enumerate(kinds) if not kind), None)
-    if found is None:
-        what = f"column 1 counts {kinds[0]} (1, 2, ...), and no column has words"
-        raise DataError(what, where=file.blocks[0].where, fix="Name the words' column with `text_column`")
-    return found
+    words = next((column for column, kind in enumerate(kinds) if not kind), None)
+    if words is None:
+        problem = f"column 1 numbers the {kinds[0]} (1, 2, ...), and no column has words"
+        fix = "Name the column of the words with `text_column`"
+        raise DataError(problem, where=file.blocks[0].where, fix=fix)
+    return words
 
 
 def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
-    """The column of the words where the first has tags of entities, and the last has other cells."""
+    """Returns the last column as that of the words if only column `word` has entity tags; else None."""
     rows = [row for block in file.blocks for row in block.rows]
     first, last = {row[word] for row in rows}, {row[-1] for row in rows}
     if len(first) < 2 or not all(map(is_tag, first)) or all(map(is_tag, last)) or last <= MISSING:
@@ -194,42 +206,49 @@ def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]
 def tag_column(
     file: ColumnFile, word: int, is_tag: Callable[[str], bool], entities: bool = False
 ) -> tuple[int | None, dict[int, str]]:
-    """The last column that can be tags: (its number, why each other after the word cannot).
+    """Finds the last column that can be tags.
 
-    is_tag: whether it is a tag of a named entity. A column of one value throughout gives way to one of such;
-        where `entities` are wanted, any other column does.
+    Args:
+        file: the file.
+        word: the column of the words.
+        is_tag: whether a cell is an entity tag. A column of entity tags is preferred to a later one with a
+            single value.
+        entities: prefer a column of entity tags to any later one.
+
+    Returns:
+        The column (None if there is none), and for each column that cannot be tags, why.
     """
     cells = {
         column: [row[column] for block in file.blocks for row in block.rows] for column in range(file.width)
     }
     refused: dict[int, str] = {}
     for column, values in cells.items():
-        different = {*values}
+        distinct = {*values}
         if column == word:
             continue
-        if different <= MISSING:
-            refused[column] = f"is {values[0]!r} throughout" if len(different) == 1 else "is empty"
+        if distinct <= MISSING:
+            refused[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
         elif kind := numbering(file.blocks, column):
-            refused[column] = f"counts {kind}"
-        elif len(values) >= MANY and 2 * len(different) > len(values):
-            refused[column] = f"has {len(different):,} different values in {len(values):,} words"
-    left = [column for column in cells if column != word and column not in refused]
-    found = [c for c in left if len({*cells[c]}) > 1 and all(map(is_tag, cells[c]))]
-    if left and found and (len({*cells[left[-1]]}) == 1 or entities):
-        return found[-1], refused
-    return (left[-1] if left else None), refused
+            refused[column] = f"numbers the {kind}"
+        elif len(values) >= MANY and 2 * len(distinct) > len(values):
+            refused[column] = f"has {len(distinct):,} different values for {len(values):,} words"
+    candidates = [column for column in cells if column != word and column not in refused]
+    of_entities = [c for c in candidates if len({*cells[c]}) > 1 and all(map(is_tag, cells[c]))]
+    if of_entities and (len({*cells[candidates[-1]]}) == 1 or entities):
+        return of_entities[-1], refused
+    return (candidates[-1] if candidates else None), refused
 
 
-def by_sentence_column(blocks: Sequence[Block], column: int) -> list[Block]:
-    """Sentences cut where a column has another value; an empty cell goes with the row above."""
-    made: list[Block] = []
+def split_by_column(blocks: Sequence[Block], column: int) -> list[Block]:
+    """Splits blocks into sentences at changes of a column; an empty cell continues the sentence."""
+    sentences: list[Block] = []
     for block in blocks:
         path, _, line = block.where.rpartition(":")
         last = ""
         for offset, row in enumerate(block.rows):
-            if not made or offset == 0 or row[column] not in ("", last):
+            if not sentences or offset == 0 or row[column] not in ("", last):
                 where = f"{path}:{int(line) + offset}" if line.isdecimal() else block.where
-                made.append(Block(row[column], where, []))
+                sentences.append(Block(row[column], where, []))
                 last = row[column]
-            made[-1].rows.append(row)
-    return made
+            sentences[-1].rows.append(row)
+    return sentences

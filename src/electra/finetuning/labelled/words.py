@@ -1,4 +1,4 @@
-"""Texts as the words that a tagger reads: split as those of its training data are."""
+"""Splits texts into the words that a tagger reads, as its training data is split."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ SPLITTINGS: tuple[Splitting, ...] = get_args(Splitting)
 Spans = tuple[tuple[int, int], ...]
 
 
-def split_text(text: str, how: Splitting) -> tuple[tuple[str, ...], Spans]:
-    """The words of a text, and of each its first character and the one after its last.
+def split_text(text: str, splitting: Splitting) -> tuple[tuple[str, ...], Spans]:
+    """Returns the words of a text and their offsets (first character, one after the last).
 
-    spaces: at white space. punctuation: also before and after punctuation at the ends of what stands between
-    spaces ("(see" is two words, "don't" is one). characters: each is a word.
+    Splits at white space ("spaces"); also around leading and trailing punctuation ("punctuation": "(see" is
+    two words, "don't" is one); or after each character ("characters").
     """
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    if how == "characters":
-        spans = [(place, place + 1) for start, end in spans for place in range(start, end)]
-    elif how == "punctuation":
-        spans = [span for start, end in spans for span in _apart(text, start, end)]
+    if splitting == "characters":
+        spans = [(offset, offset + 1) for start, end in spans for offset in range(start, end)]
+    elif splitting == "punctuation":
+        spans = [span for start, end in spans for span in _without_punctuation(text, start, end)]
     return tuple(text[start:end] for start, end in spans), tuple(spans)
 
 
-def splitting_of(words: Iterable[str]) -> Splitting:
-    """How the words of training data were split."""
-    whole = attached = apart = single = 0
+def infer_splitting(words: Iterable[str]) -> Splitting:
+    """Returns how the words of training data were split."""
+    num_words = num_attached = num_separate = num_single = 0
     for word in words:
         marks = [is_punctuation(character) for character in word]
         if marks and all(marks):
-            apart += 1
+            num_separate += 1
         elif marks:
-            whole += 1
-            attached += marks[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
-            single += len(word) == 1
-    if whole and single > 0.9 * whole:
+            num_words += 1
+            num_attached += marks[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
+            num_single += len(word) == 1
+    if num_words and num_single > 0.9 * num_words:
         return "characters"
-    return "spaces" if attached > apart else "punctuation"
+    return "spaces" if num_attached > num_separate else "punctuation"
 
 
 def is_punctuation(character: str) -> bool:
+    """Whether Unicode classifies the character as punctuation."""
     return unicodedata.category(character).startswith("P")
 
 
-def _apart(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    """Punctuation at both ends, equal characters in a row together, and what is between."""
+def _without_punctuation(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+    """Yields leading and trailing punctuation, in runs of equal characters, and the word between."""
     first, last = start, end
     while first < end and is_punctuation(text[first]):
         first += 1
@@ -60,8 +61,7 @@ def _apart(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
 
 
 def _runs(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    begun = start
-    for place in range(start + 1, end + 1):
-        if place == end or text[place] != text[begun]:
-            yield begun, place
-            begun = place
+    for offset in range(start + 1, end + 1):
+        if offset == end or text[offset] != text[start]:
+            yield start, offset
+            start = offset

@@ -1,1 +1,1 @@
-"""Scores of predictions; null with a reason where a number is not defined."""
+"""Scores of predictions; null with a reason if a number is not defined."""

@@ -1,9 +1,9 @@
 """Entities in tag sequences, and their F1 as conlleval and seqeval compute it.
 
-A tag is a prefix (B, I; E and S in BIOES; L and U, their names in BILOU; M, that of I in BMES; O for none)
-and a type, joined by "-" or "_", in capitals or not, the prefix first or last (B-PER, B_PER, b-per, PER-B).
-Sequences that break the rules are read as conlleval reads them: an I- that follows no part of its own type
-begins an entity. So nothing is repaired in predictions or data: the count of such tags is reported.
+A tag is a prefix (B, I; E and S in BIOES; L and U for these in BILOU; M for I in BMES; O for none) and a
+type, joined by "-" or "_", in either case, the prefix first or last (B-PER, B_PER, b-per, PER-B). Invalid
+sequences are read as conlleval reads them: an I- that does not follow its own type begins an entity. Nothing
+is repaired in predictions or data; the number of such tags is reported.
 """
 
 from __future__ import annotations
@@ -16,34 +16,36 @@ from itertools import pairwise
 from electra.finetuning.metrics.scores import Score, f_score
 
 OUTSIDE = "O"
-_SAME = {"L": "E", "U": "S", "M": "I"}
+_ALIASES = {"L": "E", "U": "S", "M": "I"}
 _TAG = re.compile(r"([BIESLUM])(?:([-_])(.+))?|(.+)([-_])([BIESLUM])", re.DOTALL | re.IGNORECASE)
 Entity = tuple[int, int, str]  # first word, last word, type
 
 
 def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is O or a prefix, alone or with a type."""
     return is_outside(tag) or bool(_TAG.fullmatch(tag))
 
 
 def is_outside(tag: str) -> bool:
+    """Whether a tag is that of words outside of entities."""
     return tag in ("O", "o")
 
 
 @cache
 def _parts(tag: str) -> tuple[str, str]:
-    """(B, I, E, S or O; the type)."""
+    """Returns B, I, E, S or O, and the type ("_" if there is none)."""
     match = _TAG.fullmatch(tag)
     if is_outside(tag) or match is None:
         return OUTSIDE, "_"
     prefix = (match[1] or match[6]).upper()
-    return _SAME.get(prefix, prefix), match[3] or match[4] or "_"
+    return _ALIASES.get(prefix, prefix), match[3] or match[4] or "_"
 
 
-def completed(tags: Iterable[str]) -> tuple[str, ...]:
-    """The tags, and each type with each prefix that occurs anywhere, spelled alike: O first, then by type."""
-    found = set(tags)
-    matches = [match for tag in found if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
-    kinds = {tag: tag[2:] for tag in found}
+def complete_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the tags, completed by each type with each prefix that occurs; O first, then by type."""
+    known = set(tags)
+    matches = [match for tag in known if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
+    kinds = {tag: tag[2:] for tag in known}
     for first in matches:
         for other in matches:
             if first[3] and other[3]:
@@ -54,25 +56,25 @@ def completed(tags: Iterable[str]) -> tuple[str, ...]:
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence."""
-    found: list[Entity] = []
-    begun = -1
-    for place, (before, here) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
-        (last, last_kind), (prefix, kind) = _parts(before), _parts(here)
+    """Returns the entities of one sentence."""
+    spans: list[Entity] = []
+    start = -1
+    for position, (previous, tag) in enumerate(pairwise([OUTSIDE, *tags, OUTSIDE])):
+        (last, last_kind), (prefix, kind) = _parts(previous), _parts(tag)
         other = last_kind != kind
         if last != OUTSIDE and (last in ("E", "S") or prefix in (OUTSIDE, "B", "S") or other):
-            found.append((begun, place - 1, last_kind))
+            spans.append((start, position - 1, last_kind))
         if prefix != OUTSIDE and (prefix in ("B", "S") or last in (OUTSIDE, "E", "S") or other):
-            begun = place
-    return found
+            start = position
+    return spans
 
 
-def broken(tags: Sequence[str]) -> int:
-    """How many tags may not follow the one before: I- or E- after nothing of their type; open entities."""
+def count_invalid(tags: Sequence[str]) -> int:
+    """Returns the number of tags that may not follow the one before, such as I- after O."""
     count = 0
     ends = {_parts(tag)[0] for tag in tags} & {"E", "S"}
-    for before, here in pairwise([OUTSIDE, *tags, OUTSIDE]):
-        (last, last_kind), (prefix, kind) = _parts(before), _parts(here)
+    for previous, tag in pairwise([OUTSIDE, *tags, OUTSIDE]):
+        (last, last_kind), (prefix, kind) = _parts(previous), _parts(tag)
         inside = last in ("B", "I") and last_kind == kind
         count += (prefix in ("I", "E") and not inside) or bool(
             ends and last in ("B", "I") and not (prefix in ("I", "E") and inside)
@@ -81,13 +83,15 @@ def broken(tags: Sequence[str]) -> int:
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """F1, precision and recall of whole entities: the words and the type must be right."""
-    right = said = there = 0
-    for ours, theirs in zip(predicted, gold, strict=True):
-        found, wanted = set(entities(ours)), set(entities(theirs))
-        right, said, there = right + len(found & wanted), said + len(found), there + len(wanted)
+    """Returns F1, precision and recall of whole entities: all words and the type must be right."""
+    correct = num_predicted = num_gold = 0
+    for predicted_tags, gold_tags in zip(predicted, gold, strict=True):
+        predicted_spans, gold_spans = set(entities(predicted_tags)), set(entities(gold_tags))
+        correct += len(predicted_spans & gold_spans)
+        num_predicted += len(predicted_spans)
+        num_gold += len(gold_spans)
     return {
-        "f1": f_score(right, said, there, 1.0, "entity"),
-        "precision": f_score(right, said, there, 0.0, "entity"),
-        "recall": f_score(right, said, there, float("inf"), "entity"),
+        "f1": f_score(correct, num_predicted, num_gold, 1.0, "entity"),
+        "precision": f_score(correct, num_predicted, num_gold, 0.0, "entity"),
+        "recall": f_score(correct, num_predicted, num_gold, float("inf"), "entity"),
     }

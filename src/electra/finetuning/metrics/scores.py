@@ -1,9 +1,7 @@
 """Accuracy, F1 and correlations, as scikit-learn and scipy compute them.
 
-A number that is not defined is None with the reason, never a crash and never a silent zero. One convention is
-kept because GLUE's numbers rest on it: the Matthews correlation of constant predictions is 0.
-(The original ELECTRA code has an F1 scorer that counts the gold labels from its predictions; it is dead code
-there, and wrong.)
+A number that is not defined is None with the reason, never an exception or a silent zero. One convention is
+kept because GLUE relies on it: the Matthews correlation of constant predictions is 0.
 """
 
 from __future__ import annotations
@@ -19,20 +17,22 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Score:
+    """The value of a metric, or None with the reason why it is not defined."""
+
     value: float | None
-    reason: str = ""  # why there is no value
+    reason: str = ""
 
 
 Array = npt.NDArray[Any]
 
 
 def accuracy(predicted: Array, gold: Array) -> Score:
-    """Of several labels: all of them right."""
+    """Returns the proportion of right predictions; with several labels, all of them must be right."""
     return Score(float(np.mean((predicted == gold).reshape(len(gold), -1).all(-1))))
 
 
 def f1(predicted: Array, gold: Array) -> Score:
-    """Of two labels, the F1 of the second ("equivalent", "duplicate", "yes")."""
+    """Returns the F1 of the second of two labels ("equivalent", "duplicate", "yes")."""
     from sklearn.metrics import f1_score
 
     if not (predicted == 1).any() and not (gold == 1).any():
@@ -41,21 +41,18 @@ def f1(predicted: Array, gold: Array) -> Score:
 
 
 def f1_macro(predicted: Array, gold: Array) -> Score:
-    """The mean of the F1 of each label that is in the data or predicted."""
+    """Returns the mean of the F1 scores of the labels that are in the data or predicted."""
     from sklearn.metrics import f1_score
 
-    value = float(
-        f1_score(gold, predicted, average="macro", zero_division=np.nan)
-    )  # of several labels, those that are nowhere have none
-    return (
-        Score(value)
-        if math.isfinite(value)
-        else Score(None, "no label is in the data, and none is predicted")
-    )
+    # In multi-label data, labels that are neither have no F1.
+    value = float(f1_score(gold, predicted, average="macro", zero_division=np.nan))
+    if math.isfinite(value):
+        return Score(value)
+    return Score(None, "no label is in the data, and none is predicted")
 
 
 def f1_micro(predicted: Array, gold: Array) -> Score:
-    """Of several labels, the F1 over all decisions."""
+    """Returns the F1 over all decisions of multi-label predictions."""
     from sklearn.metrics import f1_score
 
     if not predicted.any() and not gold.any():
@@ -63,18 +60,19 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
     return Score(float(f1_score(gold, predicted, average="micro", zero_division=0)))
 
 
-def f_score(right: int, said: int, there: int, beta: float, what: str) -> Score:
-    """F-beta from counts: those right, predicted, in the data. beta 0 is precision, infinity recall."""
+def f_score(correct: int, num_predicted: int, num_gold: int, beta: float, noun: str) -> Score:
+    """Returns F-beta from counts; beta 0 is precision, infinity recall. `noun` names what is counted."""
     if beta == 0.0:
-        return Score(right / said) if said else Score(None, f"no {what} is predicted")
+        return Score(correct / num_predicted) if num_predicted else Score(None, f"no {noun} is predicted")
     if math.isinf(beta):
-        return Score(right / there) if there else Score(None, f"no {what} is in the data")
-    if not said and not there:
-        return Score(None, f"no {what} is in the data, and none is predicted")
-    return Score((1 + beta**2) * right / (said + beta**2 * there))
+        return Score(correct / num_gold) if num_gold else Score(None, f"no {noun} is in the data")
+    if not num_predicted and not num_gold:
+        return Score(None, f"no {noun} is in the data, and none is predicted")
+    return Score((1 + beta**2) * correct / (num_predicted + beta**2 * num_gold))
 
 
 def matthews_correlation(predicted: Array, gold: Array) -> Score:
+    """Returns the Matthews correlation coefficient; 0 for constant predictions."""
     from sklearn.metrics import matthews_corrcoef
 
     if len(np.unique(gold)) < 2:
@@ -83,12 +81,14 @@ def matthews_correlation(predicted: Array, gold: Array) -> Score:
 
 
 def pearson(predicted: Array, gold: Array) -> Score:
+    """Returns the Pearson correlation."""
     from scipy.stats import pearsonr
 
     return _correlation(lambda: float(pearsonr(predicted, gold).statistic), predicted, gold)
 
 
 def spearmanr(predicted: Array, gold: Array) -> Score:
+    """Returns the Spearman rank correlation."""
     from scipy.stats import spearmanr as correlate
 
     return _correlation(lambda: float(correlate(predicted, gold).statistic), predicted, gold)
@@ -105,7 +105,7 @@ def _correlation(compute: Callable[[], float], predicted: Array, gold: Array) ->
 
 
 def mae(predicted: Array, gold: Array) -> Score:
-    """Mean absolute error, in the data's unit."""
+    """Returns the mean absolute error, in the data's unit."""
     return Score(float(np.abs(predicted - gold).mean()))
 
 
@@ -116,7 +116,7 @@ METRICS: dict[str, Callable[[Array, Array], Score]] = {
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean, sample standard deviation (None of one seed) and median; all None when a seed has no value."""
+    """Returns mean, sample standard deviation (None for one seed) and median; all None if a value is."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return {"mean": None, "sd": None, "median": None}

@@ -1,1 +1,1 @@
-"""One fine-tuning from data to a saved model: its seeds, their loop, search, baselines, predictions."""
+"""One fine-tuning, from data to a saved model: seeds, training loop, search, baselines, predictions."""

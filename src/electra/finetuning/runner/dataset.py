@@ -1,4 +1,4 @@
-"""The splits of a fine-tuning: found, read, completed, checked against the task."""
+"""Finds, reads and checks the splits of a fine-tuning."""
 
 from __future__ import annotations
 
@@ -21,85 +21,91 @@ from electra.finetuning.labelled.splits import (
     limit_by_hash,
     split_by_hash,
 )
-from electra.finetuning.runner.counted import counted
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.options import as_path, as_tuple
-from electra.foundation.visible import one_line
+from electra.foundation.visible import one_line, plural
 
-FEW = 30  # examples to score on
-SHOWN = 20  # labels in a line about a split
+SMALL = 30  # dev examples below which the score is unreliable
+SHOWN = 20  # labels listed for a split
 
 
 @dataclass(frozen=True)
 class Dataset:
+    """The splits of a fine-tuning and the task fitted to them."""
+
     task: Task  # fitted to the training data
-    splits: dict[str, Examples]  # train, dev, and others to predict, and to score where they have answers
-    files: dict[str, str]  # split -> SHA-256 of its file
-    notes: tuple[str, ...]  # what was done to the data, to be reported
+    splits: dict[str, Examples]  # train, dev, and others to predict, and to score if they have answers
+    files: dict[str, str]  # SHA-256 of each split's file
+    notes: tuple[str, ...]  # reported to the user: how the data was read and what is suspicious
 
 
 def choose_task(settings: Settings) -> Task:
-    """The task of that name, as the settings want it and the head answers it."""
+    """Returns the task for the settings and the head.
+
+    Raises:
+        ConfigError: the options or the head do not apply to the task.
+    """
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
     if settings.train_separately and "train_separately" not in head.options:
         fix = "Use it with `head` compare or bag"
         raise ConfigError(f"the head {settings.head} has no such option", key="train_separately", fix=fix)
     counts = {len(columns) for columns in task.texts}
-    head.refuse(task.head, counts.pop() if len(counts) == 1 else None)  # None: the file's columns tell
+    head.refuse(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
     return head.adapted(task)
 
 
 def read_dataset(settings: Settings, task: Task) -> Dataset:
-    paths = locate(settings, task)
+    """Reads all splits, holds out dev if there is no file for it, and fits the task to the training data.
+
+    Raises:
+        DataError: a file is missing or invalid, or there is nothing to learn.
+    """
+    paths = locate_files(settings, task)
     read = {"train": task.read(paths["train"])}
     unfitted, task = task, task.fit(read["train"].examples)
     reader = unfitted.for_others(task)
     read |= {
         split: reader.read(path, labelled=split == "dev") for split, path in paths.items() if split != "train"
     }
-    splits = {split: found.examples for split, found in read.items()}
+    splits = {split: content.examples for split, content in read.items()}
     notes = [
-        f"{split}: {counted(found.dropped, 'malformed row')} left out"
-        for split, found in read.items()
-        if found.dropped
+        f"{split}: {plural(content.dropped, 'malformed row')} left out"
+        for split, content in read.items()
+        if content.dropped
     ]
-    notes += [f"{split}: {note}" for split, found in read.items() for note in found.notes]
+    notes += [f"{split}: {note}" for split, content in read.items() for note in content.notes]
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
-            notes.append(f"{split}: {counted(count, 'empty text')}, kept")
+            notes.append(f"{split}: {plural(count, 'empty text')}, kept")
     for examples in splits.values():
         if examples:
             load_head(settings.head).refuse(task.head, len(examples[0].texts))
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
-        out = counted(len(dev), "training example")
-        notes.append(f"no dev file: {out} held out as the dev set (chosen by text hash)")
-    splits = {
-        split: limited(
-            split, examples, settings.limit_train if split == "train" else settings.limit_eval, notes
-        )
-        for split, examples in splits.items()
-    }
+        size = plural(len(dev), "training example")
+        notes.append(f"no dev file: {size} held out as the dev set (chosen by text hash)")
+    limits = {split: settings.limit_eval for split in splits} | {"train": settings.limit_train}
+    splits = {split: limit(split, examples, limits[split], notes) for split, examples in splits.items()}
     try:
         missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
-        task = task.fit(splits["train"])  # the weights of classes are those of what is trained on
+        task = task.fit(splits["train"])  # class weights are those of the examples that are trained on
     except DataError:
         every, left = read["train"].examples, splits["train"]
-        what = f"of {counted(len(every), 'training example')}"
+        problem = f"of {plural(len(every), 'training example')}"
         if (different := len({example.texts for example in every})) < len(every):
-            what += f" ({different:,} different)"
+            problem += f" ({different:,} different)"
         if "dev" not in paths:
-            what += f" {len(splits['dev']):,} held out as the dev set;"
-        what += f" {len(left):,} left to train on, with one and the same answer: nothing to learn"
-        fix = "Add examples, or pass `dev` FILE" if "dev" not in paths else "Add examples"
+            problem += f" {len(splits['dev']):,} held out as the dev set;"
+        problem += f" {len(left):,} left to train on, all with the same answer: nothing to learn"
+        fix = "Add examples, or pass a dev file as `dev`" if "dev" not in paths else "Add examples"
         if settings.limit_train:
             fix += ", or a higher `limit_train`"
-        raise DataError(what, where=paths["train"], fix=fix) from None
-    notes += contradicted(splits["train"], task)
+        raise DataError(problem, where=paths["train"], fix=fix) from None
+    notes += note_contradictions(splits["train"], task)
     if missing:
         listed = ", ".join(map(repr, sorted(missing)))
         notes.append(f"no training example is left with the label {listed}: it cannot be learned")
@@ -107,70 +113,75 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         if split not in ("train", "dev"):
             splits[split] = without_placeholders(split, examples, task, notes)
         if split != "train":
-            notes += [*unlearned(split, splits[split], task), *leaked(split, examples, splits["train"])]
-    if len(splits["dev"]) < FEW:
-        notes.append(f"dev: {counted(len(splits['dev']), 'example')}: a score on so few says little")
+            notes += note_unseen_labels(split, splits[split], task)
+            notes += note_leaks(split, examples, splits["train"])
+    if len(splits["dev"]) < SMALL:
+        notes.append(f"dev: {plural(len(splits['dev']), 'example')}: too few for a reliable score")
     files = {split: data_digest(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes))
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
-    """Test files often have one value where the answers will be: taken as no answer."""
+    """Removes the answers of a split that has the same unknown one everywhere, as many test files do."""
     first, golds = examples[0], [example.gold for example in examples]
     if first.gold is not None and not task.knows(first) and all(map(same_answer(first.gold), golds)):
-        notes.append(
-            f"{split}: every answer is {first.gold!r}, which is not one of the task's: taken as no answer"
-        )
+        notes.append(f"{split}: every answer is {first.gold!r}, an unknown label: read as no answer")
         return tuple(replace(example, gold=None) for example in examples)
-    bare = sum(gold is None for gold in golds)
-    if 0 < bare < len(examples):
-        notes.append(f"{split}: {bare} of {len(examples)} examples have no answer: predicted, not scored")
+    unanswered = sum(gold is None for gold in golds)
+    if 0 < unanswered < len(examples):
+        notes.append(
+            f"{split}: {unanswered} of {len(examples)} examples have no answer: predicted, not scored"
+        )
     return examples
 
 
-def unlearned(split: str, examples: Examples, task: Task) -> Iterator[str]:
-    """A note on the answers that no training example has; an error where there is no other."""
-    absent = [(e, names) for e in examples if e.gold is not None and (names := task.unlearned(e))]
-    if not absent:
+def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[str]:
+    """Yields a note on labels that no training example has.
+
+    Raises:
+        DataError: every example has such a label.
+    """
+    unseen = [(e, names) for e in examples if e.gold is not None and (names := task.unlearned(e))]
+    if not unseen:
         return
-    first, names = absent[0]
-    if len(absent) == len(examples):
-        what = f"unknown label {names[0]!r}"
-        raise DataError(what, where=first.where, fix=nearest(names[0], list(task.label_names)))
-    counts = Counter(name for _, names in absent for name in names)
-    shown = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
+    first, names = unseen[0]
+    if len(unseen) == len(examples):
+        problem = f"unknown label {names[0]!r}"
+        raise DataError(problem, where=first.where, fix=nearest(names[0], list(task.label_names)))
+    counts = Counter(name for _, names in unseen for name in names)
+    listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
     more = ", ..." if len(counts) > 5 else ""
-    which = f"{len(absent):,} of {counted(len(examples), 'example')} {'has' if len(absent) == 1 else 'have'}"
-    yield f"{split}: {which} a label that the training data lack ({shown}{more}): scored as wrong"
+    share = f"{len(unseen):,} of {plural(len(examples), 'example')} {'has' if len(unseen) == 1 else 'have'}"
+    yield f"{split}: {share} a label that the training data lacks ({listed}{more}): scored as wrong"
 
 
-def leaked(split: str, examples: Examples, train: Examples) -> Iterator[str]:
-    """A note on the examples whose texts are also trained on, which flatter the score."""
-    seen = {plain(example.texts) for example in train}
-    if count := sum(plain(example.texts) in seen for example in examples):
-        also = f"{count:,} of {counted(len(examples), 'example')} {'is' if count == 1 else 'are'}"
-        yield f"{split}: {also} in the training data too (ignoring case and spacing): scores are too high"
+def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
+    """Yields a note on examples whose texts are also in the training data, which inflate the score."""
+    seen = {normalise(example.texts) for example in train}
+    if count := sum(normalise(example.texts) in seen for example in examples):
+        share = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
+        yield f"{split}: {share} also in the training data (ignoring case and spacing): scores are too high"
 
 
-def contradicted(train: Examples, task: Task) -> Iterator[str]:
-    """A note on training examples with the same texts and different answers."""
+def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
+    """Yields a note on training examples with the same texts and different answers."""
     if task.head != "classifier" or not task.has_classes:
         return
     answers: dict[tuple[str, ...], set[str]] = {}
     for example in train:
-        answers.setdefault(plain(example.texts), set()).add(str(task.gold_told(example)))
-    if count := sum(len(answers[plain(example.texts)]) > 1 for example in train):
-        share = f"{count:,} of {counted(len(train), 'example')}"
-        yield f"train: {share} have the texts of others, and different answers: one of them is wrong"
+        answers.setdefault(normalise(example.texts), set()).add(str(task.gold_told(example)))
+    if count := sum(len(answers[normalise(example.texts)]) > 1 for example in train):
+        share = f"{count:,} of {plural(len(train), 'example')}"
+        yield f"train: {share} have the same text as another example, but a different answer"
 
 
-def plain(texts: Sequence[str]) -> tuple[str, ...]:
-    """Texts as they are compared: Unicode forms, case and white space do not count."""
+def normalise(texts: Sequence[str]) -> tuple[str, ...]:
+    """Returns texts with equal Unicode forms, case and white space, for comparison."""
     return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts)
 
 
-def answers_told(dataset: Dataset) -> Iterator[str]:
-    """The labels of each split with their counts, one line a split."""
+def describe_labels(dataset: Dataset) -> Iterator[str]:
+    """Yields a line for each split, with the counts of its labels."""
     for split, examples in dataset.splits.items():
         counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
         if counts:
@@ -181,12 +192,12 @@ def answers_told(dataset: Dataset) -> Iterator[str]:
 
 
 def count_labels(task: Task, examples: Examples) -> dict[str, int]:
-    """How often each label is an answer, where all answers are known."""
+    """Returns the frequency of each label; {} if an answer is missing."""
     return {} if any(example.gold is None for example in examples) else task.label_counts(examples)
 
 
 def same_answer(first: Any) -> Callable[[Any], bool]:
-    """Whether another answer is made of the same labels."""
+    """Returns a function that compares the labels of an answer with those of `first`."""
 
     def labels(gold: Any) -> set[Any]:
         return set(gold) if isinstance(gold, tuple) else {gold}
@@ -194,19 +205,23 @@ def same_answer(first: Any) -> Callable[[Any], bool]:
     return lambda gold: labels(gold) == labels(first)
 
 
-def locate(settings: Settings, task: Task) -> dict[str, Path]:
-    """The file of each split there is: as given, else found in the folder by name."""
+def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
+    """Returns the file of each split: that of the settings, else the one found in the folder by name.
+
+    Raises:
+        DataError: there is no training file, or a further file has an invalid name.
+    """
     data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():
-        fix = "Pass `data` a folder with train and dev files, or a training file"
+        fix = "Pass a folder with train and dev files, or a training file, as `data`"
         raise DataError("no such file or folder", where=data, fix=fix)
     folder = data.is_dir() and not is_saved_dataset(data)
-    given = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
+    explicit = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
     preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
     for split in SPLIT_NAMES:
-        chosen = given[split]
-        path = None if chosen is None else as_path(chosen)
+        source = explicit[split]
+        path = None if source is None else as_path(source)
         if path is None and folder:
             path = find_split(data, split, preferred[split], task.formats)
         if path is not None:
@@ -216,20 +231,23 @@ def locate(settings: Settings, task: Task) -> dict[str, Path]:
         *(find_named(data, task.also, task.formats) if folder else ()),
     ):
         name = split_name(path)[0]
-        taken = name in (*SPLIT_NAMES, "eval") and name not in paths  # its scores would pass for that split's
-        if taken or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
-            what = f"the name {name!r} cannot be that of a further file here"
-            raise DataError(what, where=path, fix="Rename the file")
+        is_split = (
+            name in (*SPLIT_NAMES, "eval") and name not in paths
+        )  # its scores would look like that split's
+        if is_split or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
+            problem = f"{name!r} is not a valid or unique name of a further file"
+            raise DataError(problem, where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
         endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
-        fix = f"Looked for {names} ({endings}); or pass `data` the file itself"
+        fix = f"Name it {names} ({endings}), or pass the file itself as `data`"
         raise DataError("no training file", where=data, fix=fix)
     return paths
 
 
-def limited(split: str, examples: Examples, limit: int | None, notes: list[str]) -> Examples:
-    if not limit or limit >= len(examples):
+def limit(split: str, examples: Examples, size: int | None, notes: list[str]) -> Examples:
+    """Returns at most `size` examples (None: all), chosen by hash, and adds a note if some are left out."""
+    if not size or size >= len(examples):
         return examples
-    notes.append(f"{split}: {limit} of {len(examples)} examples, chosen by hash")
-    return limit_by_hash(examples, limit)
+    notes.append(f"{split}: {size} of {len(examples)} examples, chosen by hash")
+    return limit_by_hash(examples, size)

@@ -1,7 +1,7 @@
-"""One seed: the loop and its checkpoints.
+"""One seed: the training loop and its checkpoints.
 
-Order, dropout and the head's first weights are drawn from keys of (seed, step), so a run that was killed and
-resumed ends in the same bits as one that was not. AdamW with bias correction (without it few-sample
+Order, dropout and the head's initial weights are drawn from keys of (seed, step), so a run that was killed
+and resumed is bit-identical to one that was not. AdamW with bias correction (without it few-sample
 fine-tuning is unstable: Mosbach et al. 2021).
 """
 
@@ -23,7 +23,7 @@ from electra.artifacts import checkpoints
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape, TrainingData
 from electra.finetuning.runner.tuned_model import TunedModel, build_head
-from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.finetuning.runner.tuning import Tuning, describe_scores, evaluate
 from electra.finetuning.windows.features import Ids, collate
 from electra.foundation import durable
 from electra.foundation.errors import RunFailed
@@ -37,7 +37,7 @@ from electra.training.schedule import multiplier
 from electra.training.threads import Pace
 
 ALGORITHM: Algorithm = "adamw"
-LOGS = 20  # log lines a seed
+LOGS = 20  # log lines per seed
 Weights = dict[str, Tensor]
 
 
@@ -47,18 +47,18 @@ class Stopped(Exception):
 
 @dataclass
 class SeedState:
-    """What a checkpoint holds beside weights and moments."""
+    """The progress of a seed; its fields are those of checkpoints."""
 
     step: int = 0
     seconds: float = 0.0
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last)
-    since: list[float] = field(default_factory=list)  # losses after the last entry: a stop changes no mean
-    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if wanted
+    since: list[float] = field(default_factory=list)  # losses after the last entry
+    epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if requested
     best_score: float | None = None  # of the best epoch so far, if that is kept
 
 
 def build_model(tuning: Tuning, seed: int) -> TunedModel:
-    """The pre-trained encoder (or, as a baseline, a fresh one) under a fresh head."""
+    """Returns a new head on the pre-trained encoder or, as a baseline, on one with fresh weights."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
@@ -79,8 +79,14 @@ def parameter_groups(
     weight_decay: float,
     reference_decay: bool = False,
 ) -> list[dict[str, Any]]:
-    """One group for each (depth, decayed or not): the head learns at `learning_rate`, each layer below by
-    `layer_decay` slower.
+    """Returns the optimizer's parameter groups, one for each depth, with and without weight decay.
+
+    Args:
+        model: the model.
+        learning_rate: the head's peak learning rate.
+        layer_decay: the factor from each layer's rate to that of the layer below.
+        weight_decay: applied to matrices only.
+        reference_decay: apply `layer_decay` once more to all layers, as the published code does.
     """
     top = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
@@ -94,13 +100,18 @@ def parameter_groups(
     return list(groups.values())
 
 
-def logged_every(total: int) -> int:
-    """Steps that a log line averages over: the same whatever is saved or stopped in between."""
+def log_interval(total: int) -> int:
+    """Returns the steps between log lines; it does not depend on checkpoints and interruptions."""
     return max(10, total // LOGS)
 
 
 def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, SeedState]:
-    """Train to the end, from the newest checkpoint of this seed in `folder` if there is one."""
+    """Trains one seed, from its newest checkpoint in `folder` if there is one.
+
+    Raises:
+        Stopped: `tuning.stopping()` returned True; the state is saved.
+        RunFailed: a loss is not finite.
+    """
     settings, total, per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
     model = build_model(tuning, seed)
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
@@ -125,7 +136,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
         state.step, state.seconds = step + 1, time.monotonic() - started
         stopping = tuning.stopping()
         ended, epoch_ended = state.step == total, state.step % per_epoch == 0
-        if state.step % logged_every(total) == 0 or ended:
+        if state.step % log_interval(total) == 0 or ended:
             _log(tuning, seed, state, losses)
             rate, logged = (state.step - logged[0]) / (state.seconds - logged[1]), (state.step, state.seconds)
             if slower := pace.slower(rate):
@@ -133,7 +144,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
             losses.clear()
         if settings.keep_epoch == "best" and (ended or epoch_ended):
             score = _evaluate_epoch(tuning, seed, model, state, epoch)
-            # While no epoch has a score, the latest counts.
+            # Until an epoch has a score, the latest is kept.
             if state.best_score is None or (score is not None and score > state.best_score):
                 state.best_score = score
                 best |= {name: value.clone() for name, value in model.state_dict().items()}
@@ -152,9 +163,9 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 def update(  # noqa: PLR0917
     tuning: Tuning, model: TunedModel, optimizer: Steps, windows: Ids, seed: int, step: int
 ) -> Tensor:
-    """One step; its loss."""
+    """Runs one optimizer step on a batch of windows, and returns its loss."""
     batch = collate(tuning.train, windows, tuning.pad, tuning.device)
-    assert batch.targets is not None, "training data have answers"
+    assert batch.targets is not None, "training data has answers"
     torch.manual_seed(key(seed, "dropout", step))
     with autocast(tuning.device, tuning.precision):
         logits = model(batch)
@@ -168,7 +179,7 @@ def update(  # noqa: PLR0917
 
 
 def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> None:
-    """Record the mean loss since the last entry."""
+    """Records and reports the mean loss since the last entry."""
     values = _finite(losses, seed, state.step)
     mean = sum(values) / len(values)
     state.losses.append((state.step, mean))
@@ -179,7 +190,7 @@ def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> N
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
-    """The losses; a run in which one is not finite stops before it is saved."""
+    """Returns the losses as numbers. Raises RunFailed if one is not finite."""
     values: list[float] = torch.stack(losses).tolist() if losses else []
     if not all(map(math.isfinite, values)):
         fix = "Lower `learning_rate`, or use `precision=fp32`"
@@ -190,18 +201,18 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
 def _evaluate_epoch(
     tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int
 ) -> float | None:
-    """The primary metric on dev."""
-    scored = evaluate(tuning, model, tuning.splits["dev"])
-    state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scored.scores.items()}})
-    tuning.say(f"seed {seed}  after epoch {epoch + 1}: {scored.told()}")
+    """Scores dev after an epoch, and returns the primary metric (None: not defined)."""
+    scores = evaluate(tuning, model, tuning.splits["dev"]).scores
+    state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scores.items()}})
+    tuning.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
     model.train()
-    return scored.scores[tuning.task.metrics[0]].value
+    return scores[tuning.task.metrics[0]].value
 
 
 def save_checkpoint(
     folder: Path, model: TunedModel, optimizer: Steps, state: SeedState, best: Weights
 ) -> None:
-    """Commit the state; the checkpoint before it is removed once this one is whole."""
+    """Writes a checkpoint, and removes older ones once it is complete."""
     target = checkpoints.at_step(folder, state.step)
     files: dict[str, durable.Content] = {
         target.weights.name: save(on_host(model.state_dict())),
@@ -221,17 +232,20 @@ def restore(
     best: Weights,
     say: Callable[[str], None],
 ) -> SeedState:
-    """Fill model, optimizer and the weights of the best epoch from the newest checkpoint that verifies."""
+    """Loads the newest valid checkpoint into the model, the optimizer and `best`, and returns its state.
+
+    Without checkpoints nothing is changed, and the state is that of step 0.
+    """
     durable.sweep(folder)
-    found, damaged = checkpoints.newest_checkpoint(folder)
+    checkpoint, damaged = checkpoints.newest_checkpoint(folder)
     for line in damaged:
         say(line)
-    if found is None:
+    if checkpoint is None:
         return SeedState()
-    model.load_state_dict(load_file(found.weights))
-    optimizer.load_tensors(load_file(found.optimizer), found.step)
-    if found.best.exists():
-        best |= load_file(found.best)
-    values = found.record
-    say(f"resuming from step {found.step}")
+    model.load_state_dict(load_file(checkpoint.weights))
+    optimizer.load_tensors(load_file(checkpoint.optimizer), checkpoint.step)
+    if checkpoint.best.exists():
+        best |= load_file(checkpoint.best)
+    values = checkpoint.record
+    say(f"resuming from step {checkpoint.step}")
     return SeedState(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})

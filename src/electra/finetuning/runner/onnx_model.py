@@ -1,6 +1,6 @@
-"""A fine-tuned model as an ONNX graph, and such a graph as a fine-tuned model.
+"""Exports a fine-tuned model as an ONNX graph, and runs such a graph as a fine-tuned model.
 
-The graph gives the encoder's states and the head's logits.
+The graph's outputs are the encoder's states and the head's logits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from electra.artifacts.model import CARD, CONFIG, TASK, ModelFolder
 from electra.exchange.load import Loaded
@@ -28,17 +29,18 @@ from electra.foundation.errors import ModelError
 README = """# {name}
 
 A text encoder fine-tuned for {task}, as an ONNX graph. `electra predict` runs it with `--backend onnx`, and
-`electra serve` as it is. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and `logits`.
+`electra serve` serves it. Inputs: {inputs}. Outputs: `hidden`, the states of the last layer, and `logits`.
 """
 
 
 class TunedGraph(Graph):
-    """What is traced of a fine-tuned model."""
+    """The module that is traced: a fine-tuned model with the inputs of the graph."""
 
     def __init__(self, model: TunedModel, *, types: bool) -> None:
         super().__init__(model.encoder, model.head, types=types)
         self.per_token = model.per_token
 
+    @override
     def logits(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         types = torch.zeros_like(attention_mask) if token_type_ids is None else token_type_ids
         assert self.head is not None
@@ -47,16 +49,18 @@ class TunedGraph(Graph):
 
 
 class GraphModel(TunedModel):
-    """A graph in the place of encoder and head."""
+    """A fine-tuned model whose encoder and head are an ONNX graph."""
 
     def __init__(self, encoder: OnnxEncoder, per_token: bool) -> None:
         nn.Module.__init__(self)
         self.encoder, self._per_token = encoder, per_token
 
     @property
+    @override
     def per_token(self) -> bool:
         return self._per_token
 
+    @override
     def forward(self, batch: Batch) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
         types = batch.token_type_ids
@@ -71,10 +75,21 @@ def write_tuned(  # noqa: PLR0917
     out: Path,
     int8: bool = False,
 ) -> ExportReport:
-    """Write a fine-tuned model as a folder with a graph, if the graph computes the same.
+    """Writes a fine-tuned model as a folder with an ONNX graph, and compares their outputs.
 
-    record: of its fine-tuning, where that is known.
-    Raises ModelError where it does not, and for heads that no graph can hold.
+    Args:
+        loaded: the encoder and tokenizer.
+        task: the task.
+        model: the encoder with its head.
+        record: the record of its fine-tuning, if known.
+        out: the folder to write.
+        int8: quantise the weights.
+
+    Returns:
+        How the graph compares with the model.
+
+    Raises:
+        ModelError: the graph's outputs differ, or the head cannot be exported.
     """
     if model.head.not_in_graphs:
         raise ModelError(
@@ -93,8 +108,8 @@ def write_tuned(  # noqa: PLR0917
 
 
 def _probabilities(task: Task, config: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
-    """Of a class, a set of labels or a tag; numbers and places in a text have none."""
+    """Returns the function from logits to probabilities; None for regression and spans, which have none."""
     if task.head == "reader" or task.num_outputs < 2:
         return None
-    several = config.get("problem_type") == "multi_label_classification"
-    return torch.sigmoid if several else partial(torch.softmax, dim=-1)
+    multi_label = config.get("problem_type") == "multi_label_classification"
+    return torch.sigmoid if multi_label else partial(torch.softmax, dim=-1)

@@ -1,4 +1,4 @@
-"""The numbers of several seeds: mean, standard deviation, median, and the seed whose model is kept."""
+"""Scores over several seeds: mean, standard deviation, median, and the seed whose model is kept."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import Any
 from electra.artifacts.tuning import SeedFolder, chance_note
 from electra.finetuning.metrics.scores import summary
 
-FROZEN = "frozen encoder"  # the head `frozen` on the encoder as it is given
-STARTS = "which starts from counting (a model with it cannot be exported to ONNX)"
+FROZEN = "frozen encoder"  # the baseline with the head `frozen`, on the encoder before fine-tuning
 
 
 @dataclass(frozen=True)
 class FinishedSeed:
+    """A finished seed: its number, folder and results.json."""
+
     seed: int
     folder: SeedFolder
     results: dict[str, Any]
 
     def score(self, metric: str) -> float | None:
+        """Returns the dev score of a metric; None if it is not defined."""
         score: float | None = self.results["eval"][metric]
         return score
 
 
 def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) -> dict[str, Any]:
-    """Flat keys, as scripts around transformers read them: `eval_f1` is the mean, `eval_f1_sd`, ..."""
+    """Returns flat keys, as scripts for transformers expect: `eval_f1` is the mean, `eval_f1_sd`, ..."""
     flat: dict[str, Any] = {}
-    scored = [{"eval": one.results["eval"], **one.results["others"]} for one in finished]
-    for split, first in scored[0].items():
+    by_seed = [{"eval": seed.results["eval"], **seed.results["others"]} for seed in finished]
+    for split, first in by_seed[0].items():
         for name in (name for name in ("loss", *metrics) if name in first):
-            values, key = [one[split].get(name) for one in scored], f"{split}_{name}"
+            values, key = [splits[split].get(name) for splits in by_seed], f"{split}_{name}"
             numbers = summary(values)
             flat |= {key: numbers["mean"], f"{key}_sd": numbers["sd"], f"{key}_median": numbers["median"]}
             flat[f"{key}_by_seed"] = values
@@ -39,16 +41,17 @@ def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) 
     return flat
 
 
-def choose(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
-    """The best seed by the primary metric, or the middle one (the lower of two); undefined is lowest."""
+def choose_seed(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
+    """Returns the "best" seed, or the "median" one (the lower of two); undefined scores rank lowest."""
     ranked = sorted(
         finished,
-        key=lambda one: (one.score(primary) is not None, one.score(primary) or 0.0, -one.seed),
+        key=lambda seed: (seed.score(primary) is not None, seed.score(primary) or 0.0, -seed.seed),
     )
     return ranked[-1] if keep == "best" else ranked[(len(ranked) - 1) // 2]
 
 
 def headline(results: dict[str, Any], metric: str) -> str:
+    """Returns a line with the dev score of a metric over the seeds."""
     name = f"eval_{metric}"
     if (number := results[name]) is None:
         return f"dev {metric}: undefined ({results[f'{name}_reason']})"
@@ -58,22 +61,26 @@ def headline(results: dict[str, Any], metric: str) -> str:
     return f"dev {metric}: {number:.4f}, the mean of {count} seeds; {spread}"
 
 
-def compared(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
-    """What the floors and the untrained twin score on dev, and whether one of them is ahead.
+def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
+    """Yields the dev scores of the baselines, and a note if the best of them is not beaten.
 
-    head: one that starts from counting, to be suggested where that is.
+    Args:
+        results: the contents of all_results.json.
+        head: a hybrid head to suggest in that note ("": none).
     """
     key = f"eval_{results['primary_metric']}"
-    others = {**results.get("floors", {}), "fresh weights": results.get("untrained", {})}
-    known = {name: found[key] for name, found in others.items() if found.get(key) is not None}
+    baselines = {**results.get("floors", {}), "fresh weights": results.get("untrained", {})}
+    known = {name: scores[key] for name, scores in baselines.items() if scores.get(key) is not None}
     if not known:
         return
     listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
-    yield f"dev {results['primary_metric']} to compare: {listed}"
-    own, ahead = results[key], max(known, key=lambda name: known[name])
-    if ahead == FROZEN and (own is None or own <= known[ahead]):
-        told = f"the {ahead} does as well or better: --head frozen makes that model in seconds"
-        yield told + chance_note(results)
-    elif own is None or own <= known[ahead]:
-        told = f"{ahead} does as well or better: on these data the encoder is not worth its cost yet"
-        yield told + chance_note(results) + (f"; try --head {head}, {STARTS}" if head else "")
+    yield f"dev {results['primary_metric']} of the baselines: {listed}"
+    score, best = results[key], max(known, key=lambda name: known[name])
+    if score is not None and score > known[best]:
+        return
+    note = f"the baseline {best!r} scores as well or better on dev{chance_note(results)}"
+    if best == FROZEN:
+        yield f"{note}; --head frozen trains that model in seconds"
+    else:
+        advice = f"; try --head {head} (a model with it cannot be exported to ONNX)" if head else ""
+        yield note + advice

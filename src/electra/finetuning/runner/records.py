@@ -1,4 +1,4 @@
-"""Predictions as people read them: each beside the user's own columns, in the formats of tables."""
+"""Predictions as rows with the user's own columns, in the formats of tables."""
 
 from __future__ import annotations
 
@@ -8,145 +8,153 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from electra.data.columnar import write_parquet
 from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.metrics.squad import plain_form
+from electra.finetuning.metrics.squad import normalise_answer
 from electra.finetuning.tasks.parts.task import Cell, Task, as_cell
-from electra.foundation.errors import ConfigError, DataError
-from electra.foundation.machine import library
+from electra.foundation.errors import ConfigError
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-ANSWERS = ("label", "score", "answer")  # what the tables of the tasks call what is predicted
-AROUND = 12  # words before and after a tagged one that are shown with it
+ANSWERS = ("label", "score", "answer")  # names of the predicted column in the tables of tasks
+CONTEXT = 12  # words shown before and after a tagged one
 Record = dict[str, Any]
 
 
 def as_records(table: Sequence[Sequence[Cell]]) -> list[Record]:
-    """A table, header first, as records."""
+    """Returns the rows of a table, header first, as records."""
     header, *rows = table
     return [{str(name): cell for name, cell in zip(header, row, strict=True)} for row in rows]
 
 
 def read_records(content: bytes) -> list[Record]:
-    """The records of a predictions file, in which numbers are numbers."""
+    """Returns the records of a predictions file (tsv), with numbers as numbers."""
     header, *rows = read_tsv(content)
-    kinds = [_kind(name) for name in header]
-    return as_records([header, *([kind(c) for c, kind in zip(row, kinds, strict=True)] for row in rows)])
+    types = [_type_of(name) for name in header]
+    return as_records([header, *([type_(c) for c, type_ in zip(row, types, strict=True)] for row in rows)])
 
 
-def _kind(column: str) -> Callable[[str], Any]:
+def _type_of(column: str) -> Callable[[str], Any]:
     if column in ("start", "end"):
         return int
     numeric = column in ("score", "p", "probability", "null_odds") or column.startswith("p(")
     return float if numeric else str
 
 
-def join(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
-    """A record for each answer: the columns of its file, then `predicted`, `probability` and the rest.
+def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
+    """Returns a record for each answer: the file's columns, then `predicted`, `probability` and others.
 
-    answers: the rows of the task's table, one for each example; or of tagged sentences one for each word,
-        with the word's cell where a column has one for each.
+    Args:
+        answers: the rows of the task's table, one per example, or one per word of tagged sentences. The
+        values of
+            a column with one for each word are distributed over its rows.
+        examples: the examples.
     """
     if answers and "word" in answers[0]:
-        return [_of_word(row, example, place) for row, example, place in _words(answers, examples)]
-    joined = []
+        return [_join_word(row, example, position) for row, example, position in _words(answers, examples)]
+    records = []
     for row, example in zip(answers, examples, strict=True):
-        found, own = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
-        joined.append({**{name: own[name] for name in own if name not in found}, **found})
-    return joined
+        answer, columns = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
+        records.append({**{name: columns[name] for name in columns if name not in answer}, **answer})
+    return records
 
 
-def judged(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
-    """`join`, with the text and the gold answer of each example (of each word, in tagged sentences) in place
-    of the columns that they come from.
-    """
+def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
+    """Returns records as `join_columns`, but with `text` and `gold` instead of their columns."""
     if answers and "word" in answers[0]:
         return [
             {
                 "id": row["id"],
-                "text": in_sentence(example.texts, place),
+                "text": in_sentence(example.texts, position),
                 "word": row["word"],
-                "gold": example.gold[place],
+                "gold": example.gold[position],
                 **_answer(row),
             }
-            for row, example, place in _words(answers, examples)
+            for row, example, position in _words(answers, examples)
         ]
-    made = []
+    records = []
     for row, example in zip(answers, examples, strict=True):
         used = {*task.columns_read(example.row), "id"}
-        own = {name: example.row[name] for name in example.row if name not in used}
-        told = {"text": " | ".join(example.texts), "gold": task.gold_told(example), **_answer(row)}
-        made.append({"id": example.id, **{name: own[name] for name in own if name not in told}, **told})
-    return made
+        columns = {name: example.row[name] for name in example.row if name not in used}
+        known = {"text": " | ".join(example.texts), "gold": task.gold_told(example), **_answer(row)}
+        others = {name: columns[name] for name in columns if name not in known}
+        records.append({"id": example.id, **others, **known})
+    return records
 
 
 def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[tuple[Record, Example, int]]:
-    """The row of each word, with its sentence and its place there."""
-    places = ((example, place) for example in examples for place in range(len(example.texts)))
-    return ((row, *at) for row, at in zip(answers, places, strict=True))
+    """Yields the row of each word, with its sentence and its position there."""
+    positions = ((example, position) for example in examples for position in range(len(example.texts)))
+    return ((row, *word) for row, word in zip(answers, positions, strict=True))
 
 
-def _of_word(row: Record, example: Example, place: int) -> Record:
-    answer, words = _answer(row), len(example.texts)
-    own = {
-        name: value[place] if isinstance(value, list) and len(value) == words else value
+def _join_word(row: Record, example: Example, position: int) -> Record:
+    answer, num_words = _answer(row), len(example.texts)
+    columns = {
+        name: value[position] if isinstance(value, list) and len(value) == num_words else value
         for name, value in example.row.items()
         if name not in answer and name not in ("id", "word")
     }
-    return {"id": row["id"], "word": row["word"], **own, **answer}
+    return {"id": row["id"], "word": row["word"], **columns, **answer}
 
 
-def in_sentence(words: Sequence[str], place: int) -> str:
-    """A word, marked, with the words around it."""
-    first, end = max(0, place - AROUND), min(len(words), place + AROUND + 1)
-    shown = [*words[first:place], f"**{words[place]}**", *words[place + 1 : end]]
+def in_sentence(words: Sequence[str], position: int) -> str:
+    """Returns a word, in asterisks, with the words around it."""
+    first, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
+    shown = [*words[first:position], f"**{words[position]}**", *words[position + 1 : end]]
     return " ".join([*["..."] * (first > 0), *shown, *["..."] * (end < len(words))])
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether a record that `judged` made is a mistake: no gold answer met, or any number."""
-    gold, said = record["gold"], record["predicted"]
+    """Whether the prediction in a record of `join_gold` is wrong; every number is, unless it is exact."""
+    gold, predicted = record["gold"], record["predicted"]
     if not isinstance(gold, list):
-        return bool(gold != said)
-    answers = [plain_form(answer) for answer in gold]  # as exact match compares them
-    return bool(gold or said) and plain_form(said) not in answers
+        return bool(gold != predicted)
+    answers = [normalise_answer(answer) for answer in gold]  # as exact match compares them
+    return bool(gold or predicted) and normalise_answer(predicted) not in answers
 
 
 def _answer(row: Mapping[str, Any]) -> Record:
-    named = next((name for name in ANSWERS if name in row), None)
-    if named is None:  # of a task that names its columns otherwise
+    column = next((name for name in ANSWERS if name in row), None)
+    if column is None:  # a task with other columns
         return dict(row)
-    probability = row.get(f"p({row[named]})", row.get("p", row.get("probability")))
-    found = {"predicted": row[named], "probability": probability}
-    rest = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", named)}
-    return {name: value for name, value in {**found, **rest}.items() if value is not None}
+    probability = row.get(f"p({row[column]})", row.get("p", row.get("probability")))
+    answer = {"predicted": row[column], "probability": probability}
+    rest = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
+    return {name: value for name, value in {**answer, **rest}.items() if value is not None}
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:
-    """As chosen, else by the file's ending; a terminal gets tsv."""
-    plain = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
-    ending = "tsv" if plain or out is None else out.suffix.lower().removeprefix(".")
+    """Returns the chosen format, else that of the file's ending, else tsv (for the terminal).
+
+    Raises:
+        ConfigError: it is not one of `FORMATS`.
+    """
+    is_stream = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
+    ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
-    found = next((known for known in FORMATS if known == name), None)
-    if found is None:
-        what = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
-        fix = f"End the name in {', '.join(f'.{known}' for known in FORMATS)}, or pass `format`"
-        raise ConfigError(what, where=out, fix=fix)
-    return found
+    for known in FORMATS:
+        if known == name:
+            return known
+    problem = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
+    fix = f"End the name in {', '.join(f'.{known}' for known in FORMATS)}, or pass `format`"
+    raise ConfigError(problem, where=out, fix=fix)
 
 
-def plain(value: Any) -> Any:
-    """For JSON: numpy's numbers and arrays, dates and what else a DataFrame holds."""
+def json_default(value: Any) -> Any:
+    """Converts numpy numbers and arrays, dates and other values of a DataFrame for `json.dumps`."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def write(records: Sequence[Record], kind: Format) -> bytes:
-    """The records as a file of this kind; cells of tsv and csv are texts, those of the others typed."""
+def format_records(records: Sequence[Record], kind: Format) -> bytes:
+    """Returns the content of a file of records; cells of tsv and csv are texts, others are typed."""
     if kind == "parquet":
-        return _parquet(records)
+        content = io.BytesIO()
+        write_parquet(content, records)
+        return content.getvalue()
     if kind in ("jsonl", "json"):
-        lines = [json.dumps(record, ensure_ascii=False, default=plain) for record in records]
+        lines = [json.dumps(record, ensure_ascii=False, default=json_default) for record in records]
         text = "".join(f"{line}\n" for line in lines)
         if kind == "json":
             text = "[\n" + ",\n".join(lines) + "\n]\n"
@@ -160,18 +168,5 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=plain)
+        return json.dumps(value, ensure_ascii=False, default=json_default)
     return as_cell(value)
-
-
-def _parquet(records: Sequence[Record]) -> bytes:
-    pyarrow = library("pyarrow.parquet", "data", "parquet files", DataError)
-    content = io.BytesIO()
-    try:
-        columns = dict.fromkeys(name for record in records for name in record)
-        rows = [{name: record.get(name) for name in columns} for record in records]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), content)
-    except (pyarrow.ArrowException, OverflowError) as error:
-        what = f"the columns do not fit a parquet file ({str(error).splitlines()[0]})"
-        raise DataError(what, fix="Use `format` jsonl") from None
-    return content.getvalue()

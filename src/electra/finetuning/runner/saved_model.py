@@ -1,6 +1,7 @@
-"""The model that a fine-tuning leaves: a folder that transformers loads.
+"""Saves the model of a fine-tuning as a folder that transformers loads.
 
-Where transformers has no class for the head, it is the encoder, with the head's weights in a file beside it.
+If transformers has no class for the head, it loads the encoder, and the head's weights are in a separate
+file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from electra.artifacts.model import ModelFolder
 from electra.exchange.card import Card
 from electra.exchange.huggingface import write_model
 from electra.exchange.names import Kind
-from electra.finetuning.runner.counted import counted
 from electra.finetuning.runner.one_seed import build_model
 from electra.finetuning.runner.over_seeds import FinishedSeed
 from electra.finetuning.runner.task_file import task_file, task_source
@@ -24,22 +24,31 @@ from electra.finetuning.runner.tuned_model import TunedModel, has_class
 from electra.finetuning.runner.tuning import Tuning
 from electra.foundation import durable
 from electra.foundation.extensions import HEADS
+from electra.foundation.visible import plural
 from electra.training.checkpoint import on_host
 
 
 def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, results: dict[str, Any]) -> None:
+    """Writes the model of the chosen seed, with its model card and task.json.
+
+    Args:
+        tuning: what the seeds share.
+        folder: where to write it.
+        chosen: the seed.
+        results: the contents of all_results.json.
+    """
     settings, task = tuning.settings, tuning.task
     architecture = tuning.start.config.architecture
     whole = has_class(task.head, settings.head, architecture, settings.pooling)
     model = load_seed(tuning, chosen)
-    finish_head(model, tuning)
-    beside = {} if whole else on_host(model.head.state_dict())
-    further: dict[str, durable.Content] = {folder.head.name: save(beside)} if beside else {}
+    scale_outputs(model, tuning)
+    head_weights = {} if whole else on_host(model.head.state_dict())
+    further: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
     further[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if whole else "encoder",
-        task=task.name if beside else "",
+        task=task.name if head_weights else "",
         training={
             "task": task.name,
             "examples": results["train_samples"],
@@ -49,7 +58,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         metrics={name: score for name in task.metrics if (score := chosen.score(name)) is not None},
         measured_on=(
             f"the dev set of {task.name} ({results['eval_samples']} examples; the {settings.keep_seed} of"
-            f" {counted(len(results['seeds']), 'seed')})"
+            f" {plural(len(results['seeds']), 'seed')})"
         ),
     )
     write_model(
@@ -64,31 +73,31 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         values=config_values(tuning, chosen.results["eval"]),
         further=further,
     )
-    if beside:
+    if head_weights:
         head = f"the head {HEADS.name_of(settings.head)} and the pooling {settings.pooling}"
         tuning.say(
-            f"transformers has no class with {head}: it"
-            f" loads {folder.path.name}/ as an encoder; electra predict also reads {folder.head.name} there"
+            f"transformers has no class with {head}: it loads {folder.path.name}/ as an encoder;"
+            f" electra predict also loads {folder.head.name} from there"
         )
 
 
 def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
-    """The model of a finished seed."""
+    """Returns the model of a finished seed."""
     model = build_model(tuning, finished.seed)
     model.load_state_dict(load_file(finished.folder.weights))
     return model
 
 
 def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json holds beyond shape and labels. `scores`: the saved model's own, on dev."""
+    """Returns the values of config.json besides shape and labels; `scores` are the saved model's on dev."""
     pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
     pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
     return tuning.task.config_values(scores) | pooling
 
 
 @torch.no_grad()
-def finish_head(model: TunedModel, tuning: Tuning) -> None:
-    """Put the scale of a regression's numbers into the last layer, for answers in the data's unit."""
+def scale_outputs(model: TunedModel, tuning: Tuning) -> None:
+    """Applies the scale of a regression to the last layer, so that it predicts in the data's unit."""
     factor, offset = tuning.task.output_scale()
     if (factor, offset) != (1.0, 0.0):
         model.head.rescale(factor, offset)

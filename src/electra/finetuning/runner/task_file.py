@@ -1,4 +1,4 @@
-"""task.json in a fine-tuned model's folder: what it answers, so that the folder can be used anywhere."""
+"""task.json in a fine-tuned model's folder: its task and settings, so that the folder works anywhere."""
 
 from __future__ import annotations
 
@@ -16,44 +16,52 @@ from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import TASKS
 
-AGAIN = "Get it, export it or fine-tune again"
+AGAIN = "Copy, export or fine-tune the model again"
 NEEDED = {"head", "pooling", "max_length"}
 
 
 def task_source(name: str, task: Task) -> str:
-    """The name that loads the task again; of the user's own file its stem, because it must be named again."""
+    """Returns the name that loads the task again; the stem of your own file, which must be passed again."""
     return TASKS.name_of(name) if TASKS.identity(name) else task.name
 
 
 def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
-    """task.json: what `finetune.json` says of it."""
+    """Returns the contents of task.json, from the task's name and the recorded settings."""
     return durable.to_json({"task": task, "settings": settings})
 
 
 def read_task(folder: Path) -> dict[str, Any] | None:
-    """What task.json says, which may be a stranger's; None where the folder has none."""
+    """Returns the contents of task.json, checked since anybody may have written it; None if there is none.
+
+    Raises:
+        ModelError: it is invalid.
+    """
     path = ModelFolder(folder).task
     if not path.is_file():
         return None
-    found: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
-    check_task(found, path)
-    return found
+    record: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
+    check_task(record, path)
+    return record
 
 
-def check_task(found: Any, path: Path) -> None:
-    """Raises ModelError where this, read from `path`, does not say what a fine-tuned model answers."""
-    task, settings = (found.get("task"), found.get("settings")) if isinstance(found, dict) else (None, None)
+def check_task(record: Any, path: Path) -> None:
+    """Raises ModelError if the record, read from `path`, is not a valid task with settings."""
+    task, settings = (
+        (record.get("task"), record.get("settings")) if isinstance(record, dict) else (None, None)
+    )
     if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=AGAIN)
-    known = {field.name for field in fields(ResolvedSettings)} - {"search"}  # which the record only mentions
-    given = {name: value for name, value in settings.items() if name in known}
-    if absent := NEEDED - given.keys():
-        raise ModelError(f"lacks {', '.join(sorted(absent))}", where=path, key="settings", fix=AGAIN)
+    known = {field.name for field in fields(ResolvedSettings)} - {
+        "search"
+    }  # recorded as True, not as a budget
+    values = {name: value for name, value in settings.items() if name in known}
+    if absent := NEEDED - values.keys():
+        raise ModelError(f"{', '.join(sorted(absent))} missing", where=path, key="settings", fix=AGAIN)
     try:
-        build(ResolvedSettings, {**given, "task": task, "data": "", "out": ""}, "settings")
+        build(ResolvedSettings, {**values, "task": task, "data": "", "out": ""}, "settings")
     except ConfigError as error:
         raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None
     try:
-        load_head(given["head"])
+        load_head(values["head"])
     except ConfigError as error:
         raise ModelError(error.what, where=path, key="head", fix=error.fix or AGAIN) from None

@@ -1,7 +1,7 @@
-"""An encoder under a head: what is trained, and what predicts.
+"""The model that is fine-tuned: an encoder with a head.
 
-A head that transformers has no class for is saved beside the encoder, which transformers loads, in a file of
-ours, for `electra predict`.
+A head without a class in transformers is saved in a separate file, next to the encoder that transformers
+loads.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from electra.model.sizes import Architecture
 
 
 class TunedModel(nn.Module):
+    """Maps a batch to logits."""
+
     def __init__(self, encoder: Encoder, head: HeadModule) -> None:
         super().__init__()
         self.encoder = encoder
@@ -28,10 +30,11 @@ class TunedModel(nn.Module):
 
     @property
     def per_token(self) -> bool:
-        """Whether there are logits of each token, or of each text."""
+        """Whether there are logits for each token, rather than for each text."""
         return self.head.per_token
 
     def forward(self, batch: Batch) -> Tensor:
+        """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
         hidden_BTD = self.encoder(
             batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
         )
@@ -41,7 +44,7 @@ class TunedModel(nn.Module):
 
 
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
-    """A fresh head; its weights depend on the seed and on their names only."""
+    """Returns a new head, whose initial weights depend only on the seed and on their names."""
     if shape.kind == "vectors":
         return VectorHead(shape.pooling)
     factory = load_head(name)
@@ -52,7 +55,7 @@ def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
 
 
 def has_class(kind: HeadKind, name: str, architecture: Architecture, pooling: Pooling) -> bool:
-    """Whether transformers has a class with this head."""
+    """Whether transformers has a class with this head and pooling."""
     if kind == "vectors":
         return False
     if kind == "classifier" and pooling not in ("cls", "mean")[: 1 + (architecture == "modern")]:
@@ -61,22 +64,31 @@ def has_class(kind: HeadKind, name: str, architecture: Architecture, pooling: Po
 
 
 def choose_pooling(
-    wanted: Pooling | None,
+    requested: Pooling | None,
     kind: HeadKind,
     architecture: Architecture,
     own: Pooling | None = None,
 ) -> Pooling:
-    """Where nothing is `wanted`: as the encoder makes vectors, if its folder says so; else the mean, or [CLS]
-    where the saved class reads nothing else. Replaced token detection asks about each token and never about
-    the text, so nothing has taught [CLS] to stand for it.
+    """Returns the pooling of a fine-tuned model.
 
-    own: how the model that is started from makes vectors.
+    By default that of the encoder, else the mean, or [CLS] if transformers' class supports nothing else.
+    Replaced token detection only classifies tokens, so pre-training does not train [CLS] to represent the
+    text.
+
+    Args:
+        requested: the user's choice (None: the default).
+        kind: the kind of the task's outputs.
+        architecture: the encoder's.
+        own: the encoder's own pooling, if it has one.
+
+    Raises:
+        ConfigError: a pooling was requested for a task that predicts for each token.
     """
     if kind == "vectors":
-        return wanted or own or "mean"
+        return requested or own or "mean"
     if kind != "classifier":
-        if wanted not in (None, "cls"):
-            what = f"a {kind} answers for each token: there is nothing to pool"
-            raise ConfigError(what, key="pooling", fix="Leave it out")
+        if requested not in (None, "cls"):
+            problem = f"does not apply to a {kind}, which predicts for each token"
+            raise ConfigError(problem, key="pooling", fix="Leave it out")
         return "cls"
-    return wanted or own or ("mean" if architecture == "modern" else "cls")
+    return requested or own or ("mean" if architecture == "modern" else "cls")

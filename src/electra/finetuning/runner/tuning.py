@@ -1,4 +1,4 @@
-"""What the seeds of a fine-tuning share, and what a model makes of examples."""
+"""What the seeds of a fine-tuning share, and the evaluation of a model on a split."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from electra.model.passes import PaddedBatch, map_rows
 
 
 @dataclass(frozen=True)
-class ReadSplit:
-    """The examples of a split, as the encoder reads them."""
+class FeaturizedSplit:
+    """The examples of a split and their windows."""
 
     windows: Windows
     examples: Examples
 
 
-def steps_of(settings: ResolvedSettings, train: Windows) -> int:
+def count_steps(settings: ResolvedSettings, train: Windows) -> int:
+    """Returns the number of updates: at least 1, unless there are 0 epochs."""
     if not settings.epochs:
         return 0
     return max(1, round(settings.epochs * math.ceil(train.num_groups / settings.batch_size)))
@@ -40,73 +41,79 @@ def steps_of(settings: ResolvedSettings, train: Windows) -> int:
 
 @dataclass(frozen=True)
 class Tuning:
+    """What the seeds of a fine-tuning share: settings, task, data, initial model and hardware."""
+
     settings: ResolvedSettings
     task: Task  # fitted
-    start: Loaded  # what each seed begins with
+    start: Loaded  # the model that each seed starts from
     train: Windows
-    splits: dict[str, ReadSplit]  # dev, and others to predict and, where they have answers, to score
+    splits: dict[str, FeaturizedSplit]  # dev, and others to predict and, if they have answers, to score
     total_steps: int
     device: torch.device
     precision: str
     say: Say = quiet
-    stopping: Callable[[], bool] = lambda: False  # asked after each step
+    stopping: Callable[[], bool] = lambda: False  # called after each step
 
     @property
     def pad(self) -> int:
+        """The id of the padding token."""
         return self.start.tokenizer.specials.pad
 
     @property
     def steps_per_epoch(self) -> int:
+        """The number of updates in one pass over the training data."""
         return math.ceil(self.train.num_groups / self.settings.batch_size)
 
     def with_settings(self, **changes: Any) -> Self:
-        """The same data, trained on otherwise."""
+        """Returns the same data and model with changed settings."""
         settings = replace(self.settings, **changes)
-        return replace(self, settings=settings, total_steps=steps_of(settings, self.train))
+        return replace(self, settings=settings, total_steps=count_steps(settings, self.train))
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A model's predictions of a split; loss and scores where the answers are known."""
+class Evaluation:
+    """A model's predictions for a split, with loss (None) and scores ({}) if it has answers."""
 
     predictions: list[Any]
     loss: float | None
     scores: dict[str, Score]
 
-    def told(self) -> str:
-        return describe(self.scores)
-
     def record(self) -> dict[str, Any]:
+        """Returns loss, scores, and the reasons why scores are not defined, for results.json."""
         values = {name: score.value for name, score in self.scores.items()}
         reasons = {name: score.reason for name, score in self.scores.items() if score.value is None}
         return {"loss": self.loss, **values, "reasons": reasons}
 
 
-def evaluate(tuning: Tuning, model: TunedModel, split: ReadSplit) -> Scored:
+def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evaluation:
+    """Predicts a split, and scores it if it has answers."""
     outputs, loss = run_model(model, split.windows, tuning.task, pad=tuning.pad, device=tuning.device)
     predictions = tuning.task.predict(outputs, split.windows, split.examples)
     labelled = split.windows.targets is not None
-    return Scored(predictions, loss, tuning.task.score(predictions, split.examples) if labelled else {})
+    return Evaluation(predictions, loss, tuning.task.score(predictions, split.examples) if labelled else {})
 
 
 def run_model(
     model: TunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """The head's output for each window, in their order, and the mean loss where there are targets.
+    """Returns the head's output for each window, in their order, and the mean loss (None without targets).
 
-    Always in fp32, so that the scores are those of the saved model, wherever it is loaded.
+    Always in fp32, so that the scores are those of the saved model on any machine.
+
+    Raises:
+        RunFailed: an output is not finite.
     """
     model.eval()
     losses: list[tuple[Tensor, float]] = []
 
-    def network(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
+    def run_batch(rows: PaddedBatch) -> Sequence[npt.NDArray[np.float32]]:
         batch = batch_of(windows, rows)
         logits = model(batch)
         if batch.targets is not None and not task.loss_of_batch:
             losses.append(task.loss(logits, batch.targets))
         return rows.unpadded(logits) if model.per_token else list(logits.cpu().numpy())
 
-    outputs = list(map_rows(windows.input_ids, network, device, pad=pad))
+    outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad))
     if not all(np.isfinite(row).all() for row in outputs):
         fix = "Its weights are damaged, or `learning_rate` is too high"
         raise RunFailed("the model's outputs are not finite", fix=fix)
@@ -114,8 +121,8 @@ def run_model(
     return outputs, sum(float(total) for total, _ in losses) / count if count else None
 
 
-def describe(scores: dict[str, Score]) -> str:
-    """Scores in one line."""
+def describe_scores(scores: dict[str, Score]) -> str:
+    """Returns scores as one line."""
     return "  ".join(
         f"{name} {score.value:.4f}" if score.value is not None else f"{name} undefined ({score.reason})"
         for name, score in scores.items()

@@ -1,6 +1,4 @@
-"""Chunking: which words make up noun phrases, verb phrases, ...? CoNLL-2000's columns are word, part of
-speech, chunk.
-"""
+"""Chunking: noun phrases, verb phrases, ... CoNLL-2000's columns are word, part of speech, chunk."""
 
 from __future__ import annotations
 

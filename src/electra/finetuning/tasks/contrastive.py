@@ -1,6 +1,4 @@
-"""Your own data: texts alone, one on each line or in a table, or pairs of texts that belong together. The
-model becomes one of vectors.
-"""
+"""Your own data: texts, one per line or in a table, or pairs of related texts. Trains text vectors."""
 
 from __future__ import annotations
 

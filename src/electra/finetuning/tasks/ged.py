@@ -1,5 +1,6 @@
-"""Grammatical error detection: is the word correct (c) or incorrect (i)? F0.5 of the incorrect words, which
-favours precision.
+"""Grammatical error detection: is each word correct (c) or incorrect (i)?
+
+The metric is F0.5 of the incorrect words, which favours precision.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""MNLI: does the premise entail the hypothesis? Evaluated on the matched genres, and on the mismatched ones
-where their files are.
+"""MNLI: does the premise entail the hypothesis?
+
+Evaluated on the matched genres, and on the mismatched ones if their files are there.
 """
 
 from __future__ import annotations

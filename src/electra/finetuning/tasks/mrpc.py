@@ -1,4 +1,4 @@
-"""MRPC: do the two sentences say the same? The paper reports accuracy, so accuracy is the primary metric."""
+"""MRPC: are the two sentences paraphrases? The primary metric is accuracy, which the paper reports."""
 
 from __future__ import annotations
 

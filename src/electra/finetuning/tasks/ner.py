@@ -1,4 +1,4 @@
-"""Named entities, in BIO or BIOES tags; the F1 is that of whole entities."""
+"""Named entity recognition, with BIO or BIOES tags; F1 is over whole entities."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Part-of-speech tags: which word class has each word? CoNLL-U files, as Universal Dependencies distributes
-them, by UPOS.
-"""
+"""Part-of-speech tagging: UPOS in CoNLL-U files, as Universal Dependencies distributes them."""
 
 from __future__ import annotations
 

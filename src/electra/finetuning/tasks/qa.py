@@ -1,5 +1,6 @@
-"""Your own data: questions about contexts, in SQuAD's JSON or in jsonl; where some have no answer, as in
-SQuAD 2.0.
+"""Your own data: questions about contexts, in SQuAD's JSON or jsonl.
+
+If some have no answer, it is trained and scored like SQuAD 2.0.
 """
 
 from __future__ import annotations

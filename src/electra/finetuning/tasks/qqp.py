@@ -1,5 +1,6 @@
-"""QQP: is one question a duplicate of the other? Some rows of the distributed file are broken: they are left
-out and counted.
+"""QQP: is one question a duplicate of the other?
+
+Malformed rows of the distributed file are left out, and their number is reported.
 """
 
 from __future__ import annotations

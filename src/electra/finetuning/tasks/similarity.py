@@ -1,4 +1,4 @@
-"""Your own data: two texts and how alike they are. The model becomes one of vectors."""
+"""Your own data: pairs of texts with similarity scores. Trains text vectors."""
 
 from __future__ import annotations
 

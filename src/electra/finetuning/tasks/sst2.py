@@ -1,4 +1,4 @@
-"""SST-2: is the opinion positive?"""
+"""SST-2: is the sentiment positive?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STS-B: how alike are the two sentences, from 0 to 5?"""
+"""STS-B: how similar are the two sentences, from 0 to 5?"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Your own data: sentences and a tag for each word. Tags in BIO or BIOES are scored as entities, others word
-by word.
+"""Your own data: sentences with a tag for each word.
+
+BIO and BIOES tags are scored as entities, others word by word.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""WNLI: does the sentence with the pronoun replaced follow? Its dev set shares sentences with train under the
-other label.
+"""WNLI: does the sentence with the pronoun replaced follow?
+
+Its dev set contains training sentences with the opposite label.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Texts as the encoder reads them: windows of token ids, batches of similar length, answers found again."""
+"""Windows of token ids: texts to encoder inputs, batches of similar length, and answers back to the text."""

@@ -1,9 +1,8 @@
-"""A question and a context of any length -> windows that fit the model, and tokens back to exact characters
-of the context.
+"""Splits a question and a context of any length into windows that fit the model.
 
-Every window holds the question and a part of the context; the parts overlap. A token in several windows is
-judged as the beginning of an answer only where it has most context on its poorer side (Devlin et al. 2019, as
-in the published code of ELECTRA).
+Every window contains the question and a part of the context; the parts overlap. A token in several windows is
+a candidate start of an answer only in the window in which its shorter side of context is longest (Devlin et
+al. 2019, as in the published code of ELECTRA). Offsets map tokens back to exact characters of the context.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one aft
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """Where a tokenizer puts a pair of texts: its special tokens, and everybody's token types."""
+class PairTemplate:
+    """The special tokens and the token types with which a tokenizer encodes a pair of texts."""
 
     before: Ids
     between: Ids
@@ -31,8 +30,8 @@ class Arrangement:
     types: tuple[int, ...]  # of: before, first text, between, second text, after
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Arrangement:
-        """Read off an encoded pair of equal texts."""
+    def of(cls, tokenizer: Tokenizer) -> PairTemplate:
+        """Returns the template of a tokenizer, from an encoded pair of equal texts."""
         probe = tokenizer.encode("a", "a")
         words = [i for i, special in enumerate(probe.special) if not special]
         ids, half = np.array(probe.ids, np.int64), len(words) // 2
@@ -43,13 +42,14 @@ class Arrangement:
         return cls(ids[spans[0]], ids[spans[2]], ids[spans[4]], types)
 
     def join(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
-        """(ids, token types) of a pair."""
+        """Returns the ids and the token types of a pair."""
         parts = [self.before, first, self.between, second, self.after]
         types = [np.full(len(part), kind, np.int64) for part, kind in zip(parts, self.types, strict=True)]
         return np.concatenate(parts).astype(np.int64), np.concatenate(types)
 
     @property
-    def specials(self) -> int:
+    def num_special(self) -> int:
+        """The number of special tokens."""
         return len(self.before) + len(self.between) + len(self.after)
 
 
@@ -59,12 +59,11 @@ class Context:
 
     ids: Ids
     offsets: Offsets
-    blank: npt.NDArray[
-        np.bool_
-    ]  # tokens of white space alone, which some tokenizers make: no answer begins there
+    blank: npt.NDArray[np.bool_]  # whether a token is white space alone: no answer starts there
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
+        """Tokenises a context."""
         pieces = tokenize(tokenizer, text)
         offsets = np.array(pieces.offsets, np.int64).reshape(-1, 2)
         return cls(
@@ -72,7 +71,7 @@ class Context:
         )
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and the last token with a character in text[start:end], be it a part of their own."""
+        """Returns the first and the last token that overlap text[start:end]; None if no token does."""
         inside = np.flatnonzero((self.offsets[:, 0] < end) & (self.offsets[:, 1] > start))
         return (int(inside[0]), int(inside[-1])) if len(inside) else None
 
@@ -83,49 +82,53 @@ class Window:
 
     ids: Ids
     types: Ids
-    first: int  # where in the input the context begins
-    start: int  # which token of the context that is
+    first: int  # the position in the input at which the context begins
+    start: int  # the number of that token in the whole context
     offsets: Offsets  # of the context's tokens in this window
-    judged: npt.NDArray[np.bool_]  # which of them may begin an answer here
+    scored: npt.NDArray[np.bool_]  # which of them may start an answer here
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Where an answer, in tokens of the context, stands in the input; None when it is not wholly here."""
+        """Maps an answer's first and last token from the context to the input; None if it is not all here."""
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
 
 
-def cut(
-    question: Ids, context: Context, arrangement: Arrangement, max_length: int, stride: int
+def cut_windows(
+    question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int
 ) -> list[Window]:
-    """The windows of one question, `stride` tokens apart, or less where the context has less room."""
-    room = max_length - arrangement.specials - len(question)
+    """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room.
+
+    Raises:
+        ConfigError: the question leaves no room for a context.
+    """
+    room = max_length - template.num_special - len(question)
     if room < 1:
-        what = f"{max_length} tokens leave no room for a context beside a question of {len(question)}"
-        raise ConfigError(
-            what, key="max_length", fix=f"Use at least {arrangement.specials + len(question) + 32}"
-        )
+        problem = f"{max_length} tokens leave no room for a context next to a question of {len(question)}"
+        fix = f"Use at least {template.num_special + len(question) + 32}"
+        raise ConfigError(problem, key="max_length", fix=fix)
     length, step = len(context.ids), min(stride, room)
     starts = [0]
     while starts[-1] + room < length:
         starts.append(starts[-1] + step)
     stops = [min(start + room, length) for start in starts]
     best = best_window(starts, stops, length)
-    first = len(arrangement.before) + len(question) + len(arrangement.between)
+    first = len(template.before) + len(question) + len(template.between)
     windows = []
     for number, (start, stop) in enumerate(zip(starts, stops, strict=True)):
-        ids, types = arrangement.join(question, context.ids[start:stop])
-        judged = (best[start:stop] == number) & ~context.blank[start:stop]
-        windows.append(Window(ids, types, first, start, context.offsets[start:stop], judged))
+        ids, types = template.join(question, context.ids[start:stop])
+        scored = (best[start:stop] == number) & ~context.blank[start:stop]
+        windows.append(Window(ids, types, first, start, context.offsets[start:stop], scored))
     return windows
 
 
 def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
-    """For each token of a context the window in which its poorer side has most context; of equal ones the
-    longest, then the first.
+    """Returns for each token the window in which its shorter side of context is longest.
+
+    Ties go to the longest window, then to the first.
     """
     positions = np.arange(length)
     begin, end = np.array(starts)[:, None], np.array(stops)[:, None]
-    richness = np.minimum(positions - begin, end - 1 - positions).astype(np.float64)
-    best: Ids = np.where(richness >= 0, richness + 0.01 * (end - begin), -1.0).argmax(0)
+    margin = np.minimum(positions - begin, end - 1 - positions).astype(np.float64)
+    best: Ids = np.where(margin >= 0, margin + 0.01 * (end - begin), -1.0).argmax(0)
     return best

@@ -22,8 +22,8 @@ from electra.artifacts.evaluation import EvaluationFolder
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.load import load
 from electra.exchange.weights import digest
-from electra.finetuning.runner import floors
-from electra.finetuning.settings import Settings
+from electra.finetuning.runner import baselines
+from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable, machine
 from electra.foundation.config import build
@@ -46,22 +46,6 @@ from electra.laboratory.evaluation.table import (
     has_baseline,
     make_record,
 )
-
-# Settings of a fine-tuning that the evaluation chooses.
-RESERVED_SETTINGS = {
-    "task",
-    "data",
-    "dev",
-    "test",
-    "extra_eval",
-    "out",
-    "seeds",
-    "seed",
-    "init",
-    "device",
-    "baselines",
-    "untrained_baseline",
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +76,7 @@ def model_entries(sources: Sequence[str], random_twin: bool, with_baselines: boo
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
     if random_twin:
         entries.append(ModelEntry(f"{entries[0].name} (fresh weights)", entries[0].source, "random"))
-    entries += [ModelEntry(name, "", BASELINE) for name in floors.NAMES if with_baselines]
+    entries += [ModelEntry(name, "", BASELINE) for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
         if (other := by_folder.setdefault(entry.folder, entry)) is not entry or not entry.folder:
@@ -196,7 +180,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
             for name in ("text_column", "columns")
             if isinstance(settings.get(name), str)
         }
-        reserved = sorted(RESERVED_SETTINGS & settings.keys())
+        reserved = sorted(CHOSEN_BY_SUITE & settings.keys())
         if reserved:
             raise ConfigError(
                 "the evaluation chooses this setting",

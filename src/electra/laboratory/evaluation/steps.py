@@ -10,7 +10,7 @@ from typing import Any
 
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
-from electra.finetuning.runner import floors
+from electra.finetuning.runner import baselines
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
@@ -117,7 +117,7 @@ class Step:
         settings = build(Settings, {**job.settings, **own}, where=f"{job.entry.name}.settings")
         if self.model.init == BASELINE:
             durable.commit_json(
-                TuningFolder(as_path(settings.out)).results, floors.measure(self.model.name, settings)
+                TuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
             )
         else:
             finetune(self.model.source, settings, say, stop)

@@ -1,1 +1,1 @@
-"""What heads share: the contract, the layers of plain heads, and the linear answer of `bag` and `compare`."""
+"""What heads share: the contract, the plain heads, and the linear model of the hybrid heads."""

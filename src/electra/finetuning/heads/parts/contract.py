@@ -1,17 +1,17 @@
-"""What a head is: a module on the encoder's output, and the factory that builds it and says what it needs.
+"""The contract of heads: a module on the encoder's output, and the factory that builds it.
 
     build(shape)              a fresh module; its last layer is named `output`, and `rescale` changes
-                              the answers' unit
-    kinds, texts              the kinds of tasks it answers, and how many texts an example has
-    adapted(task)             the task, where this head's outputs mean something else than usual
-    dropout, epochs, pooling  its defaults, where they are not the usual ones
-    starts_from               the network whose own head it begins with
+                              the unit of the predictions
+    kinds, texts              the kinds of tasks it supports, and how many texts an example must have
+    adapted(task)             the task, changed if this head's outputs have another meaning than usual
+    dropout, epochs, pooling  its defaults, if they differ from the usual ones
+    starts_from               the network whose own head it starts from
     has_class(...)            whether transformers has a class with it; otherwise the encoder is saved, with
-                              the head's weights in a file beside it
-    start(head, encoder, ...) what is done with the training data before the first step
+                              the head's weights in a separate file
+    start(head, encoder, ...) called with the training data before the first step
 
-Weights are initialised after `build`, from the seed and their names. The module says itself why it cannot be
-exported to ONNX, if so.
+Weights are initialised after `build`, from the seed and their names. `HeadModule.not_in_graphs` is the reason
+why a head cannot be exported to ONNX, if it cannot.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
@@ -36,23 +37,23 @@ from electra.model.sizes import Architecture, EncoderConfig
 
 
 class HeadModule(nn.Module):
-    """Takes the encoder's output [B, T, D] and the batch; gives logits [B, outputs], or [B, T, outputs] where
-    `per_token`. With `reads_table` it is also given the token table [V, E].
+    """Maps the encoder's output [B, T, D] and the batch to logits.
+
+    The logits are [B, outputs], or [B, T, outputs] if `per_token`. With `reads_table`, `forward` also
+    receives the token table [V, E].
     """
 
     per_token = False
     reads_table = False
     not_in_graphs: ClassVar[str] = ""
-    """Why it cannot be exported to ONNX."""
+    """Why it cannot be exported to ONNX ("": it can)."""
 
     def rescale(self, factor: float, offset: float) -> None:
-        """Answer in another unit: the outputs times `factor`, plus `offset`."""
+        """Changes the weights so that the outputs are multiplied by `factor`, then increased by `offset`."""
 
 
 class Head(HeadModule):
-    """A head with dropout and a last layer named `output` (its names in a saved folder are in
-    exchange/names.py).
-    """
+    """A head with dropout, pooling and a last layer `output` (exchange/names.py has its names on disk)."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__()
@@ -60,10 +61,11 @@ class Head(HeadModule):
         self.output = nn.Linear(config.hidden_size, num_outputs)
 
     def drop(self, x: Tensor) -> Tensor:
+        """Returns `x` with dropout in training, unchanged in inference."""
         return dropout(x, self.rate, self.training)
 
     def pool(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        """One vector of each text."""
+        """Returns one vector for each text [B, D], by `pooling`; padding is excluded."""
         if self.pooling == "cls":
             return hidden_BTD[:, 0]
         pieces = torch.zeros_like(batch.input_ids) if batch.piece_ids is None else batch.piece_ids
@@ -76,6 +78,7 @@ class Head(HeadModule):
             return hidden_BTD.mean(1)
         return (hidden_BTD * real_BT1).sum(1) / real_BT1.sum(1)
 
+    @override
     def rescale(self, factor: float, offset: float) -> None:
         self.output.weight.mul_(factor)
         self.output.bias.mul_(factor).add_(offset)
@@ -83,19 +86,19 @@ class Head(HeadModule):
 
 @dataclass(frozen=True)
 class HeadShape:
-    """What a head is built for."""
+    """The task, the encoder and the number of outputs that a head is built for."""
 
     kind: HeadKind
     config: EncoderConfig
     num_outputs: int
     pooling: Pooling = "cls"
     pretrained: nn.Module | None = None
-    """The head that the encoder was pre-trained with, where the model has one."""
+    """The head that the encoder was pre-trained with, if the model has one."""
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a head may learn from before the first step."""
+    """The training data that a head receives before the first step."""
 
     windows: Windows
     task: Task
@@ -104,29 +107,39 @@ class TrainingData:
 
 
 class HeadFactory(ABC):
+    """Builds a head and declares what it supports; a head file defines one as `HEAD`."""
+
     name: ClassVar[str]
     kinds: ClassVar[tuple[HeadKind, ...]] = ("classifier", "tagger", "reader")
     texts: ClassVar[int | None] = None
     """How many texts an example must have (None: any number)."""
     purpose: ClassVar[str] = "for other tasks"
-    """What it is for, in a message to whom chose it for another task."""
+    """What it is for, in the error message when it is used with another task."""
     instead: ClassVar[str] = "Use it with another `task`"
+    """The advice in that message."""
     options: ClassVar[frozenset[str]] = frozenset()
-    """Settings that it reads and other heads do not."""
+    """Names of the settings that only this head reads."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
     pooling: ClassVar[Pooling | None] = None
     starts_from: ClassVar[Kind] = "encoder"
-    """The network whose encoder is tuned. With another than "encoder", its own head is in the shape, and
-    nothing of the new head is initialised.
+    """The network whose encoder is fine-tuned. If it is not "encoder", the shape has that network's own head,
+    and the new head is not initialised.
     """
 
     @abstractmethod
-    def build(self, shape: HeadShape) -> HeadModule: ...
+    def build(self, shape: HeadShape) -> HeadModule:
+        """Returns a new module. Its weights are initialised afterwards."""
 
     def refuse(self, kind: HeadKind, texts: int | None) -> None:
-        """Raise ConfigError where it does not answer tasks of this kind, or examples of so many texts (None:
-        not known yet).
+        """Checks that the head supports a task.
+
+        Args:
+            kind: the kind of the task's outputs.
+            texts: texts in each example (None: not known yet).
+
+        Raises:
+            ConfigError: it does not.
         """
         if kind == "vectors" and kind not in self.kinds:
             raise ConfigError("a text's vector needs no head", key="head", fix="Leave it out")
@@ -134,13 +147,15 @@ class HeadFactory(ABC):
             raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
 
     def adapted(self, task: Task) -> Task:
+        """Returns the task for this head's outputs; the same task by default."""
         return task
 
     def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:  # noqa: B027
-        """Apply the head's own `options`."""
+        """Applies the settings named in `options` to the module."""
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
+        """Whether transformers has a class with this head for such tasks."""
         return False
 
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:  # noqa: B027
-        """Called once before training, with the encoder as it is."""
+        """Prepares the head before training, once, with the encoder's initial weights."""

@@ -1,4 +1,4 @@
-"""How much two texts have in common, counted: words, neighbours, runs of characters, order."""
+"""The overlap of two texts: words, bigrams, character n-grams, and word order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OVERLAP = (
 
 
 def overlap(first: str, second: str) -> list[float]:
-    """The numbers of `OVERLAP`, from 0 to 1 (but for the ratio of lengths)."""
+    """Returns the features of `OVERLAP`, from 0 to 1 (except the log ratio of lengths)."""
     a, b = words(first), words(second)
     set_a, set_b = set(a), set(b)
     common = set_a & set_b
@@ -35,35 +35,36 @@ def overlap(first: str, second: str) -> list[float]:
         _share(len(common), len(set_a)),
         _share(len(common), len(set_b)),
         _dice(pairwise(a), pairwise(b)),
-        _dice(pieces(first, 2), pieces(second, 2)),
-        _dice(pieces(first, 3), pieces(second, 3)),
+        _dice(character_ngrams(first, 2), character_ngrams(second, 2)),
+        _dice(character_ngrams(first, 3), character_ngrams(second, 3)),
         _share(2 * common_subsequence(a[:LONGEST], b[:LONGEST]), len(a[:LONGEST]) + len(b[:LONGEST])),
         math.log((1 + len(b)) / (1 + len(a))),
     ]
 
 
 def weighted_overlap(first: str, second: str, weight: Callable[[str], float]) -> float:
-    """The share of words in common, each with its weight."""
+    """Returns the Jaccard similarity of the two texts' words, each weighted by `weight`."""
     a, b = set(words(first)), set(words(second))
     return _share(sum(map(weight, a & b)), sum(map(weight, a | b)))
 
 
 def words(text: str) -> list[str]:
+    """Returns the lower-cased words and punctuation marks of a text."""
     return WORD.findall(text.lower())
 
 
-def pieces(text: str, length: int) -> Iterator[str]:
-    """Runs of characters, which also compare texts whose words are inflected or not set apart."""
+def character_ngrams(text: str, length: int) -> Iterator[str]:
+    """Yields runs of `length` characters, which also match inflected words and scripts without spaces."""
     plain = " ".join(text.lower().split())
     return (plain[i : i + length] for i in range(len(plain) - length + 1))
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest sequence of words that both have in this order."""
+    """Returns the length of the longest common subsequence of two lists of words."""
     row = np.zeros(len(b) + 1, np.int64)
-    places = np.array(b, dtype=object)
+    b_words = np.array(b, dtype=object)
     for word in a:
-        extended = np.where(places == word, row[:-1] + 1, row[1:])
+        extended = np.where(b_words == word, row[:-1] + 1, row[1:])
         row[1:] = np.maximum.accumulate(np.maximum(extended, row[1:]))
     return int(row[-1])
 

@@ -1,1 +1,1 @@
-"""What tasks share: the contract (task), and the kinds of tasks."""
+"""The contract of tasks (task), and base classes for kinds of tasks."""

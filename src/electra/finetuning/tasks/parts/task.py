@@ -1,25 +1,25 @@
-"""What a fine-tuning task is.
+"""The contract of fine-tuning tasks.
 
-    read(path)                       a file -> examples, each with its id, where it stands (file:line) and its
-                                     gold answer as written
-    fit(examples)                    the task with what only training data can say: the labels there are, the
-                                     range of the numbers
-    featurize(examples, tokens)      examples -> windows of token ids with targets; one example may give
+    read(path)                       a file -> examples, each with its id, its place (file:line) and its gold
+                                     answer as written
+    fit(examples)                    the task with what depends on training data: the labels, the range of
+                                     the numbers
+    featurize(examples, tokens)      examples -> windows of token ids with targets; an example may have
                                      several windows
-    head, num_outputs                which kind of head it needs (heads/), and how wide
-    loss(logits, targets)            (sum, count), never a mean: a batch may hold any number of targets; with
+    head, num_outputs                the kind of head it needs (heads/), and the number of outputs
+    loss(logits, targets)            (sum, count), never a mean: a batch may have any number of targets; with
                                      `loss_of_batch` it compares the windows with each other
-    predict(outputs, windows, ex.)   the head's outputs, one array a window -> one prediction an example
+    predict(outputs, windows, ex.)   the head's outputs, one array per window -> one prediction per example
     score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds compare
     table(predictions, examples)     the rows of the predictions file
-    files(split, predictions, ex.)   all files of a split's predictions: that table, and what else the task
-                                     has (submissions, n-best lists)
+    files(split, predictions, ex.)   all files of a split's predictions: that table, and others of the task
+                                     (submissions, n-best lists)
     configured(options)              the task with the user's columns and options (TaskOptions)
-    rebuilt(labels, config)          the task as a saved model has it
+    rebuilt(labels, config)          the task of a saved model
 
-All of it follows from the dataclass's fields, so a task can be compared, recorded and rebuilt. `version` goes
-up whenever a change alters a number. Padding, batches, seeds, checkpoints and saved folders are no task's
-business: one_seed.py and all_seeds.py know only this contract.
+A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
+increases whenever a change alters a number. Tasks do not deal with padding, batches, seeds, checkpoints or
+saved folders: one_seed.py and all_seeds.py use only this contract.
 """
 
 from __future__ import annotations
@@ -44,53 +44,61 @@ from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError
 
 HeadKind = str
-"""What a task's outputs are: one answer a text (classifier), one a token (tagger), spans (reader), a vector a
-text, without a head (vectors), or what a task and a head of yours agree on.
+"""The kind of a task's outputs.
+
+One answer per text (classifier), one per token (tagger), spans (reader), a vector per text, without a head
+(vectors), or another word on which your own task and head agree.
 """
 Outputs = Sequence[npt.NDArray[np.float32]]
 Columns = tuple[str, ...]
 Cell = str | int | float
-"""Of a predictions table."""
+"""A cell of a predictions table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
+    """A fine-tuning task: its data, loss, predictions and metrics. A task file defines one as `TASK`."""
+
     head: ClassVar[HeadKind]
-    has_classes: ClassVar[bool] = True  # whose weights in the loss can be balanced
-    loss_of_batch: ClassVar[bool] = False  # it compares the windows of a training batch, so no other has one
+    has_classes: ClassVar[bool] = True  # whether it has classes, whose weights in the loss can be balanced
+    loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a training batch
 
     name: str
     version: int
     source: str  # authors and year of the data set
     metrics: tuple[str, ...]  # the primary one first
-    texts: tuple[Columns, ...]  # alternatives: the columns of the text or texts; the first that a file has
-    label: Columns  # alternatives: the column of the answer
-    usual_texts: tuple[Columns, ...] = ()  # where the user named columns: those of a test file without them
-    header: Columns = ()  # the columns' names in files that come without a header line
+    texts: tuple[Columns, ...]  # alternatives for the columns of the text or texts; the first match is used
+    label: Columns  # alternatives for the column of the answer
+    usual_texts: tuple[Columns, ...] = ()  # the task's own alternatives, if the user named columns
+    header: Columns = ()  # column names of files without a header line
     encoding: str | None = None  # of csv and tsv files
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # the paper's
     max_length: int = 128  # tokens, with [CLS] and [SEP]
-    stride: int | None = None  # tokens between the starts of two windows, where a text is read in several
+    stride: int | None = None  # tokens between the starts of two windows, if long texts are split
     formats: tuple[str, ...] = TABLES  # endings of the files it reads
-    dev_files: tuple[str, ...] = ()  # names of the dev file that the usual rules would not prefer
-    test_files: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()  # names of further files to predict, and to score where they have answers
-    balanced: bool = False  # weight the classes of the training loss so that each counts the same
-    weights: tuple[float, ...] = ()  # of the classes, then
+    dev_files: tuple[str, ...] = ()  # preferred names of the dev file
+    test_files: tuple[str, ...] = ()  # preferred names of the test file
+    also: tuple[str, ...] = ()  # names of further files to predict, and to score if they have answers
+    balanced: bool = False  # weight the training loss so that all classes have the same total weight
+    weights: tuple[float, ...] = ()  # these weights, once fitted
 
     def configured(self, options: TaskOptions) -> Task:
-        """The task as the settings want it."""
+        """Returns the task for the user's options, which may be one of another kind."""
         return self.with_options(options)
 
     def with_options(self, options: TaskOptions) -> Self:
-        """The options that every task has."""
+        """Returns the task with the options that every task has.
+
+        Raises:
+            ConfigError: an option does not apply to this task.
+        """
         balanced = options.class_weights == "balanced"
         if balanced and not self.has_classes:
             raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
         if options.multi_label and self.head != "classifier":
             fix = "Use `task` classification or pair"
-            raise ConfigError("only a text can have several labels here", key="multi_label", fix=fix)
+            raise ConfigError(f"{self.name} has one answer per item", key="multi_label", fix=fix)
         if options.encoding:
             self.refuse_unless_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
@@ -98,8 +106,8 @@ class Task(ABC):
         columns, label = tuple(options.text_column), options.label_column
         labels = (label,) if isinstance(label, str) else tuple(label or ())
         if len(labels) > 1 and not options.multi_label:
-            fix = "Name one, or pass `multi_label` for a column of 0 and 1 for each label"
-            raise ConfigError(f"{self.name} has one answer, in one column", key="label_column", fix=fix)
+            fix = "Name one, or pass `multi_label` for one column of 0 and 1 per label"
+            raise ConfigError(f"{self.name} has one answer column", key="label_column", fix=fix)
         return replace(
             self,
             balanced=balanced,
@@ -113,9 +121,10 @@ class Task(ABC):
         )
 
     def refuse_unless_table(self, option: str) -> None:
+        """Raises ConfigError if `option` was passed to a task that does not read tables of texts."""
         if self.head not in ("classifier", "vectors"):
-            what = "this is for tables with a text in each row"
-            raise ConfigError(what, key=option, fix="Leave it out")
+            problem = "only applies to tables with a text in each row"
+            raise ConfigError(problem, key=option, fix="Leave it out")
 
     @property
     @abstractmethod
@@ -124,55 +133,83 @@ class Task(ABC):
 
     @property
     def num_outputs(self) -> int:
+        """The number of outputs of the head."""
         return len(self.label_names)
 
     @abstractmethod
     def read(self, path: Path, labelled: bool = True) -> Split:
-        """The examples of a file. labelled=False: answers may be absent."""
+        """Reads the examples of a file.
+
+        Args:
+            path: the file.
+            labelled: whether answers are required.
+
+        Raises:
+            DataError: the file cannot be read, with its line.
+        """
 
     def for_others(self, fitted: Task) -> Task:
-        """The task that reads the other files once the training file was read and fitted to."""
+        """Returns the task that reads the dev and test files, given the one fitted to the training file."""
         return self
 
     @abstractmethod
-    def fit(self, examples: Sequence[Example]) -> Task: ...
+    def fit(self, examples: Sequence[Example]) -> Task:
+        """Returns the task with labels, ranges and weights of these training examples.
+
+        Raises:
+            DataError: there is nothing to learn from them.
+        """
 
     @abstractmethod
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows: ...
+    ) -> Windows:
+        """Returns the windows of the examples, with targets if all of them have answers.
+
+        Args:
+            examples: the examples.
+            tokens: the model's tokenizer.
+            max_length: the most tokens of a window.
+            train: whether they are training examples, some of which a task may leave out or read twice.
+        """
 
     @abstractmethod
-    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]: ...
+    def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
+        """Returns the sum of the losses of a batch, and the number by which to divide it for the mean."""
 
     @abstractmethod
-    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]: ...
+    def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+        """Returns a prediction for each example, from the head's outputs for each window."""
 
     @abstractmethod
-    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]: ...
+    def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
+        """Returns the value of each of `metrics`; all examples have answers."""
 
     @abstractmethod
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
-        """The predictions file, header first; numbers are numbers."""
+        """Returns the predictions file, header first; numbers are numbers."""
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Name -> content of what is written of the predictions of `split` ("dev", "test", ...)."""
+        """Returns the contents, by file name, of the predictions of a split ("dev", "test", ...)."""
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
-        """Several models' predictions for the same examples -> their ensemble's: the mean."""
-        return [np.mean(of_one, axis=0) for of_one in zip(*predictions, strict=True)]
+        """Returns the mean prediction for each example; `predictions` has one list per model."""
+        return [np.mean(of_example, axis=0) for of_example in zip(*predictions, strict=True)]
 
     def output_scale(self) -> tuple[float, float]:
-        """(factor, offset) from the head's outputs to the answers' unit, applied to the saved last layer."""
+        """Returns (factor, offset) from the head's outputs to the unit of the answers.
+
+        They are applied to the last layer of the saved model.
+        """
         return 1.0, 0.0
 
     def side(self, example: Example) -> tuple[str, ...]:
-        """The texts whose hash decides on which side of a split the example falls."""
+        """Returns the texts whose hash decides whether the example is held out as dev."""
         return example.texts
 
     def columns_read(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """The columns of a row that are its text and its answer."""
+        """Returns the columns of a row that are its texts and its answer."""
         texts = next((names for names in (*self.texts, *self.usual_texts) if set(names) <= set(row)), ())
         return (*texts, *next(((name,) for name in self.label if name in row), ()))
 
@@ -181,71 +218,79 @@ class Task(ABC):
         return True
 
     def unlearned(self, example: Example) -> Sequence[str]:
-        """The answers of an example that no training example has. They are scored as wrong."""
+        """Returns the labels of an example that no training example has. They are scored as wrong."""
         return ()
 
     def gold_told(self, example: Example) -> Any:
-        """The answer of an example as it is told beside the predicted one: a label, a number, or as it is."""
+        """Returns the gold answer as reported with the prediction: a label, a number, or as in the file."""
         return example.gold
 
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        """How often each label is an answer; {} for a task without labels."""
+        """Returns the frequency of each label; {} for a task without labels."""
         return {}
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """What config.json of the saved model holds besides shape and labels. `scores`: its own, on dev."""
+        """Returns values for the saved model's config.json, besides shape and labels.
+
+        Args:
+            scores: the model's own scores on dev.
+        """
         return {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
-        """The task of a saved model, by its labels and its config.json."""
+        """Returns the task of a saved model, from its labels and its config.json."""
         return self
 
     @property
     def rule(self) -> str:
-        """How the answer follows from the outputs, where the user can change it."""
+        """How predictions follow from the outputs, as reported to the user; "" without a threshold."""
         return ""
 
     def with_every_score(self) -> Task:
-        """The task with the score of each label in its table, where that has the likeliest alone."""
+        """Returns the task with the probability of every label in its table."""
         return self
 
     def at_threshold(self, threshold: float) -> Task:
-        """The task with another threshold in its rule."""
+        """Returns the task with another threshold in its `rule`.
+
+        Raises:
+            ConfigError: it has none, or the value is out of range.
+        """
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Probabilities over the last axis."""
+    """Returns probabilities over the last axis."""
     exponentials = np.exp(logits.astype(np.float64) - logits.astype(np.float64).max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
 
 
-def counted_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """What was done to how many examples, where any were."""
-    return tuple(f"{count} {what}" for what, count in counts.items() if count)
+def nonzero_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Returns "description: count" for each count above 0."""
+    return tuple(f"{description}: {count}" for description, count in counts.items() if count)
 
 
-def counted_labels(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]:
-    """How often each label was found, and then what else was."""
-    counts = Counter(found)
+def tally_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
+    """Returns the frequency of each label, in order, then of gold answers that are not labels."""
+    counts = Counter(golds)
     return {label: counts[label] for label in (*labels, *sorted(set(counts) - set(labels)))}
 
 
-def label_numbers(labels: Sequence[str], found: Iterable[str]) -> dict[str, int]:
-    """Of each label, and of what else was found, each by its own: no prediction meets those."""
-    return {label: number for number, label in enumerate(counted_labels(labels, found))}
+def number_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
+    """Maps labels, then unseen gold answers, to indices; no prediction equals an unseen one."""
+    return {label: number for number, label in enumerate(tally_labels(labels, golds))}
 
 
 def as_cell(cell: Any) -> str:
-    """A cell as predictions files have it."""
+    """Formats a cell for a predictions file; numbers have nine significant digits."""
     return format(cell, ".9g") if isinstance(cell, float) else str(cell)
 
 
 def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
-    """A predictions table as its file has it."""
+    """Formats the cells of a predictions table for its file."""
     return [tuple(map(as_cell, row)) for row in table]
 
 
 def file_of(examples: Sequence[Example]) -> str:
-    """Where examples come from, for errors about all of them."""
+    """Returns the file of the examples, for errors about all of them."""
     return examples[0].where.rpartition(":")[0]

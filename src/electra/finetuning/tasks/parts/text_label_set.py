@@ -1,4 +1,4 @@
-"""Multi-label classification: one text or two -> any number of labels, each decided by itself."""
+"""Multi-label classification: one text or two, and any number of labels, each predicted independently."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from typing_extensions import override
 
 from electra.data.rows import Table, get_field
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.tasks.parts.answers import (
-    as_answer,
     as_vectors,
+    clean_answer,
+    combined_labels,
     is_missing,
-    joined,
-    labels_in,
+    parse_labels,
     spellings,
 )
-from electra.finetuning.tasks.parts.task import Outputs, counted_labels, file_of
-from electra.finetuning.tasks.parts.text_task import LabelledText, Prediction, natural
+from electra.finetuning.tasks.parts.task import Outputs, file_of, tally_labels
+from electra.finetuning.tasks.parts.text_task import LabelledText, Prediction, natural_order
 from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
 
@@ -33,28 +34,32 @@ MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassification(LabelledText):
-    each_label: bool = False  # `label` names a column of 0 and 1 for each label, instead of one with all
+    """Assigns any number of labels to a text or a pair; predictions are probabilities [labels]."""
+
+    each_label: bool = False  # whether `label` names a column of 0 and 1 for each label, not one with all
 
     def absent(self, answer: Any, marks: frozenset[str]) -> bool:
-        """Of an empty cell "none is right" is the answer."""
+        """Whether an answer is missing; an empty cell means "no label"."""
         return answer != "" and super().absent(answer, marks)
 
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
-        """The labels of a cell, those that are there twice as well: `settled` tells vectors from names."""
-        return tuple(name for name in labels_in(value, where) if name)
+        """Returns the labels of a cell, with duplicates: `settled` distinguishes vectors from names."""
+        return tuple(name for name in parse_labels(value, where) if name)
 
+    @override
     def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         if vectors := as_vectors(golds):
             width = len(vectors[0])
             names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
             rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
-            return list(rows), (f"its answers are vectors of {width} numbers: labels are called by place",)
+            return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
         kept, notes = spellings([name for gold in golds for name in gold])
-        if several := joined(kept.values()):
-            shown = ", ".join(map(repr, several[:5]))
+        if combined := combined_labels(kept.values()):
+            shown = ", ".join(map(repr, combined[:5]))
             notes += (f"read as one label each, not as several: {shown} (write a|b for several)",)
         return [tuple(sorted({kept[name] for name in gold})) for gold in golds], notes
 
+    @override
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         if not self.each_label or not self.label:
             return super().answers(table, labelled)
@@ -65,53 +70,60 @@ class MultiLabelClassification(LabelledText):
             return "", lambda row: None
 
         def flags(row: Mapping[str, Any]) -> Any:
-            cells = {name: as_answer(get_field(row, str(column))) for name, column in columns.items()}
+            cells = {name: clean_answer(get_field(row, str(column))) for name, column in columns.items()}
             return None if all(map(is_missing, cells.values())) else cells
 
         return " and ".join(columns), flags
 
+    @override
     def fit(self, examples: Sequence[Example]) -> MultiLabelClassification:
-        found = sorted({name for example in examples for name in example.gold}, key=natural)
-        fitted = replace(self, labels=self.labels or tuple(found))
-        if len(found) < 2:
-            what = "fewer than two labels: nothing to learn"
-            raise DataError(what, where=file_of(examples), fix="Check `label_column`")
+        names = sorted({name for example in examples for name in example.gold}, key=natural_order)
+        fitted = replace(self, labels=self.labels or tuple(names))
+        if len(names) < 2:
+            problem = "fewer than two labels: nothing to learn"
+            raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
         one_sided = (counts == 0) | (counts == len(examples))  # nothing to balance
-        # Each is the weight of a label's positive side.
+        # The weight of each label's positive class.
         weights = np.where(one_sided, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
+    @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem_type": "multi_label_classification"}
 
+    @override
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> MultiLabelClassification:
         return replace(self, labels=labels)
 
     def knows(self, example: Example) -> bool:
-        """ "None is right" is an answer of single rows, not of a whole file."""
+        """Whether it has labels, all of them known; a whole file without labels has no answers."""
         return bool(example.gold) and not self.unlearned(example)
 
+    @override
     def unlearned(self, example: Example) -> tuple[str, ...]:
-        return tuple(name for name in example.gold if self.place(name) is None)
+        return tuple(name for name in example.gold if self.label_index(name) is None)
 
+    @override
     def gold_told(self, example: Example) -> str:
-        known = sorted(place for name in example.gold if (place := self.place(name)) is not None)
-        return "|".join([*(self.labels[place] for place in known), *self.unlearned(example)])
+        known = sorted(index for name in example.gold if (index := self.label_index(name)) is not None)
+        return "|".join([*(self.labels[index] for index in known), *self.unlearned(example)])
 
+    @override
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return counted_labels(self.labels, self._names(examples))
+        return tally_labels(self.labels, self._names(examples))
 
     def _names(self, examples: Sequence[Example]) -> Iterator[str]:
         for name in (name for example in examples for name in example.gold):
-            place = self.place(name)
-            yield name if place is None else self.labels[place]
+            index = self.label_index(name)
+            yield name if index is None else self.labels[index]
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
-        """1 for each label that is right."""
-        right = {self.place(name) for name in example.gold}
-        return np.array([place in right for place in range(len(self.labels))], np.float32)
+        """Returns 1 for each gold label, 0 for others [labels]."""
+        gold = {self.label_index(name) for name in example.gold}
+        return np.array([index in gold for index in range(len(self.labels))], np.float32)
 
+    @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         weights = logits.new_tensor(self.weights, dtype=torch.float32) if self.weights else None
         loss = F.binary_cross_entropy_with_logits(
@@ -120,16 +132,17 @@ class MultiLabelClassification(LabelledText):
         return loss, targets.numel()
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Probabilities [labels], each its own."""
+        """Returns independent probabilities [labels]."""
         return list(1 / (1 + np.exp(-np.stack(outputs).astype(np.float64))))
 
+    @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
-        if missed := sorted({name for example in examples for name in self.unlearned(example)}):
-            extra = np.array([[name in example.gold for name in missed] for example in examples])
+        if unseen := sorted({name for example in examples for name in self.unlearned(example)}):
+            extra = np.array([[name in example.gold for name in unseen] for example in examples])
             predicted, gold = np.hstack([predicted, np.zeros_like(extra)]), np.hstack([gold, extra])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:
-        """The labels with "|" between."""
+        """Returns the labels above one half, joined by "|"."""
         return "|".join(label for label, p in zip(self.labels, prediction, strict=True) if p > 0.5)

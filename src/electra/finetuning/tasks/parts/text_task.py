@@ -1,6 +1,6 @@
-"""What the tasks share that read one text or two from a table and answer for the text as a whole.
+"""Base classes of tasks that read one text or two from a table and predict one answer for them.
 
-Of the reference's details, both orders of a pair in training are kept for MRPC and STS-B (not for QQP).
+As in the published code, MRPC and STS-B are trained on both orders of a pair (QQP is not).
 """
 
 from __future__ import annotations
@@ -15,37 +15,41 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from electra.data.delimited import format_tsv
 from electra.data.rows import ID_COLUMNS, Table, cell_text, get_field, open_table, row_id
 from electra.finetuning.labelled.examples import Example, Split
-from electra.finetuning.runner.counted import counted
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import (
-    OFTEN_MISSING,
-    as_answer,
+    AMBIGUOUS_MARKS,
+    clean_answer,
     is_missing,
+    label_indices,
     label_key,
     missing_marks,
-    places,
 )
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Task
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
+from electra.foundation.visible import plural
 
-# What the second text of pairs is called where the first is called text or sentence.
+# Names of the second text of pairs whose first is called text or sentence.
 SECOND = ("hypothesis", "text_b", "text_pair", "text2", "sentence2", "sentence_b", "question2", "passage")
-Prediction = npt.NDArray[np.float64]  # what the head gives for a text, in the unit of the answers
+Prediction = npt.NDArray[np.float64]  # the head's output for a text, in the unit of the answers
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextTask(Task):
+    """A task with one answer for a text or a pair of texts."""
+
     head: ClassVar[HeadKind] = "classifier"
 
     both_orders: bool = False  # train on (a, b) and (b, a)
-    drop_malformed: bool = False  # leave out rows with a wrong number of cells and count them
-    submissions: tuple[tuple[str, str], ...] = ()  # split -> name of the file that GLUE's server wants
+    drop_malformed: bool = False  # leave out rows with a wrong number of cells and report their number
+    submissions: tuple[tuple[str, str], ...] = ()  # splits, and names of their files for GLUE's server
 
+    @override
     def with_options(self, options: TaskOptions) -> Self:
         columns, both_orders = options.text_column, options.both_orders
         if columns and self.name == "pair" and len(columns) != 2:
@@ -53,56 +57,63 @@ class TextTask(Task):
             raise ConfigError("a pair has two texts", key="text_column", fix=fix)
         if options.multi_label:
             fix = "Use `task` classification or pair"
-            raise ConfigError(f"{self.name} has one answer", key="multi_label", fix=fix)
+            raise ConfigError(f"{self.name} has one answer per text", key="multi_label", fix=fix)
         task = super().with_options(options)
         return task if both_orders is None else replace(task, both_orders=both_orders)
 
     @classmethod
     def like(cls, other: TextTask, **changes: Any) -> Self:
-        """A task of this kind with all that text tasks share from another."""
+        """Returns a task of this class with the fields that text tasks share from another."""
         shared = {field.name: getattr(other, field.name) for field in fields(TextTask)}
         return cls(**(shared | changes))
 
     @abstractmethod
     def gold(self, value: Any, where: str) -> Any:
-        """An answer as it stands in a cell that is not empty; None where there is none."""
+        """Parses a cell that is not missing; None for a placeholder. Raises DataError if it is invalid."""
 
     def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """The answers of a file once all are known, and notes on what was done to them."""
+        """Returns the final answers of a file, from all its parsed cells, and notes on how they were read."""
         return golds, ()
 
     @abstractmethod
     def target(self, example: Example) -> npt.NDArray[Any]:
-        """What the loss compares the outputs with."""
+        """Returns what the loss compares the outputs with."""
 
     @abstractmethod
-    def answer(self, prediction: Prediction) -> str: ...
+    def answer(self, prediction: Prediction) -> str:
+        """Returns the predicted answer."""
 
     def submitted(self, prediction: Prediction) -> str:
-        """The answer as GLUE's server wants it."""
+        """Returns the predicted answer in the format of GLUE's server."""
         return self.answer(prediction)
 
     def marks(self, answers: Sequence[Any]) -> frozenset[str]:
-        """The words that say that there is no answer."""
-        return frozenset(OFTEN_MISSING)
+        """Returns the ambiguous marks that mean a missing answer among these cells."""
+        return frozenset(AMBIGUOUS_MARKS)
 
     def absent(self, answer: Any, marks: frozenset[str]) -> bool:
+        """Whether a cell means that there is no answer."""
         return is_missing(answer, marks)
 
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        """The name of the answers' column ("" where there is none), and how to get an answer from a row."""
+        """Returns the name of the answers' column ("" if there is none), and a getter of a row's answer."""
         label = table.first_column(self.label)
         if label is None and labelled:
             raise table.missing_column(self.label, "`label_column`")
         return label or "", (lambda row: get_field(row, label)) if label else (lambda row: None)
 
+    @override
     def read(self, path: Path, labelled: bool = True) -> Split:
-        wanted = self.texts if labelled else (*self.texts, *self.usual_texts)
+        alternatives = self.texts if labelled else (*self.texts, *self.usual_texts)
         optional = () if labelled else self.label
-        table = open_table(path, self.header, wanted, self.drop_malformed, self.encoding, optional)
-        choices = ((names, [table.find_column(name) for name in names]) for names in wanted)
+        table = open_table(path, self.header, alternatives, self.drop_malformed, self.encoding, optional)
+        matches = ((names, [table.find_column(name) for name in names]) for names in alternatives)
         chosen, texts = next(
-            ((names, [str(name) for name in found]) for names, found in choices if None not in found),
+            (
+                (names, [str(column) for column in columns])
+                for names, columns in matches
+                if None not in columns
+            ),
             ((), []),
         )
         if not texts:
@@ -111,45 +122,50 @@ class TextTask(Task):
         identifier = table.first_column([name for name in ID_COLUMNS if name not in (*texts, label)])
         rows = list(table.rows)
         notes = (*table.notes, *self.unread(table, rows, texts, label))
-        given = [as_answer(answer(row)) for _, row in rows]
-        marks = self.marks(given)
-        read: list[tuple[Example, Any]] = []
-        bare: list[tuple[str, Any]] = []  # where an answer is missing
-        for number, ((where, row), value) in enumerate(zip(rows, given, strict=True)):
-            gold = None if self.absent(value, marks) else self.gold(value, where)
+        cells = [clean_answer(answer(row)) for _, row in rows]
+        marks = self.marks(cells)
+        examples: list[tuple[Example, Any]] = []
+        unanswered: list[tuple[str, Any]] = []
+        for number, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
+            gold = None if self.absent(cell, marks) else self.gold(cell, where)
             if gold is None and labelled:
-                bare.append((where, value))
+                unanswered.append((where, cell))
                 continue
             columns = tuple(cell_text(row, column, where) for column in texts)
-            read.append((Example(row_id(row, identifier, number), where, columns, row=row), gold))
+            examples.append((Example(row_id(row, identifier, number), where, columns, row=row), gold))
         if chosen in self.usual_texts and chosen not in self.texts:
             notes += (f"no column {' or '.join(self.texts[0])}: {' and '.join(texts)} is read instead",)
-        said = Counter(str(value) for _, value in bare if value not in (None, "", "nan", "NaN"))
-        shown = f" ({', '.join(f'{mark!r} {count}' for mark, count in said.most_common(5))})" if said else ""
-        if bare and not self.skip_unlabelled:
-            what = f"no answer in column {label!r}{shown}"
-            if len(bare) > 1:
-                what = f"{len(bare):,} of {len(rows):,} rows have {what}; this is the first"
-            raise DataError(what, where=bare[0][0], fix="Fill it in, or pass `skip_unlabelled`")
-        if bare:
-            notes += (f"{counted(len(bare), 'row')} without an answer left out{shown}",)
-        if not read:
-            what = "no row has an answer" if bare else "no examples: the file has only a header"
-            raise DataError(what, where=path)
-        present = [gold for _, gold in read if gold is not None]
+        counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
+        listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
+        shown = f" ({listed})" if listed else ""
+        if unanswered and not self.skip_unlabelled:
+            problem = f"no answer in column {label!r}{shown}"
+            if len(unanswered) > 1:
+                problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
+            raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
+        if unanswered:
+            notes += (f"{plural(len(unanswered), 'row')} without an answer left out{shown}",)
+        if not examples:
+            problem = "no row has an answer" if unanswered else "no examples: the file has only a header"
+            raise DataError(problem, where=path)
+        parsed = [gold for _, gold in examples if gold is not None]
         try:
-            settled, more = self.settled(present) if present else ([], ())
+            settled, more = self.settled(parsed) if parsed else ([], ())
         except DataError as error:
             raise DataError(error.what, where=path, fix=error.fix) from None
         golds = iter(settled)
-        examples = (replace(e, gold=None if gold is None else next(golds)) for e, gold in read)
-        return Split(tuple(examples), table.dropped, (*notes, *more))
+        answered = (replace(e, gold=None if gold is None else next(golds)) for e, gold in examples)
+        return Split(tuple(answered), table.dropped, (*notes, *more))
 
     def unread(
         self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
     ) -> tuple[str, ...]:
-        """A note on columns of texts that are not read; an error where one may be the other text of pairs."""
-        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):  # both are read, or one was named
+        """Returns a note on columns of texts that are not read.
+
+        Raises:
+            DataError: one of them may be the second text of a pair.
+        """
+        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):  # pairs, or a single possible column
             return ()
         sample = [row for _, row in rows[:100]]
         others = [
@@ -160,11 +176,12 @@ class TextTask(Task):
         if not others:
             return ()
         if any(len(names) > 1 for names in self.texts):
-            what = f"several columns have texts: {', '.join([*texts, *others])}"
-            fix = f"Pass `text_column` {texts[0]}, or it and a second one for pairs"
-            raise DataError(what, where=table.path, fix=fix)
-        return (f"the texts of column {texts[0]} are read, not those of {' and '.join(others)}",)
+            problem = f"several columns have texts: {', '.join([*texts, *others])}"
+            fix = f"Pass `text_column` {texts[0]}, or that and a second one for pairs"
+            raise DataError(problem, where=table.path, fix=fix)
+        return (f"reading column {texts[0]}, not {' and '.join(others)}",)
 
+    @override
     def knows(self, example: Example) -> bool:
         try:
             self.target(example)
@@ -172,6 +189,7 @@ class TextTask(Task):
             return False
         return True
 
+    @override
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
@@ -189,7 +207,7 @@ class TextTask(Task):
         )
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """The predictions file, and the one that can be sent to GLUE's server."""
+        """Returns the predictions file and the one for GLUE's server."""
         files = super().files(split, predictions, examples)
         if name := dict(self.submissions).get(split):
             answers = [(e.id, self.submitted(p)) for e, p in zip(examples, predictions, strict=True)]
@@ -199,45 +217,48 @@ class TextTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledText(TextTask):
-    labels: tuple[str, ...] = ()  # in the order of the outputs; () = found in training data
+    """A text task whose answers are labels."""
+
+    labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
     known: tuple[str, ...] = ()  # those of the training data, while other files are read
 
     @property
+    @override
     def label_names(self) -> tuple[str, ...]:
         return self.labels
 
+    @override
     def marks(self, answers: Sequence[Any]) -> frozenset[str]:
         return missing_marks(answers, self.labels or self.known)
 
+    @override
     def for_others(self, fitted: Task) -> Self:
         return replace(self, known=fitted.label_names)
 
-    def place(self, name: str) -> int | None:
-        """The number of a label, however it is spelled; None for one that is none of them."""
-        return places(self.labels).get(label_key(name))
+    def label_index(self, name: str) -> int | None:
+        """Returns the index of a label in any spelling; None if it is unknown."""
+        return label_indices(self.labels).get(label_key(name))
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
-        """Id, answer, and the probability of each label."""
+        """Returns the columns id, label, and the probability of each label."""
         rows: list[tuple[Cell, ...]] = [("id", "label", *(f"p({name})" for name in self.labels))]
         for example, prediction in zip(examples, predictions, strict=True):
             rows.append((example.id, self.answer(prediction), *map(float, prediction)))
         return rows
 
 
-def single(value: Any, where: str) -> str:
-    """A cell with one answer."""
+def single_answer(value: Any, where: str) -> str:
+    """Returns the text of a cell with one answer. Raises DataError for lists and objects."""
     if isinstance(value, list | dict):
-        fix = "Use `multi_label` where several can be right"
+        fix = "Use `multi_label` if a text can have several labels"
         if isinstance(value, dict) and value:
-            fix = (
-                f"Name the field in it that is the answer, such as `label_column` COLUMN.{next(iter(value))}"
-            )
-        raise DataError(f"{value!r} is not one label", where=where, fix=fix)
+            fix = f"Name one of its fields, such as `label_column` COLUMN.{next(iter(value))}"
+        raise DataError(f"expected one label, not {value!r}", where=where, fix=fix)
     return str(value).strip()
 
 
 def _holds_texts(values: Sequence[Any], first: str, name: str) -> bool:
-    """Whether most cells of a column are texts, or its name says that it goes with that of the first text."""
+    """Whether most cells of a column are texts, or its name is that of a second text."""
     texts = [value for value in values if isinstance(value, str) and value.strip()]
     if not texts:
         return False
@@ -249,12 +270,12 @@ def _holds_texts(values: Sequence[Any], first: str, name: str) -> bool:
 
 
 def is_placeholder(answer: str) -> bool:
-    """GLUE's test files on the hub have -1 in place of an answer."""
+    """Whether an answer is -1, as in GLUE's test files on the hub."""
     return answer in ("-1", "-1.0")
 
 
-def natural(label: str) -> tuple[int, float, str]:
-    """The order of labels: numbers as numbers, before words."""
+def natural_order(label: str) -> tuple[int, float, str]:
+    """Returns a sort key for labels: numbers by value, before words."""
     try:
         number = float(label)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What counting gets: the numbers by hand, and every kind of task."""
+"""Baselines without a network: scores computed by hand, for every kind of task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 import electra
 from electra.finetuning.heads.parts.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner import floors
+from electra.finetuning.runner import baselines
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.testing import toy_task
@@ -37,7 +37,7 @@ def test_common_subsequence(a: str, b: str, length: int) -> None:
     assert common_subsequence(list(a), list(b)) == length
 
 
-def test_pairs_that_overlap_are_told_from_those_that_do_not() -> None:
+def test_word_counting_separates_pairs_by_overlap() -> None:
     rows = [("equivalent", f"word{i} is here", f"here is word{i}") for i in range(20)]
     rows += [("not_equivalent", f"word{i} is here", f"nothing like name{i}") for i in range(20)]
     train = examples(rows)  # type: ignore[arg-type]
@@ -46,54 +46,57 @@ def test_pairs_that_overlap_are_told_from_those_that_do_not() -> None:
         [("equivalent", "red is here", "here is red"), ("not_equivalent", "red is here", "no blue")]
     )
     found = {}
-    for name in floors.NAMES:
-        predict = floors.fit(name, task, train)
+    for name in baselines.NAMES:
+        predict = baselines.fit(name, task, train)
         assert predict is not None
         found[name] = task.score(predict(new), new)["accuracy"].value
-    assert found == {floors.MAJORITY: 0.5, floors.COUNTING: 1.0}
+    assert found == {baselines.MAJORITY: 0.5, baselines.WORDS: 1.0}
 
 
-def test_numbers_follow_the_overlap_and_the_majority_is_their_mean() -> None:
+def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> None:
     train = examples(
         [(str(5 * k / 10), "a b c d e f g h i j", " ".join("abcdefghij"[:k])) for k in range(1, 11)]
     )
     task = load_task("stsb").fit(train)
-    predict, mean = floors.fit(floors.COUNTING, task, train), floors.fit(floors.MAJORITY, task, train)
+    predict, mean = (
+        baselines.fit(baselines.WORDS, task, train),
+        baselines.fit(baselines.MAJORITY, task, train),
+    )
     assert predict is not None and mean is not None
     assert task.score(predict(train), train)["spearmanr"].value == pytest.approx(1.0)
     assert task.score(mean(train), train)["spearmanr"].value is None
     assert mean(train)[0] == pytest.approx([2.75])
 
 
-def test_a_tag_is_the_one_its_word_most_often_had() -> None:
+def test_the_tag_of_a_word_is_its_most_frequent_one() -> None:
     train = examples(
         [(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")]
     )
     task = load_task("pos").fit(train)
-    known = floors.fit(floors.COUNTING, task, train)
+    known = baselines.fit(baselines.WORDS, task, train)
     assert known is not None
     [prediction] = known(examples([(None, "flies", "unseen", "time")]))
     assert [task.label_names[i] for i in prediction.argmax(-1)] == ["N", "N", "N"]
     assert prediction[0] == pytest.approx([2 / 4, 2 / 4]) or prediction[0].sum() == pytest.approx(1.0)
-    [constant] = floors.fit(floors.MAJORITY, task, train)(examples([(None, "time", "x")]))  # type: ignore[misc]
+    [constant] = baselines.fit(baselines.MAJORITY, task, train)(examples([(None, "time", "x")]))  # type: ignore[misc]
     assert np.array_equal(constant[0], constant[1])
 
 
-def test_several_labels_and_one_that_no_example_has() -> None:
+def test_multi_label_with_a_label_that_no_example_has() -> None:
     several = load_task("classification").configured(TaskOptions(multi_label=True))
     task = several.rebuilt(("fun", "sad", "never"), {})
     train = examples([(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8)
-    predict = floors.fit(floors.COUNTING, task, train)
+    predict = baselines.fit(baselines.WORDS, task, train)
     assert predict is not None
     [scores] = predict(examples([(None, "great joke")]))
     assert scores[0] > 0.5 > scores[1] and scores[2] == 0.0
 
 
-def test_spans_have_no_floor() -> None:
-    assert floors.fit(floors.COUNTING, load_task("squad"), []) is None
+def test_spans_have_no_baseline() -> None:
+    assert baselines.fit(baselines.WORDS, load_task("squad"), []) is None
 
 
-def test_pairs_with_a_number_have_the_cosine_of_their_vectors(tmp_path: Path) -> None:
+def test_scored_pairs_have_the_cosine_baseline(tmp_path: Path) -> None:
     """A fine-tuning that ends below what its encoder knew beforehand is told so."""
     folder = toy_task.save_encoder(tmp_path / "encoder")
     words = ["the", "film", "was", "slow", "new", "bright", "night", "town"]
@@ -118,5 +121,5 @@ def test_pairs_with_a_number_have_the_cosine_of_their_vectors(tmp_path: Path) ->
     first, second = (model.embed([row[name] for row in rows[40:]]) for name in ("text", "text2"))
     cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
     expected = spearmanr(cosines, [row["score"] for row in rows[40:]]).statistic
-    floor = tuned.results["floors"]["cosine of the encoder's vectors"]
-    assert floor["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)
+    scores = tuned.results["floors"]["cosine of the encoder's vectors"]
+    assert scores["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)

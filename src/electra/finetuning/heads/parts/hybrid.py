@@ -1,0 +1,160 @@
+"""Hybrid heads, `bag` and `compare`: the logits of the standard head plus those of a linear model.
+
+The linear model reads dense features of each text or pair, some of which depend on the encoder, and the terms
+that occur in it (term_model.py). It is fitted first, on the pre-trained encoder, and the standard head's last
+layer starts at zero; then both are trained with the encoder (Kumar et al. 2022: linear probing, then
+fine-tuning; Cheng et al. 2016: wide and deep). The weights of the terms are not trained further. With
+`train_separately` the network is trained alone, and the linear model's logits are added only in inference.
+Shapes: B texts or pairs, N of them in training, T tokens, D hidden, K features.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from typing_extensions import override
+
+from electra.finetuning.heads.parts.contract import HeadFactory, HeadModule, TrainingData
+from electra.finetuning.heads.parts.linear_fit import HStack, Loss, fit_by_folds
+from electra.finetuning.heads.parts.term_model import TermModel, Terms
+from electra.finetuning.settings import ResolvedSettings
+from electra.finetuning.windows.features import Batch, Ids, batch_of
+from electra.foundation.arrays import Floats
+from electra.model.encoder import Encoder
+from electra.model.passes import PaddedBatch, map_rows
+
+
+class HybridHead(HeadModule):
+    """The standard head plus a linear model of features and terms; see the module's docstring.
+
+    The names `usual`, `wide` and `counted` are those of saved weights, and initial weights depend on them.
+    """
+
+    reads_table = True
+    not_in_graphs = (
+        "the heads compare and bag also read token ids, which the ONNX graph does not pass to the head"
+    )
+    train_separately = False
+    strengths: ClassVar[tuple[float, ...]]  # tried in the fit: the inverse of the penalty on squared weights
+
+    def __init__(self, standard: nn.Module, num_features: int, num_outputs: int) -> None:
+        super().__init__()
+        self.usual = standard
+        self.wide = nn.Linear(num_features, num_outputs)
+        self.counted = TermModel(num_outputs)
+
+    @abstractmethod
+    def compute_features(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """Returns the dense features of each text or pair [B, K], in fp32."""
+
+    @abstractmethod
+    def extract_terms(self, batch: Batch) -> list[Terms]:
+        """Returns the terms of each text or pair."""
+
+    @abstractmethod
+    def feature_scale(self, features_NK: Floats) -> Floats:
+        """Returns the divisors of the training texts' features in the fit [K]."""
+
+    def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
+        """Stores what else the head needs from the training texts, before the fit.
+
+        Args:
+            windows: the token ids of each training window.
+            between: the ids of the tokens around and between texts.
+        """
+
+    def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
+        """Returns logits [B, outputs], in training with the held-out logits of the terms."""
+        standard: Tensor = self.usual(hidden_BTD, batch)
+        features_BK = self.compute_features(hidden_BTD, batch, table_VE)
+        dense = F.linear(features_BK, self.wide.weight.float(), self.wide.bias.float())
+        sparse = (
+            self.counted.held_out_logits(batch.index)
+            if self.training
+            else self.counted(self.extract_terms(batch))
+        )
+        linear_weight = 0.0 if self.training and self.train_separately else 1.0
+        return standard.float() + linear_weight * (dense + sparse)
+
+    def fit(
+        self, features_NK: Tensor, terms: Sequence[Terms], targets: Tensor, loss: Loss, groups: Ids
+    ) -> None:
+        """Fits the linear model to the training texts and zeroes the last layer of the standard head.
+
+        Args:
+            features_NK: the dense features.
+            terms: the terms of each text.
+            targets: what the loss compares logits with [N] or [N, outputs].
+            loss: the task's loss.
+            groups: the example of each text [N]; texts of one example share a fold.
+        """
+        x_NK = features_NK.cpu().double().numpy()
+        K = x_NK.shape[1]
+        centre_K, scale_K = x_NK.mean(0), self.feature_scale(x_NK)
+        x_NK = (x_NK - centre_K) / scale_K
+        both = HStack(x_NK, self.counted.fit_vocabulary(terms))
+        weights, held_out = fit_by_folds(
+            both, targets, loss, len(self.wide.bias), self.strengths, groups=groups
+        )
+        dense, bias = weights[:, :K], weights[:, -1]
+        # The held-out logits less the dense part, which is computed anew at each step.
+        self.counted.set_weights(weights[:, K:-1], held_out - (x_NK @ dense.T + bias))
+        with torch.no_grad():
+            self.wide.weight.copy_(torch.from_numpy(dense / scale_K))
+            self.wide.bias.copy_(torch.from_numpy(bias - (dense / scale_K) @ centre_K))
+            for name in ("output.weight", "output.bias"):
+                self.usual.get_parameter(name).zero_()
+
+    @override
+    def rescale(self, factor: float, offset: float) -> None:
+        for part in (self.usual.get_submodule("output"), self.wide):
+            part.get_parameter("weight").mul_(factor)
+            part.get_parameter("bias").mul_(factor)
+        self.counted.weight.mul_(factor)
+        self.wide.bias.add_(offset)
+
+
+class HybridFactory(HeadFactory):
+    """Builds a hybrid head and fits its linear model before training."""
+
+    kinds = ("classifier",)
+    options = frozenset({"train_separately"})
+    # The linear model is fitted to states without dropout. Dropout shifts all logits, training corrects the
+    # shift, and inference, without dropout, is then biased in the opposite direction.
+    dropout = 0.0
+
+    @override
+    def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:
+        assert isinstance(module, HybridHead)
+        module.train_separately = settings.train_separately
+
+    @torch.no_grad()
+    def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
+        """Fits the linear model, with the encoder's initial weights."""
+        windows, specials = data.windows, data.tokenizer.specials
+        assert isinstance(head, HybridHead)
+        assert windows.targets is not None, "training data has answers"
+        head.fit_statistics(windows.input_ids, (specials.cls, specials.sep))
+        head.eval()
+        encoder.eval()
+
+        def read_batch(rows: PaddedBatch) -> list[Any]:
+            batch = batch_of(windows, rows)
+            hidden_BTD = encoder(
+                batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+            )
+            table_VE = encoder.token_table()
+            features_BK = head.compute_features(hidden_BTD, batch, table_VE)
+            return list(zip(features_BK, head.extract_terms(batch), strict=True))
+
+        features, terms = zip(
+            *map_rows(windows.input_ids, read_batch, data.device, pad=specials.pad), strict=True
+        )
+        targets = torch.from_numpy(np.stack(windows.targets)).to(data.device)
+        head.fit(torch.stack(features), terms, targets, data.task.loss, windows.example)

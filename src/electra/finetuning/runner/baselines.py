@@ -1,0 +1,276 @@
+"""Baselines that need no network, fitted to the same training examples and scored by the same metrics.
+
+majority       the most frequent answer: a class, each label by itself, the mean of the numbers, a tag
+word counting  for a pair nine features of word overlap, for a single text TF-IDF of words and word pairs;
+               either with logistic regression (ridge regression for numbers), whose strength is chosen by
+               cross-validation on the training examples. For tags, the most frequent tag of the word
+
+For pairs with a score there is also the cosine of their vectors, by the encoder before fine-tuning; for
+labels of texts and tokens the head `frozen`, a linear model on that encoder's states. Spans have no baseline.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.artifacts.tuning import TuningFolder
+from electra.exchange.load import Loaded
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import TrainingData
+from electra.finetuning.heads.parts.overlap import WORD, overlap, weighted_overlap, words
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.runner.one_seed import build_model
+from electra.finetuning.runner.over_seeds import FROZEN
+from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.finetuning.settings import Settings
+from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
+from electra.foundation import durable
+from electra.foundation.arrays import Floats, Ints
+from electra.foundation.extensions import TASKS
+from electra.inference.embedding import embed
+
+Matrix = Any  # a numpy array or a scipy sparse matrix
+Predict = Callable[[Sequence[Example]], list[Any]]
+"""Returns the task's predictions: probabilities [labels], a number [1], or tags [words, labels]."""
+NAMES = MAJORITY, WORDS = "majority", "word counting"  # the names in records
+COSINE = "cosine of the encoder's vectors"
+STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
+WEIGHTS = (None, "balanced")  # class weights
+FOLDS = 5
+TUNED_ON = 3000  # examples on which the strength is chosen; the final fit uses all
+
+
+def measure(baseline: str, settings: Settings) -> dict[str, Any]:
+    """Returns a baseline's scores on the data of a fine-tuning, with the keys of all_results.json."""
+    start = time.monotonic()
+    dataset = read_dataset(settings, choose_task(settings))
+    task = dataset.task
+    results: dict[str, Any] = {"task": task.name, "task_version": task.version}
+    results |= {"floor": baseline, "seeds": [0]}  # the key of older records
+    results |= {
+        f"{'eval' if split == 'dev' else split}_samples": len(examples)
+        for split, examples in dataset.splits.items()
+    }
+    for key, score in scores(baseline, dataset).items():
+        results |= {key: score.value, f"{key}_by_seed": [score.value]}
+        results |= {f"{key}_reason": score.reason} if score.value is None else {}
+    return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
+
+
+def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, dict[str, float | None]]:
+    """Returns the scores of all baselines of a fine-tuning, which are computed once and saved.
+
+    Returns:
+        For each baseline its scores under `eval_accuracy` and so on. {} for spans, for texts without answers,
+        and for your own tasks, whose predictions may be of any kind.
+    """
+    if folder.baselines.is_file() or not tuning.settings.baselines:
+        return folder.read_baselines()
+    unlabelled = any(example.gold is None for example in dataset.splits["train"])
+    if unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
+        return {}
+    with warnings.catch_warnings():  # scikit-learn warns about fits and folds
+        warnings.simplefilter("ignore")
+        by_name = {name: scores(name, dataset) for name in NAMES}
+    if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
+        predict = _fit_cosine(tuning.start, tuning.task, dataset.splits["train"])
+        by_name[COSINE] = _score(predict, dataset)
+    if tuning.settings.head != "frozen" and tuning.task.head in load_head("frozen").kinds:
+        by_name[FROZEN] = _score_frozen(tuning)
+    values = {name: {key: score.value for key, score in each.items()} for name, each in by_name.items()}
+    durable.commit_json(folder.baselines, values)
+    return values
+
+
+def _score_frozen(tuning: Tuning) -> dict[str, Score]:
+    """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
+    head = load_head("frozen")
+    pooling = "mean" if tuning.task.head == "classifier" else "cls"
+    frozen = tuning.with_settings(head=head.name, epochs=0.0, dropout=0.0, pooling=pooling)
+    model = build_model(frozen, 0)
+    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
+    head.start(model.head, model.encoder, data)
+    return {
+        f"{'eval' if split == 'dev' else split}_{name}": score
+        for split, read_split in frozen.splits.items()
+        for name, score in evaluate(frozen, model, read_split).scores.items()
+    }
+
+
+def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
+    """Returns a baseline's scores on the splits with answers, as SPLIT_METRIC; dev is called eval."""
+    predict = fit(baseline, dataset.task, dataset.splits["train"])
+    assert predict is not None, "spans have no baseline"
+    return _score(predict, dataset)
+
+
+def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
+    """Fits a line from the cosine of two vectors, by the encoder before fine-tuning, to the score."""
+
+    def cosines(examples: Sequence[Example]) -> Floats:
+        first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
+        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
+
+    sample = train[:TUNED_ON]
+    numbers = np.array([task.gold_number(example) for example in sample])
+    slope, offset = np.polyfit(cosines(sample), numbers, 1)
+    return lambda examples: [np.array([abs(slope) * value + offset]) for value in cosines(examples)]
+
+
+def _score(predict: Predict, dataset: Dataset) -> dict[str, Score]:
+    return {
+        f"{'eval' if split == 'dev' else split}_{name}": score
+        for split, examples in dataset.splits.items()
+        if split != "train" and all(example.gold is not None for example in examples)
+        for name, score in dataset.task.score(predict(examples), examples).items()
+    }
+
+
+def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
+    """Fits the baseline of that name to a task; None if it supports no such task (spans)."""
+    if task.head == "reader":
+        return None
+    if task.head == "tagger":
+        return _fit_tags(task, train, by_word=baseline == WORDS)
+    if task.num_outputs == 1:
+        numbers = np.array([task.gold_number(example) for example in train])
+        if baseline == MAJORITY:
+            return lambda examples: [numbers.mean(keepdims=True)] * len(examples)
+        return _on_features(train, lambda features: _fit_ridge(features, numbers))
+    if isinstance(task, MultiLabelClassification):
+        targets = np.stack([task.target(example) for example in train])
+        if baseline == MAJORITY:
+            return lambda examples: [targets.mean(0)] * len(examples)
+        return _on_features(train, lambda features: _fit_logistic_per_label(features, targets))
+    classes = np.array([task.gold_class(example) for example in train])
+    if baseline == MAJORITY or not any(words(text) for example in train for text in example.texts):
+        shares = np.bincount(classes, minlength=task.num_outputs) / len(classes)
+        return lambda examples: [shares] * len(examples)
+    return _on_features(
+        train, lambda features: _fit_logistic(features, classes, task.num_outputs, task.metrics[0])
+    )
+
+
+def _on_features(train: Sequence[Example], fit: Callable[[Matrix], Callable[[Matrix], Any]]) -> Predict:
+    """Fits a classifier or regression to TF-IDF or overlap features of the texts."""
+    features = fit_overlap(train) if len(train[0].texts) > 1 else fit_tfidf(train)
+    predict = fit(features(train))
+    return lambda examples: list(predict(features(examples)))
+
+
+def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
+    """Returns a function to TF-IDF features of words and word pairs [examples, terms], sparse."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(token_pattern=WORD.pattern, ngram_range=(1, 2), sublinear_tf=True)
+    vectorizer.fit(example.texts[0] for example in train)
+    return lambda examples: vectorizer.transform([example.texts[0] for example in examples])
+
+
+def fit_overlap(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
+    """Returns a function to overlap features [examples, 9], standardised on the training pairs."""
+    counts = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
+    documents = 2 * len(train)
+    rarity = {word: math.log((1 + documents) / (1 + count)) for word, count in counts.items()}
+    highest = math.log(1 + documents)
+
+    def weight(word: str) -> float:
+        return rarity.get(word, highest)
+
+    def raw(examples: Sequence[Example]) -> Floats:
+        pairs = [(example.texts[0], example.texts[1]) for example in examples]
+        return np.array([[*overlap(*pair), weighted_overlap(*pair, weight=weight)] for pair in pairs])
+
+    features = raw(train)
+    mean, sd = features.mean(0), features.std(0)
+    return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
+
+
+def _fit_ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+    from sklearn.linear_model import Ridge, RidgeCV
+
+    sample = _sample(len(numbers))
+    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features[sample], numbers[sample])
+    if len(sample) < len(numbers):
+        model = Ridge(alpha=model.alpha_).fit(features, numbers)
+    return lambda other: model.predict(other)[:, None]
+
+
+def _fit_logistic(
+    features: Matrix, classes: npt.NDArray[Any], count: int, metric: str = "accuracy"
+) -> Callable[[Matrix], Any]:
+    """Fits class probabilities; a class without training examples has probability 0."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
+    sample = _sample(len(classes))
+    present = np.bincount(classes[sample])
+    folds = min(FOLDS, int(present[present > 0].min()))
+    model: Any = LogisticRegression(C=1.0, max_iter=1000)
+    if folds > 1 and np.count_nonzero(present) > 1:
+        metrics = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}
+        grid = {"C": STRENGTHS, "class_weight": WEIGHTS}
+        search = GridSearchCV(model, grid, cv=folds, scoring=metrics.get(metric, "accuracy"), refit=False)
+        model.set_params(**search.fit(features[sample], classes[sample]).best_params_)
+    model.fit(features, classes)
+
+    def probabilities(other: Matrix) -> Floats:
+        all_classes = np.zeros((other.shape[0], count))
+        all_classes[:, model.classes_] = model.predict_proba(other)
+        return all_classes
+
+    return probabilities
+
+
+def _sample(count: int) -> Ints:
+    """Returns the indices of at most TUNED_ON of `count` examples."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:TUNED_ON])
+
+
+def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+    """Fits each label independently; one that all or no examples have is always or never predicted."""
+
+    def fit_label(target: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
+        if len(np.unique(target)) < 2:
+            return lambda other: np.full(other.shape[0], float(target[0]))
+        classify = _fit_logistic(features, target.astype(np.int64), 2)
+        return lambda other: classify(other)[:, 1]
+
+    classifiers = [fit_label(target) for target in targets.T]
+    return lambda other: np.stack([classify(other) for classify in classifiers], 1)
+
+
+def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
+    """Fits the tags' frequencies for each word (unknown words: overall), or only overall."""
+    word_counts: dict[str, Counter[int]] = {}
+    overall: Counter[int] = Counter()
+    for example in train:
+        for position, word in enumerate(example.texts):
+            tag = task.gold_class(example, position)
+            overall[tag] += 1
+            if by_word:
+                word_counts.setdefault(word, Counter())[tag] += 1
+
+    def frequencies(counts: Counter[int]) -> Floats:
+        shares = np.zeros(task.num_outputs)
+        shares[list(counts)] = np.array(list(counts.values())) / counts.total()
+        return shares
+
+    known, unknown = {word: frequencies(counts) for word, counts in word_counts.items()}, frequencies(overall)
+    return lambda examples: [
+        np.stack([known.get(word, unknown) for word in example.texts])
+        if example.texts
+        else np.zeros((0, task.num_outputs))
+        for example in examples
+    ]
