@@ -102,7 +102,7 @@ def draw() -> str:
         kind = "room core" if room in lowest else "room"
         box = f'x="{x - BOX // 2}" y="{y - HEIGHT // 2}" width="{BOX}" height="{HEIGHT}" rx="6"'
         boxes.append(f'<rect class="{kind}" {box}/><text x="{x}" y="{y}">{escape(room)}</text>')
-    alt = "The rooms of the package; each imports only rooms below it"
+    alt = "The packages of electra; each imports only packages below it"
     size = f'viewBox="0 0 {WIDTH} {TOP * 2 + most * ROW}" role="img" aria-label="{alt}"'
     head = 'id="head" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
     border = TOP + (most - max(height[room] for room in lowest)) * ROW - ROW // 2
