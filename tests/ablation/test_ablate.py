@@ -322,9 +322,9 @@ def test_a_study_may_be_run_arm_by_arm_and_seed_by_seed(
 
     assert main([*command, "--seed", "3", "--seeds", "1", "--only", "mlm"]) == 0  # another day
     assert scorer.started[4:] == ["mlm3"]
-    found = results_of(out)
-    assert found["seeds"] == [1, 2, 3] and list(
-        found["budgets"][0]["arms"]["mlm"]["scores"]["pos"]["by_seed"]
+    record = results_of(out)
+    assert record["seeds"] == [1, 2, 3] and list(
+        record["budgets"][0]["arms"]["mlm"]["scores"]["pos"]["by_seed"]
     ) == ["1", "2", "3"]
     assert "Missing: detection, seed 3." in page.read_text()
     assert main([*command, "--seeds", "3"]) == 0

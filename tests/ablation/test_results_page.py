@@ -21,13 +21,13 @@ from electra.pages.svg import PALETTE
 
 
 def test_scores_are_read_from_the_run_folders(tmp_path: Path) -> None:
-    found = fake_study.make(tmp_path, "objectives")
+    record = fake_study.make(tmp_path, "objectives")
     plan = fake_study.plan_of(read_study(find_study("objectives")))
     values = {
         arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)}
         for arm in plan["fixed"]["arms"]
     }
-    arms = found["budgets"][-1]["arms"]
+    arms = record["budgets"][-1]["arms"]
     for arm, by_seed in values.items():
         panel = arms[arm]["scores"]["panel"]
         assert panel["by_seed"] == pytest.approx(
@@ -42,12 +42,12 @@ def test_scores_are_read_from_the_run_folders(tmp_path: Path) -> None:
     assert arms["rtd"]["scores"]["auc"]["by_seed"]["2"] == pytest.approx(0.5 + 0.3 * values["rtd"][2]), (
         "of the last evaluation"
     )
-    curve = found["curves"]["rtd"]["auc"]
+    curve = record["curves"]["rtd"]["auc"]
     assert len(curve["flops"]) == 10 and curve["mean"][-1] == arms["rtd"]["scores"]["auc"]["mean"], (
         "the untrained network is left out"
     )
-    assert (found["primary"], found["complete"], found["seeds"]) == ("panel", True, [1, 2, 3])
-    assert describe(found)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
+    assert (record["primary"], record["complete"], record["seeds"]) == ("panel", True, [1, 2, 3])
+    assert describe(record)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
 
 
 def test_the_table_of_a_study_has_the_panel(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
 
 @pytest.mark.slow
 def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
-    found = fake_study.make(tmp_path, "model-size")
+    record = fake_study.make(tmp_path, "model-size")
     plan = fake_study.plan_of(read_study(find_study("model-size")))
-    arms = found["budgets"][-1]["arms"]
+    arms = record["budgets"][-1]["arms"]
     values = {
         arm: {seed: fake_study.value_of(plan, Job(arm, 1.0, seed)) for seed in (1, 2, 3)} for arm in arms
     }
@@ -105,7 +105,7 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
             compare(values[f"rtd-{size}"], values[f"mlm-{size}"]).difference
         )
         assert "against_baseline" not in arms[f"mlm-{size}"]["scores"]["pos"]
-    assert any("against mlm-small" in line for line in describe(found))
+    assert any("against mlm-small" in line for line in describe(record))
     html = write_report(tmp_path).read_text()
     assert "every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
 
@@ -117,9 +117,9 @@ def test_an_unfinished_study_lists_what_is_done(tmp_path: Path) -> None:
         fake_study.write_run(job.folder(tmp_path), plan, job)
     standing = [runner.job_status(tmp_path, job, plan) for job in jobs]
     assert [progress.state for progress in standing] == ["done"] * 7 + ["waiting"] * 3
-    found = gather(plan, standing)
-    assert not found["complete"]
-    scores = {arm: one["scores"]["panel"] for arm, one in found["budgets"][-1]["arms"].items()}
+    record = gather(plan, standing)
+    assert not record["complete"]
+    scores = {arm: one["scores"]["panel"] for arm, one in record["budgets"][-1]["arms"].items()}
     assert [score["n"] for score in scores.values()] == [2, 2, 1, 1, 1]
     assert scores["rtd"]["sd"] is None and scores["rtd"]["against_baseline"]["n"] == 1
 
@@ -158,8 +158,8 @@ def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path) -> Non
         row for row in rows if '"eval"' not in row or rows.index(row) > 12
     ]  # the second seed was evaluated less often
     (jobs[1].folder(tmp_path) / "metrics.jsonl").write_text("".join(kept))
-    found = gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs])
-    assert 1 < len(found["curves"]["rtd"]["auc"]["flops"]) < 10
+    record = gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs])
+    assert 1 < len(record["curves"]["rtd"]["auc"]["flops"]) < 10
 
 
 def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
@@ -178,12 +178,12 @@ def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_figures")
 def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
-    found = fake_study.make(tmp_path, "convergence")
-    assert found["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
-    assert found["reached"]["rtd"] < fake_study.FLOPS
+    record = fake_study.make(tmp_path, "convergence")
+    assert record["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
+    assert record["reached"]["rtd"] < fake_study.FLOPS
     html = write_report(tmp_path).read_text()
     assert (
-        f"ELECTRA reaches the final mean of BERT with {100 * found['reached']['rtd'] / fake_study.FLOPS:.0f}"
+        f"ELECTRA reaches the final mean of BERT with {100 * record['reached']['rtd'] / fake_study.FLOPS:.0f}"
         " % of its compute." in html
     )
 
@@ -191,9 +191,9 @@ def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["objectives", "generator-size", "convergence"])
 def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_path: Path) -> None:
-    found = fake_study.make(tmp_path, name)
+    record = fake_study.make(tmp_path, name)
     html = write_report(tmp_path).read_text()
-    for arm in found["budgets"][-1]["arms"].values():
+    for arm in record["budgets"][-1]["arms"].values():
         for score in arm["scores"].values():
             assert f'<data value="{score["mean"]!r}">' in html
         assert f'<data value="{arm["flops"]!r}">' in html
@@ -226,10 +226,10 @@ def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_figures")
 def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> None:
-    found = fake_study.make(tmp_path, "training-algorithm", seeds=1, with_panel=False)
-    assert found["budgets"][0]["arms"]["two-stage-fresh"]["collapsed"] == 1
-    found |= {"complete": False, "failed": [{"job": "rtd, seed 1", "problem": "a <b> of trouble"}]}
-    (tmp_path / "results.json").write_text(json.dumps(found))
+    record = fake_study.make(tmp_path, "training-algorithm", seeds=1, with_panel=False)
+    assert record["budgets"][0]["arms"]["two-stage-fresh"]["collapsed"] == 1
+    record |= {"complete": False, "failed": [{"job": "rtd, seed 1", "problem": "a <b> of trouble"}]}
+    (tmp_path / "results.json").write_text(json.dumps(record))
     html = write_report(tmp_path).read_text()
     assert (
         "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html

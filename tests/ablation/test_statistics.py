@@ -25,12 +25,12 @@ BASE = {1: 0.78, 2: 0.77, 3: 0.83, 4: 0.75}
 
 def test_mean_deviation_and_interval_agree_with_scipy() -> None:
     values = list(ARM.values())
-    found = summarise(values)
+    result = summarise(values)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
-    assert found.n == 4
-    assert found.mean == pytest.approx(np.mean(values), rel=1e-12)
-    assert found.sd == pytest.approx(np.std(values, ddof=1), rel=1e-12)
-    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-9)
+    assert result.n == 4
+    assert result.mean == pytest.approx(np.mean(values), rel=1e-12)
+    assert result.sd == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+    assert (result.low, result.high) == pytest.approx((low, high), rel=1e-9)
 
 
 def test_one_seed_or_none_gives_no_interval() -> None:
@@ -41,12 +41,12 @@ def test_one_seed_or_none_gives_no_interval() -> None:
 
 
 def test_the_paired_test_agrees_with_scipy_whatever_the_order_of_the_seeds() -> None:
-    found = compare(ARM, dict(reversed(BASE.items())))
+    result = compare(ARM, dict(reversed(BASE.items())))
     expected = stats.ttest_rel(list(ARM.values()), list(BASE.values()))
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
-    assert found.difference == pytest.approx(0.0275)
+    assert result.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert result.difference == pytest.approx(0.0275)
     interval = expected.confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-9)
+    assert (result.low, result.high) == pytest.approx((interval.low, interval.high), rel=1e-9)
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:
@@ -54,8 +54,8 @@ def test_only_seeds_that_both_have_are_compared() -> None:
 
 
 def test_differences_that_are_all_the_same_have_no_p_value() -> None:
-    found = compare({1: 2.0, 2: 3.0}, {1: 1.0, 2: 2.0})
-    assert (found.difference, found.sd, found.p) == (1.0, 0.0, None)
+    result = compare({1: 2.0, 2: 3.0}, {1: 1.0, 2: 2.0})
+    assert (result.difference, result.sd, result.p) == (1.0, 0.0, None)
 
 
 def test_holm_by_hand() -> None:
@@ -83,12 +83,12 @@ def test_the_detectable_difference_is_detected_about_four_times_in_five() -> Non
 
 def test_reliability_pools_over_the_arms() -> None:
     other = {1: 0.70, 2: 0.75, 3: 0.74, 4: 0.71}
-    found = reliability([BASE, ARM, other], [compare(ARM, BASE), compare(other, BASE)])
+    result = reliability([BASE, ARM, other], [compare(ARM, BASE), compare(other, BASE)])
     sds = [np.std(list(arm.values()), ddof=1) for arm in (BASE, ARM, other)]
-    assert found.n == 4
-    assert found.sd == pytest.approx(math.sqrt(np.mean(np.square(sds))))
+    assert result.n == 4
+    assert result.sd == pytest.approx(math.sqrt(np.mean(np.square(sds))))
     paired = [np.std([arm[seed] - BASE[seed] for seed in BASE], ddof=1) for arm in (ARM, other)]
-    assert found.sd_of_differences == pytest.approx(math.sqrt(np.mean(np.square(paired))))
+    assert result.sd_of_differences == pytest.approx(math.sqrt(np.mean(np.square(paired))))
 
 
 def test_where_a_curve_reaches_a_level() -> None:

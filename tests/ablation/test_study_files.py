@@ -1,6 +1,4 @@
-"""Study files: ours are whole, and what is wrong with somebody's own is told in one line that names the
-place.
-"""
+"""Study files: ours are valid, and an error in your own is one line that names the place."""
 
 from __future__ import annotations
 

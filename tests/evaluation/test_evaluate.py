@@ -77,8 +77,8 @@ def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> li
 
 
 def read(out: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
-    return found
+    record: dict[str, Any] = json.loads((out / "evaluation.json").read_text())
+    return record
 
 
 def statuses(record: dict[str, Any]) -> dict[str, list[str]]:
@@ -325,13 +325,13 @@ def start(words: Sequence[str]) -> subprocess.Popen[str]:
     )
 
 
-def until(process: subprocess.Popen[str], wanted: str) -> str:
-    """The output up to a line that holds `wanted`."""
+def until(process: subprocess.Popen[str], text: str) -> str:
+    """The output up to a line that contains `text`."""
     assert process.stdout is not None
     seen = ""
     for line in process.stdout:
         seen += line
-        if wanted in line:
+        if text in line:
             return seen
     raise AssertionError(seen)
 

@@ -33,11 +33,13 @@ def test_ranking_is_scikit_learns_with_ties_and_weights(seed: int) -> None:
     assert ranking.average_precision(weights) == pytest.approx(
         metrics.average_precision_score(labels, scores, sample_weight=weights)
     )
-    found = ranking.at(0.5, weights)
+    at_threshold = ranking.at(0.5, weights)
     precision, recall, f, _ = metrics.precision_recall_fscore_support(
         labels, scores >= 0.5, beta=0.5, average="binary", sample_weight=weights
     )
-    assert (found["precision"], found["recall"], found["F0.5"]) == pytest.approx((precision, recall, f))
+    assert (at_threshold["precision"], at_threshold["recall"], at_threshold["F0.5"]) == pytest.approx(
+        (precision, recall, f)
+    )
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
@@ -112,15 +114,15 @@ def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
     draw = np.random.default_rng(3)
     values = np.repeat(draw.normal(size=400), 3)  # three equal words a sentence: the sentences count
     groups = np.repeat(np.arange(400), 3)
-    found = bootstrap.estimates(
+    estimate = bootstrap.estimates(
         lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
     )["mean"]
     width = 2 * 1.96 * values.std() / np.sqrt(400)
-    assert found.value == pytest.approx(values.mean())
-    assert found.high is not None and found.low is not None
-    assert found.high - found.low == pytest.approx(width, rel=0.12)
+    assert estimate.value == pytest.approx(values.mean())
+    assert estimate.high is not None and estimate.low is not None
+    assert estimate.high - estimate.low == pytest.approx(width, rel=0.12)
     assert (
-        found
+        estimate
         == bootstrap.estimates(
             lambda w: {"mean": float((w * values).sum() / w.sum())}, groups, resamples=600
         )["mean"]

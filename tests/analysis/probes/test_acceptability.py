@@ -69,9 +69,9 @@ def test_partial_correlation_is_that_of_residuals() -> None:
 
 def test_the_threshold_has_the_highest_matthews_correlation() -> None:
     score, label, _, _ = numbers()
-    found = acceptability.best_threshold(score, label)
+    threshold = acceptability.best_threshold(score, label)
     best = max(matthews_corrcoef(label, score >= threshold) for threshold in score)
-    assert matthews_corrcoef(label, score >= found) == pytest.approx(best)
+    assert matthews_corrcoef(label, score >= threshold) == pytest.approx(best)
     assert correlation.matthews(10, 0, 0, 0) == 0  # all called alike
     assert correlation.matthews(3, 1, 2, 6) == pytest.approx(
         matthews_corrcoef([1] * 3 + [0] + [1] * 2 + [0] * 6, [1] * 4 + [0] * 8)
@@ -138,9 +138,9 @@ def test_random_labels_give_chance(tmp_path: Path, data: Path) -> None:
             for text, label in zip(texts, random.integers(0, 2, len(texts)), strict=True)
         )
     )
-    found = measures(ask(data, tmp_path, scorers=["original", "pll-mean"]), "one: pll-mean")["AUC"]
-    assert found.low is not None and found.high is not None
-    assert found.low < 0.5 < found.high
+    auc = measures(ask(data, tmp_path, scorers=["original", "pll-mean"]), "one: pll-mean")["AUC"]
+    assert auc.low is not None and auc.high is not None
+    assert auc.low < 0.5 < auc.high
 
 
 @pytest.mark.parametrize(

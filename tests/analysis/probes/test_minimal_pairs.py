@@ -269,9 +269,9 @@ def test_the_interval_of_a_mean_covers() -> None:
     """Of means over five paradigms of 40 pairs, about 95 % of the intervals hold the truth."""
     draw, truth, held = np.random.default_rng(5), np.array([0.5, 0.6, 0.75, 0.9, 0.97]), 0
     for _ in range(1000):
-        found = average([Accuracy(int(wins), 0, 40) for wins in draw.binomial(40, truth)])
-        assert found.low is not None and found.high is not None
-        held += found.low <= truth.mean() <= found.high
+        estimate = average([Accuracy(int(wins), 0, 40) for wins in draw.binomial(40, truth)])
+        assert estimate.low is not None and estimate.high is not None
+        held += estimate.low <= truth.mean() <= estimate.high
     assert 930 <= held <= 975
 
 

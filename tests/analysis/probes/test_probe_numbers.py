@@ -14,9 +14,9 @@ from electra.laboratory.analysis.texts.word_kinds import kind_of
 from electra.testing import small
 
 
-def value(found: Estimate) -> float:
-    assert found.value is not None
-    return found.value
+def value(estimate: Estimate) -> float:
+    assert estimate.value is not None
+    return estimate.value
 
 
 def calibrated(scored: calibration.ScoredItems, **options: int) -> Findings:
@@ -72,13 +72,13 @@ def test_nothing_is_fitted_and_tested_on_the_same_words() -> None:
 
 def test_calibration_by_class_by_hand() -> None:
     p, y = np.array([0.9, 0.7, 0.4, 0.2]), np.array([1.0, 0.0, 1.0, 0.0])
-    found = calibration.by_class(p, y, np.ones(4))
-    assert found["called replaced\tmean confidence"] == pytest.approx(0.8)
-    assert found["called original\tmean confidence"] == pytest.approx(0.7)
-    assert found["called replaced\tright"] == found["called original\tright"] == 0.5
-    assert found["called original\tshare of all"] == 0.5
-    assert found["truly wrong\tmean confidence"] == pytest.approx(0.65)
-    assert found["truly right\tmean confidence"] == pytest.approx(0.45)
+    numbers_of = calibration.by_class(p, y, np.ones(4))
+    assert numbers_of["called replaced\tmean confidence"] == pytest.approx(0.8)
+    assert numbers_of["called original\tmean confidence"] == pytest.approx(0.7)
+    assert numbers_of["called replaced\tright"] == numbers_of["called original\tright"] == 0.5
+    assert numbers_of["called original\tshare of all"] == 0.5
+    assert numbers_of["truly wrong\tmean confidence"] == pytest.approx(0.65)
+    assert numbers_of["truly right\tmean confidence"] == pytest.approx(0.45)
 
 
 def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
@@ -89,10 +89,10 @@ def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     words = errors.Words(np.repeat(np.arange(60), 4), wrong, kinds)
     findings, config = Findings(), errors.Config(resamples=20)
     errors.measure_scorer(findings, "a", scores, words, chosen=np.arange(240) < 120, config=config)
-    found = findings.of(scorer="a")
-    assert value(found["precision"]) == 1 and value(found["recall"]) == pytest.approx(2 / 3)
-    assert value(found["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
-    recall = {kind: value(found) for kind, found in findings.of("errors", measure="a").items()}
+    numbers_of = findings.of(scorer="a")
+    assert value(numbers_of["precision"]) == 1 and value(numbers_of["recall"]) == pytest.approx(2 / 3)
+    assert value(numbers_of["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
+    recall = {kind: value(numbers_of) for kind, numbers_of in findings.of("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
     both = {"a": scores, "b": -scores}
     errors.compare(findings, both, words, test=np.arange(240) >= 120, first="a", config=config)
@@ -120,7 +120,7 @@ def test_kinds_of_words(word: str, count: int, language: str, kind: str) -> None
 
 
 def test_false_alarms_and_misses_by_hand() -> None:
-    # 40 sentences of four tokens: a noun found, a verb missed, a noun let be, a verb falsely called
+    # 40 sentences of four tokens: a noun found, a verb missed, a noun left alone, a verb falsely called
     odds = np.tile([5.0, -5.0, -5.0, 5.0], 40)
     replaced = np.tile([True, True, False, False], 40)
     uncertainty = np.random.default_rng(0).normal(size=(160, 2))
@@ -180,10 +180,10 @@ def test_rise_and_plausibility_by_hand() -> None:
     findings = Findings()
     generators.analyse(findings, scored, generators.Config(resamples=10), "m", "swaps")
     at = {"model": "m", "wrong by": "swaps"}
-    found = findings.of(**at)
-    assert value(found["rise"]) == 0.5 and value(found["base rate"]) == 0.5
-    assert value(found["AUC"]) == pytest.approx(8 / 9)
-    assert value(found[generators.PLAUSIBLE]) == pytest.approx(1 / 3)
+    numbers_of = findings.of(**at)
+    assert value(numbers_of["rise"]) == 0.5 and value(numbers_of["base rate"]) == 0.5
+    assert value(numbers_of["AUC"]) == pytest.approx(8 / 9)
+    assert value(numbers_of[generators.PLAUSIBLE]) == pytest.approx(1 / 3)
     counts = findings.of(generators.ADVANTAGE, measure="replacements", **at)
     assert list(counts.values()) == [20, 20, 20] and list(counts) == [-9.0, -0.5, 1.0]
     shares = findings.of(generators.ADVANTAGE, measure="found", **at)

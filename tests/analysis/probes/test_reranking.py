@@ -63,7 +63,7 @@ def test_perfect_constant_and_random_scores() -> None:
     assert (
         oracle <= perfect.sum() < oracle + 0.3 * (base - oracle)
     )  # tuned: the grid's largest weight drowns the recogniser nearly
-    assert min(one.score for one in weights) > 0
+    assert min(weight.score for weight in weights) > 0
     constant = np.full(acoustic.shape, 3.0)
     assert lists.chosen_errors(constant).sum() == pytest.approx(
         chance
@@ -99,13 +99,13 @@ def test_the_test_half_does_not_influence_the_tuning() -> None:
     )
     assert nbest.tune(spoilt, acoustic, np.where(first[:, None], score, -score), first) == weights
     assert 20 <= first.sum() <= 40
-    # Each utterance is judged by the weights of the half it is not in.
-    judged, tuned = nbest.cross_validated_errors(lists, acoustic, score)
+    # Each utterance is scored with the weights of the half it is not in.
+    errors, tuned = nbest.cross_validated_errors(lists, acoustic, score)
     by_first, by_second = (
-        lists.chosen_errors(acoustic + one.score * score + one.word * lists.words) for one in tuned
+        lists.chosen_errors(acoustic + weight.score * score + weight.word * lists.words) for weight in tuned
     )
     assert tuned[0] == weights
-    assert judged.tolist() == np.where(first, by_second, by_first).tolist()
+    assert errors.tolist() == np.where(first, by_second, by_first).tolist()
 
 
 def test_the_recognisers_weights_are_recovered() -> None:
@@ -120,9 +120,11 @@ def test_the_recognisers_weights_are_recovered() -> None:
 def test_real_lists_have_the_error_rates_of_their_record(shared_data: Callable[[str], Path]) -> None:
     utterances = read_utterances(shared_data("asr-nbest/librispeech-dev-clean.jsonl.gz"))
     some = utterances[::30]
-    lists = nbest.make_lists([(one.reference, one.hypotheses) for one in some])
+    lists = nbest.make_lists([(utterance.reference, utterance.hypotheses) for utterance in some])
     jiwer = pytest.importorskip("jiwer")
-    expected = jiwer.wer([one.reference for one in some], [one.hypotheses[0] for one in some])
+    expected = jiwer.wer(
+        [utterance.reference for utterance in some], [utterance.hypotheses[0] for utterance in some]
+    )
     assert lists.errors[:, 0].sum() / lists.reference_words.sum() == pytest.approx(expected)
     assert len(utterances) == 2703
 

@@ -63,7 +63,7 @@ def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     row = np.array([7, 9, 11, 8])
     shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
-    found = token_rows.predict(generator, [row], [shown], [chosen])[0]
+    predictions = token_rows.predict(generator, [row], [shown], [chosen])[0]
     specials = generator.tokenizer.specials
     logits = (
         generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
@@ -71,11 +71,11 @@ def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
         .log_softmax(-1)
     )
     for place, position in enumerate([1, 3]):
-        assert found.log_truth[place] == pytest.approx(float(logits[position, row[position]]), abs=1e-5)
-        assert found.log_sampled[place] == pytest.approx(
-            float(logits[position, found.sampled[place]]), abs=1e-5
+        assert predictions.log_truth[place] == pytest.approx(float(logits[position, row[position]]), abs=1e-5)
+        assert predictions.log_sampled[place] == pytest.approx(
+            float(logits[position, predictions.sampled[place]]), abs=1e-5
         )
-        assert found.entropy[place] == pytest.approx(
+        assert predictions.entropy[place] == pytest.approx(
             float(-(logits[position].exp() * logits[position]).sum()), abs=1e-5
         )
 
@@ -85,7 +85,7 @@ def test_samples_follow_the_generators_distribution(tmp_path: Path) -> None:
     rows = [np.array([7, 9, 11])] * 3000
     shown, chosen = [np.array([7, 4, 11])] * 3000, [np.array([False, True, False])] * 3000
     drawn = np.array(
-        [found.sampled[0] for found in token_rows.predict(generator, rows, shown, chosen, seed=1)]
+        [predictions.sampled[0] for predictions in token_rows.predict(generator, rows, shown, chosen, seed=1)]
     )
     specials = generator.tokenizer.specials
     p = (
@@ -226,8 +226,12 @@ def test_held_out_text_from_a_store_and_from_files(tmp_path: Path) -> None:
 
 def test_learner_files_escape_quotation_marks(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text('He\tc\nsay\ti\n\\"\tc\n\nYes\tc\n')
-    found = learners.read_learners(tmp_path / "dev.tsv")
-    assert found[0].words == ("He", "say", '"') and found[0].columns[0] == ("c", "i", "c") and len(found) == 2
+    sentences = learners.read_learners(tmp_path / "dev.tsv")
+    assert (
+        sentences[0].words == ("He", "say", '"')
+        and sentences[0].columns[0] == ("c", "i", "c")
+        and len(sentences) == 2
+    )
     (tmp_path / "dev.tsv").write_text("What\tPRON\nnow\tADV\n")
     with pytest.raises(ProbeDataError):
         learners.read_learners(tmp_path / "dev.tsv")
@@ -264,11 +268,11 @@ def test_a_fine_tuned_detector_equals_transformers(tmp_path: Path, architecture:
         getattr(transformers, f"{kind}Config")(**shape)
     ).eval()
     theirs.save_pretrained(tmp_path / "tagger")
-    found = detector_values(str(tmp_path / "tagger"), [["the", "unhappy", "cat"]])[0]
+    values = detector_values(str(tmp_path / "tagger"), [["the", "unhappy", "cat"]])[0]
     with torch.no_grad():
         logits = theirs(input_ids=torch.tensor([words.encode("the unhappy cat").ids])).logits[0]
     margin = (logits[:, 1] - logits[:, 0]).numpy()
-    assert found == pytest.approx(margin[[1, 2, 4]], abs=1e-4)  # each word's first token
+    assert values == pytest.approx(margin[[1, 2, 4]], abs=1e-4)  # each word's first token
     with pytest.raises(ModelError):
         detector_values(str(small_discriminator(tmp_path)), [["the"]])
 

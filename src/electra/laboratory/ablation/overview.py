@@ -63,7 +63,7 @@ class Overview:
         if self.live is not None:
             self.live.update(self.table())
             return
-        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
+        done, total = self._updates()
         self.progress(f"{running}{self._time_left()}", done / max(1, total))
         if time.monotonic() - self.last_line > QUIET_SECONDS:
             self.last_line = time.monotonic()
@@ -88,7 +88,7 @@ class Overview:
             table.add_row(
                 arm if share == 1 else f"{arm} at {share:g}", *(cells.get(seed, "") for seed in seeds)
             )
-        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
+        done, total = self._updates()
         return Group(
             Text(self.title, style="bold"),
             table,
@@ -96,9 +96,13 @@ class Overview:
             Text(self._time_left().strip("; ")),
         )
 
+    def _updates(self) -> tuple[int, int]:
+        """Updates done, and updates in all."""
+        return sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
+
     def _time_left(self) -> str:
         """Estimate the time left from the updates done since the start, whatever the arm."""
-        done, total = sum(status.step for status in self.jobs), sum(status.steps for status in self.jobs)
+        done, total = self._updates()
         gained = done - self.done_before
         if not gained:
             return ""

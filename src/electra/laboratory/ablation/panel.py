@@ -35,7 +35,7 @@ from electra.laboratory.evaluation.suite import TaskEntry, read_suite
 from electra.model.encoder import Encoder
 from electra.model.hidden import word_vectors
 
-VERSION = 2  # of every task here; to be raised when a change alters a score
+VERSION = 2  # to be raised when a change alters a score of any task
 DEFAULT = ("pos", "chunking")
 FROZEN = DEFAULT
 LIMITS = (2000, 1000)  # sentences to train and to test a probe of the frozen encoder on

@@ -112,7 +112,7 @@ def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapp
     def in_all_arms(metric: str) -> bool:
         return all(metric in arm["scores"] for arm in arms.values())
 
-    if in_all_arms("mlm_loss"):  # of the full-size network, at masked positions
+    if in_all_arms("mlm_loss"):  # measured on the full-size network
         return "mlm_loss"
     settings = [
         {key: recipe[section].get(key) for section, keys in TASK_SETTINGS.items() for key in keys}

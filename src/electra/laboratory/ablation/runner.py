@@ -34,6 +34,10 @@ class JobStatus:
         """Updates made so far."""
         return self.steps if self.state == "done" else int(self.row.get("step", 0))
 
+    def read_row(self) -> None:
+        """Read the last training row, if there is a new one."""
+        self.row = newest_row(RunFolder(self.folder).metrics, "train") or self.row
+
 
 @dataclass(frozen=True)
 class Execution:
@@ -50,7 +54,7 @@ def job_status(out: Path, job: Job, plan: Mapping[str, Any]) -> JobStatus:
     """The status of a job when the study starts: done if it is trained and scored, else waiting."""
     folder, fixed = job.folder(out), plan["fixed"]
     status = JobStatus(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
-    status.row = newest_row(RunFolder(folder).metrics, "train") or {}
+    status.read_row()
     if is_scored(folder, plan["panel"]["identity"]):
         status.state = "done"
     return status
@@ -88,7 +92,7 @@ def run_jobs(
         for job, status in status_of.items():
             status.state = job.state
             if job.state == "running":
-                status.row = newest_row(RunFolder(status.folder).metrics, "train") or status.row
+                status.read_row()
         refresh()
 
     for job in jobs.run_parallel(
@@ -100,10 +104,8 @@ def run_jobs(
         look=update,
     ):
         status = status_of[job]
-        status.state, status.row = (
-            job.state,
-            newest_row(RunFolder(status.folder).metrics, "train") or status.row,
-        )
+        status.state = job.state
+        status.read_row()
         status.problem = "" if job.error is None else str(job.error)
         on_end(status)
 

@@ -36,7 +36,7 @@ class TaskFiles:
     also: tuple[Path, ...] = ()
     """Further files to predict and score, such as MNLI's mismatched ones."""
     notes: tuple[str, ...] = ()
-    """What a reader of the table must know about the files."""
+    """Remarks on the files for readers of the table."""
 
     def digests(self) -> dict[str, str]:
         """Split or file name -> digest of the data."""

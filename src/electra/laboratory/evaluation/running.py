@@ -204,11 +204,11 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
     return jobs
 
 
-def with_probe_options(suite: Suite, given: Sequence[str]) -> Suite:
+def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
     """The suite with the options key=value set in its probes. A suite without probes is unchanged."""
     if not suite.probe:
         return suite  # the option may be passed with any suite
-    options = analysis.options_for([entry.path for entry in suite.probe], given)
+    options = analysis.options_for([entry.path for entry in suite.probe], texts)
     return replace(
         suite,
         probe=tuple(

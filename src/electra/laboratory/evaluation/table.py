@@ -52,7 +52,7 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class EvaluationState:
-    """What an evaluation consists of, and what has failed so far."""
+    """The parts of an evaluation, and the failures so far."""
 
     folder: EvaluationFolder
     suite: Suite

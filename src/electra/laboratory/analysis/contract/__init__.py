@@ -1,4 +1,4 @@
-"""What a probe receives, what it returns, and what is recorded."""
+"""The contract of probes: models and data that they receive, findings that they return, and records."""
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json

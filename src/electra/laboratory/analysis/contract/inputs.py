@@ -30,7 +30,7 @@ class Input:
 
     key: str
     what: str
-    """What it is, in words, for the message where it is missing."""
+    """Name of the data in the message where they are missing."""
     patterns: tuple[str, ...]
     """Globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" directly in it."""
     required: bool = True

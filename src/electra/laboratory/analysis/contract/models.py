@@ -87,7 +87,7 @@ class Model:
         return origin_of(self.source)
 
     def describe(self) -> dict[str, Any]:
-        """What the record says about the model: its origin and the networks that were used."""
+        """The model as the record states it: its origin and the networks that were used."""
         networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 

@@ -22,7 +22,7 @@ from electra.laboratory.analysis.contract.models import Model
 from electra.laboratory.analysis.contract.origin import difference
 from electra.laboratory.analysis.contract.probe import Probe
 
-FORMAT = 2  # of the JSON files
+FORMAT = 2  # version of the JSON files
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ProbeOutcome:
     left_out: Sequence[str]
     """A line on each model that could not take part."""
     changed: Sequence[str] = ()
-    """What differs from the record that it replaces: options, data, models, ..."""
+    """The keys that differ from the record that it replaces: options, data, models, ..."""
 
 
 def run_probe(

@@ -20,7 +20,7 @@ from electra.laboratory.analysis.contract import Estimate
 Measure = Callable[[Floats], Mapping[str, float]]
 """Weights [N] -> numbers by name."""
 
-LEVEL = 0.95  # of the intervals
+LEVEL = 0.95  # coverage of the intervals
 
 
 def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 Vectors = npt.NDArray[np.floating[Any]]
 Answers = npt.NDArray[Any]
 
-ITERATIONS = 60  # of L-BFGS
+ITERATIONS = 60  # maximum of L-BFGS
 RIDGE = 10.0  # penalty of the regression
 
 

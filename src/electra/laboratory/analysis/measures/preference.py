@@ -15,7 +15,7 @@ from electra.foundation.arrays import Floats
 from electra.laboratory.analysis.contract import Estimate
 
 TIE = 1e-5  # differences below this are ties
-Z95 = 1.959963984540054  # of a two-sided 95 % interval
+Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ HEADLINE = (  # name, recalibration, measure
     ("the same after temperature scaling", "temperature", WIDTH),
     (EXPLAINED, "as it is", EXPLAINED),
 )
-SIMULATIONS = 50  # of outcomes, for the calibration error by chance
+SIMULATIONS = 50  # simulated outcomes for the calibration error by chance
 
 
 @dataclass(frozen=True)

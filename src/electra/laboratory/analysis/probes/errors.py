@@ -43,7 +43,7 @@ from electra.laboratory.analysis.texts.sampling import sample
 from electra.laboratory.analysis.texts.word_kinds import kind_of
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
-CURVE_POINTS = 60  # of the precision-recall curve
+CURVE_POINTS = 60  # on the precision-recall curve
 FEWEST = 20  # errors of a type whose recall is shown
 TOKENS = "number of tokens in the word"
 MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")

@@ -57,7 +57,7 @@ TITLES = {
     "pairs": "BLiMP agreement",
     "learners": "learners' errors",
 }
-EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # of the bins of advantage, in nats
+EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # bins of advantage, in nats
 CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
 ADVANTAGE, PLAUSIBLE = "advantage, nats", "at least as plausible as the truth"
 PLAUSIBILITY = "How plausible the replacement was"
@@ -149,22 +149,20 @@ class Probe(contract.Probe):
             model for model in models if model is models[0] or model.optional("discriminator") is not None
         ]
         models[0].network("discriminator")
-        for discriminator in discriminators:
-            require_log_odds(discriminator.discriminator)
+        for model in discriminators:
+            require_log_odds(model.discriminator)
         progress("corrupting text", 0.0)
         texts = self.make(models, data)
         if not texts:
             raise ConfigError("no data for any of the kinds", where="kinds", fix="Pass `data` with text")
         findings = Findings()
-        for number, discriminator in enumerate(discriminators):
+        for number, model in enumerate(discriminators):
             known: dict[int, Floats] = {}
             for place, name in enumerate(texts):
-                progress(
-                    f"{discriminator.name} on {name}", (number + place / len(texts)) / len(discriminators)
-                )
-                self.score(findings, discriminator, name, texts[name], known)
+                progress(f"{model.name} on {name}", (number + place / len(texts)) / len(discriminators))
+                self.score(findings, model, name, texts[name], known)
         show(findings, texts, discriminators)
-        findings.notes += [f"{name}: {_size(wrong)}." for name, wrong in texts.items()]
+        findings.notes += [f"{name}: {_size(text)}." for name, text in texts.items()]
         findings.notes += [
             f"{model.name} has no discriminator: only its generator is used."
             for model in models
@@ -198,7 +196,7 @@ class Probe(contract.Probe):
             texts[TITLES["learners"]] = CorruptedText(
                 [s.words for s in chosen], [np.array(s.columns[0]) != learners.CORRECT for s in chosen], None
             )
-        return {name: wrong for name, wrong in texts.items() if any(label.any() for label in wrong.labels)}
+        return {name: text for name, text in texts.items() if any(label.any() for label in text.labels)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, CorruptedText]:
         """The corruptions of rows of tokens."""
@@ -234,21 +232,21 @@ class Probe(contract.Probe):
         return texts
 
     def score(
-        self, findings: Findings, model: Model, name: str, wrong: CorruptedText, known: dict[int, Floats]
+        self, findings: Findings, model: Model, name: str, text: CorruptedText, known: dict[int, Floats]
     ) -> None:
         """Add a discriminator's numbers on one kind of corruption.
 
         `known`: its log-odds of the original texts, by the id of their list, which several kinds share.
         """
-        z, labels = self.log_odds(model, wrong.texts), np.concatenate(wrong.labels)
+        z, labels = self.log_odds(model, text.texts), np.concatenate(text.labels)
         rise = advantage = np.full(len(z), np.nan)
-        if wrong.before is not None:
-            if id(wrong.before) not in known:
-                known[id(wrong.before)] = self.log_odds(model, wrong.before)
-            rise = z - known[id(wrong.before)]
-        if wrong.advantage:
-            advantage = np.concatenate(wrong.advantage)
-        sentence = np.repeat(np.arange(len(wrong.labels)), [len(values) for values in wrong.labels])
+        if text.before is not None:
+            if id(text.before) not in known:
+                known[id(text.before)] = self.log_odds(model, text.before)
+            rise = z - known[id(text.before)]
+        if text.advantage:
+            advantage = np.concatenate(text.advantage)
+        sentence = np.repeat(np.arange(len(text.labels)), [len(values) for values in text.labels])
         has_score = np.isfinite(z)  # a word without tokens has none
         scored = ScoredItems(
             z[has_score], labels[has_score], sentence[has_score], advantage[has_score], rise[has_score]
@@ -323,10 +321,8 @@ def analyse(findings: Findings, scored: ScoredItems, config: Config, model: str,
     def measure(w: Floats) -> dict[str, float]:
         base = float((w * y).sum() / w.sum())
         entropy = -sum(q * np.log(q) for q in (base, 1 - base) if q > 0)
-        inside, hit = (
-            np.bincount(bins, w[resampled], size),
-            np.bincount(bins, w[resampled] * called[resampled], size),
-        )
+        inside = np.bincount(bins, w[resampled], size)
+        hit = np.bincount(bins, w[resampled] * called[resampled], size)
         return {
             "AUC": ranking.auc(w),
             "rise": float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else float("nan"),
@@ -405,13 +401,11 @@ def add_generators(
     makers: Sequence[str],
 ) -> None:
     """Add a table of each generator with its discriminator's results on other corruptions."""
-    for discriminator in discriminators:
-        name = own_generator(discriminator.name)
+    for model in discriminators:
+        name = own_generator(model.name)
         if name in makers:
-            generator, text = discriminator.generator.config, texts[name]
-            results = {
-                other: findings.of(**{"model": discriminator.name, "wrong by": other}) for other in texts
-            }
+            generator, text = model.generator.config, texts[name]
+            results = {other: findings.of(**{"model": model.name, "wrong by": other}) for other in texts}
             numbers: dict[str, Cell] = {
                 "generator": f"{generator.num_layers} layers of {generator.hidden_size}",
                 "its loss": None if text.log_truth is None else -text.log_truth,
@@ -420,7 +414,7 @@ def add_generators(
                 "AUC, its own": results[name]["AUC"],
             }
             numbers |= {f"AUC, {other}": results[other]["AUC"] for other in texts if other not in makers}
-            findings.add_all(numbers, model=discriminator.name)
+            findings.add_all(numbers, model=model.name)
     title = "How good the generator is, and what its discriminator notices elsewhere"
     note = (
         "Loss: nats for each resampled token. At least as plausible: the share of its replacements with an"

@@ -165,25 +165,18 @@ class Probe(contract.Probe):
         estimates = by_depth.ratios({**points, **fixed}, *draws)
         baselines = {name: estimates.pop(name)[0] for name in fixed}
         first, reference = encoders[0].name, {PER_WORD: baselines[PER_WORD].value or 0.0}
-        note, about = (
-            f"{target.unit}. Depth 0 is the input of the first layer.",
-            "Predicted by a linear model.",
-        )
-        labels = {"figure": target.key, "about": about, "unit": target.unit}
+        note = f"{target.unit}. Depth 0 is the input of the first layer."
+        labels = {"figure": target.key, "about": "Predicted by a linear model.", "unit": target.unit}
         by_depth.add_measure(findings, target.title, estimates, note=note, references=reference, **labels)
         title = f"{target.title}: without an encoder"
         for name, estimate in baselines.items():
             findings.add(estimate, measure=target.unit, property=title, answer=name)
         findings.tables.append(Table(title, ("answer",), keep={"property": title}))
         if len(points) > 1:
-            ahead, note = (
-                by_depth.ratios(by_depth.differences_to_first(points), *draws),
-                "Paired over the same words.",
-            )
-            by_depth.add_measure(findings, f"{target.title}: how far {first} is ahead", ahead, note=note)
-        findings.headline[f"{target.title}, best depth"] = max(
-            estimates[first], key=lambda estimate: estimate.value or 0.0
-        )
+            leads, title = by_depth.ratios(by_depth.differences_to_first(points), *draws), target.title
+            note = "Paired over the same words."
+            by_depth.add_measure(findings, f"{title}: how far {first} is ahead", leads, note=note)
+        findings.headline[f"{target.title}, best depth"] = by_depth.best(estimates[first])
 
 
 class PropertyScorer:

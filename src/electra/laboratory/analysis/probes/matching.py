@@ -79,9 +79,7 @@ class Probe(PairsProbe):
             by_depth.add_measure(
                 findings, condition.title, estimates, note=note, references=references, **labels
             )
-            findings.headline[condition.headline] = max(
-                estimates[first], key=lambda estimate: estimate.value or 0.0
-            )
+            findings.headline[condition.headline] = by_depth.best(estimates[first])
         attention_heads.add_heads(findings, shares)
         findings.notes += [
             f"{tokens} tokens of {len(pairs)} pairs also occur in the other sentence.",

@@ -63,9 +63,7 @@ class Probe(PairsProbe):
         findings.add(baseline, measure="Spearman", **{"without an encoder": OVERLAP})
         note = "Shared words over all words of the two sentences."
         findings.tables.append(Table("Without an encoder", ("without an encoder",), note=note))
-        findings.headline["Spearman, best depth"] = max(
-            by_depth_raw[first], key=lambda estimate: estimate.value or 0.0
-        )
+        findings.headline["Spearman, best depth"] = by_depth.best(by_depth_raw[first])
         findings.notes.append(
             f"{len(pairs)} pairs. Intervals: bootstrap over pairs, the same samples for all encoders."
         )

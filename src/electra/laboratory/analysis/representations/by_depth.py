@@ -40,6 +40,11 @@ def differences_to_first(points: Points) -> dict[str, list[Floats]]:
     }
 
 
+def best(estimates: Sequence[Estimate]) -> Estimate:
+    """The estimate of the depth with the highest value."""
+    return max(estimates, key=lambda estimate: estimate.value or 0.0)
+
+
 def add_measure(
     findings: Findings,
     title: str,

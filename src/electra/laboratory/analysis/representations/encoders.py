@@ -93,7 +93,7 @@ class Words:
     """Words that every encoder has vectors for, so that they compare whatever the vocabularies."""
 
     vectors: list[Vectors]
-    """Of each encoder: [depths, words, D]."""
+    """The vectors of each encoder: [depths, words, D]."""
     kept: Ints
     """The index of each word among all words of all sentences."""
     sentence: Ints

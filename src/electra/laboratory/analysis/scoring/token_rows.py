@@ -34,7 +34,7 @@ class Predictions:
     sampled: Ints
     log_sampled: Floats  # log p of the sample
     log_truth: Floats  # log p of the original token
-    entropy: Floats  # of the predicted distribution, in nats
+    entropy: Floats  # entropy of the predicted distribution, in nats
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
