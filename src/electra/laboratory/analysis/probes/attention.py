@@ -66,9 +66,9 @@ class Probe(TreebankProbe):
             for name, attention in sums_of.items():  # each layer's mean over its heads
                 points = {name: list(attention.sums[key].mean(2).T)}
                 estimates |= by_depth.ratios(points, attention.tokens, groups, self.config.resamples)
-            note, labels = f"In {unit}. {meaning}", {"figure": key, "about": meaning, "unit": unit}
-            title_of_means = f"{title}, mean of the heads"
-            by_depth.add_measure(findings, title_of_means, estimates, note=note, axis="layer", **labels)
+            labels = {"note": f"In {unit}. {meaning}", "figure": key, "about": meaning, "unit": unit}
+            table_title = f"{title}, mean of the heads"
+            by_depth.add_measure(findings, table_title, estimates, references={}, axis="layer", **labels)
             findings.headline[f"{title}, last layer"] = estimates[first][-1]
         trained = {name: attention for name, attention in sums_of.items() if name != UNTRAINED}
         means = {
