@@ -56,7 +56,7 @@ def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
         artifacts.TuningFolder,
     ],
 )
-def test_a_flipped_bit_in_every_file(kind: type[artifacts.Folder], tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected_in_every_file(kind: type[artifacts.Folder], tmp_path: Path) -> None:
     folder = made(kind, tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != digests.DIGESTS]
     files = [path for path in files if path.name != "run.toml"]  # the run's own digests hold it
@@ -72,7 +72,7 @@ def test_a_flipped_bit_in_every_file(kind: type[artifacts.Folder], tmp_path: Pat
         file.write_bytes(good)
 
 
-def test_who_works_on_in_a_folder_is_told_of_damage(tmp_path: Path) -> None:
+def test_resuming_in_a_damaged_folder_warns(tmp_path: Path) -> None:
     folder = made(artifacts.EvaluationFolder, tmp_path)
     (tmp_path / "evaluation.tsv").write_text("[]\n")
     (tmp_path / "data" / "cola-train.json").unlink()  # whoever deletes a file has it made again
@@ -82,7 +82,7 @@ def test_who_works_on_in_a_folder_is_told_of_damage(tmp_path: Path) -> None:
     assert len(said) == 1 and said[0].startswith("warning: evaluation.tsv has 3 bytes instead of ")
 
 
-def test_a_file_that_is_replaced_is_never_called_damaged(tmp_path: Path) -> None:
+def test_a_replaced_file_is_never_reported_as_damaged(tmp_path: Path) -> None:
     folder = made(artifacts.AnalysisFolder, tmp_path)
     with pytest.raises(KeyboardInterrupt), digests.replacing(tmp_path / "a.probe.json"):
         durable.commit_json(tmp_path / "a.probe.json", {"models": [2]})

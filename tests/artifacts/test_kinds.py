@@ -63,7 +63,7 @@ def test_each_kind_is_recognised_described_and_verified(kinds: dict[type[artifac
         assert all(name for name, _ in folder.facts()), kind
 
 
-def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
+def test_facts_describe_each_kind(kinds: dict[type[artifacts.Folder], Path]) -> None:
     def said(kind: type[artifacts.Folder]) -> dict[str, Any]:
         return dict(kind(kinds[kind]).facts())
 
@@ -92,7 +92,7 @@ def test_facts(kinds: dict[type[artifacts.Folder], Path]) -> None:
         (artifacts.EvaluationFolder, "probes/M/calibration.probe.json"),
     ],
 )
-def test_a_cut_file_is_found_in_every_kind(
+def test_a_truncated_file_is_detected_in_every_kind(
     kinds: dict[type[artifacts.Folder], Path], kind: type[artifacts.Folder], file: str
 ) -> None:
     path = kinds[kind] / file
@@ -101,7 +101,9 @@ def test_a_cut_file_is_found_in_every_kind(
     assert path.is_relative_to(finding.path)
 
 
-def test_what_is_none_is_told_so(tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]) -> None:
+def test_a_folder_that_is_no_artifact_is_refused(
+    tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]
+) -> None:
     run = kinds[artifacts.RunFolder]
     for path, said in {
         tmp_path / "absent": str(tmp_path / "absent"),
@@ -115,7 +117,7 @@ def test_what_is_none_is_told_so(tmp_path: Path, kinds: dict[type[artifacts.Fold
             artifacts.open_folder(path)
 
 
-def test_a_run_resumes_under_harmless_keys_only(kinds: dict[type[artifacts.Folder], Path]) -> None:
+def test_only_harmless_keys_may_differ_when_a_run_resumes(kinds: dict[type[artifacts.Folder], Path]) -> None:
     run = artifacts.RunFolder(kinds[artifacts.RunFolder])
     record = run.record
     assert run.differences(record) == []
@@ -127,7 +129,7 @@ def test_a_run_resumes_under_harmless_keys_only(kinds: dict[type[artifacts.Folde
     assert {"training.seed", "training.device"} == WHEN_COMPARED - WHEN_RESUMED
 
 
-def test_the_finder_of_checkpoints(kinds: dict[type[artifacts.Folder], Path]) -> None:
+def test_damaged_checkpoints_are_skipped_or_refused(kinds: dict[type[artifacts.Folder], Path]) -> None:
     folder = artifacts.RunFolder(kinds[artifacts.RunFolder]).checkpoints
     (folder / "step-3").mkdir()  # somebody else's
     assert [checkpoint.step for checkpoint in checkpoints.list_checkpoints(folder)] == [6, 3]
@@ -146,7 +148,7 @@ def test_the_finder_of_checkpoints(kinds: dict[type[artifacts.Folder], Path]) ->
     assert checkpoints.newest_checkpoint(folder / "none") == (None, ())
 
 
-def test_weights_of_a_model_of_others_may_be_a_pickle(tmp_path: Path) -> None:
+def test_a_foreign_model_may_have_pickled_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "electra", "vocab_size": 5}))
     assert [finding.problem for finding in artifacts.open_folder(tmp_path).verify()] == ["", "missing"]
 
@@ -194,7 +196,7 @@ def test_the_report_of_edited_records_is_drawn_or_refused_in_one_line(
     assert code == 0 or (error.startswith("error: ") and error.count("\n") == 1)
 
 
-def test_verify_marks_what_it_cannot_compare_and_misses_a_record(
+def test_verify_marks_files_without_digests_and_reports_a_missing_record(
     kinds: dict[type[artifacts.Folder], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = kinds[artifacts.EvaluationFolder]
@@ -205,7 +207,7 @@ def test_verify_marks_what_it_cannot_compare_and_misses_a_record(
     assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out
 
 
-def test_an_old_prompting_says_where_prompting_went(tmp_path: Path) -> None:
+def test_an_old_prompting_folder_names_the_replacement(tmp_path: Path) -> None:
     (tmp_path / "prompting.json").write_text("{}")
     with pytest.raises(RunFolderError, match=r"examples/prompting\.py"):
         artifacts.open_folder(tmp_path)

@@ -37,7 +37,7 @@ def write(path: Path, rows: list[dict[str, Any]], more: str = "") -> Path:
     return path
 
 
-def test_rows_curves_and_the_last_of_a_kind(tmp_path: Path) -> None:
+def test_rows_curves_and_last_row_of_each_kind(tmp_path: Path) -> None:
     rows = [
         event(0, "started"),
         train(1, losses={"mlm": 6.5}),
@@ -54,7 +54,7 @@ def test_rows_curves_and_the_last_of_a_kind(tmp_path: Path) -> None:
     assert [event.name for event in ledger.events] == ["started"]
 
 
-def test_lines_that_are_no_rows_are_left_out_and_told(tmp_path: Path) -> None:
+def test_unreadable_lines_are_skipped_and_reported(tmp_path: Path) -> None:
     path = write(
         tmp_path / "metrics.jsonl", [train(1)], '123\n[]\n{"kind":"train"}\n\n"x"\n{"step":-1}\n{"kind":"tra'
     )
@@ -66,7 +66,7 @@ def test_lines_that_are_no_rows_are_left_out_and_told(tmp_path: Path) -> None:
     assert newest_row(tmp_path / "absent", "train") is None
 
 
-def test_what_a_resume_went_back_over_is_left_out(tmp_path: Path) -> None:
+def test_rows_repeated_by_a_resume_replace_the_earlier_ones(tmp_path: Path) -> None:
     gone = [train(20, 4.0), held_out(20, auc=0.4), train(30, 3.0), held_out(30, auc=0.3)]
     kept = [event(15, "resumed"), train(16, 9.0), train(20, 8.0), held_out(20, auc=0.8)]
     path = write(tmp_path / "metrics.jsonl", [train(10), *gone, *kept])
@@ -89,11 +89,11 @@ def test_a_long_ledger_is_read_from_its_end(tmp_path: Path) -> None:
         (["started"], 5, "finished"),
     ],
 )
-def test_status(names: list[str], total: int | None, status: str) -> None:
+def test_status_follows_the_events(names: list[str], total: int | None, status: str) -> None:
     assert Ledger([*(event(0, name) for name in names), train(5)]).status(total) == status
 
 
-def test_the_writer_moves_aside_what_will_be_done_again(tmp_path: Path) -> None:
+def test_the_writer_moves_aside_rows_that_will_be_repeated(tmp_path: Path) -> None:
     path = write(tmp_path / "metrics.jsonl", [train(1), train(2), train(3)], "123\n{")
     writer = Writer(path, 2)
     assert writer.rows == [train(1), train(2)]
@@ -106,7 +106,7 @@ def test_the_writer_moves_aside_what_will_be_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_when_the_ledger_closes(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_when_the_ledger_closes(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "metrics.jsonl", 0)
     writer._file.close()
     writer._file = open("/dev/full", "w")  # noqa: SIM115
@@ -137,7 +137,7 @@ def test_a_follower_reads_only_what_is_new_and_ends_where_the_reader_does(tmp_pa
     assert seen == Ledger.read(path).rows and reads == 2
 
 
-def test_a_follower_notices_a_resume_that_cut_rows(tmp_path: Path) -> None:
+def test_a_follower_notices_a_resume_that_removed_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "metrics.jsonl", [train(step) for step in range(1, 9)])
     follower = Follower(path)
     assert len(follower.read_new().rows) == 8

@@ -59,18 +59,18 @@ def pretrain(objective: str) -> int:
 
 
 @pytest.mark.parametrize("folder", ["old-run-rtd", "old-run-coco_lm", "old-run-rtd/store", "old-finetuning"])
-def test_it_verifies(old: Path, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_folder_verifies(old: Path, folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert electra("verify", folder) == 0
     assert "DAMAGED" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_run_reports(old: Path, objective: str) -> None:
+def test_an_old_run_gets_a_report(old: Path, objective: str) -> None:
     assert electra("report", f"old-run-{objective}") == 0
     assert objective in (old / f"old-run-{objective}" / "report.html").read_text()
 
 
-def test_a_run_detects_what_it_detected(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_run_gives_the_same_detections(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(old / "old-run-rtd/generator")
     for source in ("old-run-rtd", "old-run-rtd/discriminator"):
         assert electra("detect", source, EXPECTED["text"], "--json") == 0
@@ -81,7 +81,7 @@ def test_a_run_detects_what_it_detected(old: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_stopped_run_resumes_to_the_same_weights(old: Path, objective: str) -> None:
+def test_an_old_stopped_run_resumes_to_the_same_weights(old: Path, objective: str) -> None:
     run = old / f"old-run-{objective}"
     last = run / "checkpoints" / "step-00000006"
     before = {name: load_file(last / name) for name in ("model.safetensors", "optimizer.safetensors")}
@@ -101,14 +101,14 @@ def test_a_stopped_run_resumes_to_the_same_weights(old: Path, objective: str) ->
     assert steps == sorted(steps) and steps[-1] == 6
 
 
-def test_a_finished_run_is_left_alone(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_finished_run_is_not_retrained(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert electra("report", "old-run-rtd") == 0
     assert pretrain("rtd") == 0
     assert "is complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("option", "value"), [("batch-size", "16"), ("epochs", "2")])
-def test_a_finished_fine_tuning_is_not_done_again(
+def test_an_old_finished_fine_tuning_is_not_repeated(
     old: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its own settings find it complete; others are refused by name."""
@@ -132,7 +132,7 @@ def test_a_finished_fine_tuning_is_not_done_again(
     assert digests == {path: path.read_bytes() for path in digests}
 
 
-def test_a_fine_tuning_predicts_what_it_predicted(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_fine_tuning_gives_the_same_predictions(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its columns are the file's since then; labels and probabilities are what they were."""
     assert electra("predict", "old-finetuning", "old-reviews/dev.csv") == 0
     found = list(csv.DictReader(capsys.readouterr().out.splitlines(), delimiter="\t"))

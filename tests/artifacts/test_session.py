@@ -26,7 +26,7 @@ class Notes(Folder):
 RECORD = {"settings": {"rate": 0.1, "names": ("a", "b")}, "environment": {"threads": 1}}
 
 
-def test_new_empty_and_own_folders_are_taken(tmp_path: Path) -> None:
+def test_new_empty_and_own_folders_are_accepted(tmp_path: Path) -> None:
     refuse_other_contents(tmp_path / "new", "run.toml", "a run")
     (tmp_path / ".lock").touch()
     (tmp_path / "log.txt").touch()
@@ -39,7 +39,7 @@ def test_new_empty_and_own_folders_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "shown"), [(["thesis.tex"], r"\(thesis.tex\)"), (["b", "a", ".c"], r"\(a, ...\)")]
 )
-def test_a_folder_of_something_else_is_refused_naming_a_file(
+def test_a_folder_with_other_files_is_refused_naming_one(
     tmp_path: Path, names: list[str], shown: str
 ) -> None:
     for name in names:
@@ -48,13 +48,13 @@ def test_a_folder_of_something_else_is_refused_naming_a_file(
         refuse_other_contents(tmp_path, "study.json", "a study", beside=("store",))
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(RunFolderError):
         refuse_other_contents(tmp_path / "out", "run.toml", "a run")
 
 
-def test_each_difference_is_named_unless_only_some_are_asked_for(tmp_path: Path) -> None:
+def test_every_difference_is_named_up_to_the_limit(tmp_path: Path) -> None:
     refuse_differences(tmp_path, "run", [])
     changed = [("a.x", 1, 2), ("b.y", "old" * 20, None), ("c.z", 3, 4)]
     with pytest.raises(RunFolderError) as all_of_them:
@@ -92,7 +92,7 @@ def test_other_settings_are_refused_by_name_and_change_nothing(tmp_path: Path) -
     assert folder.record["settings"]["rate"] == 0.1
 
 
-def test_a_stranger_s_folder_gets_no_lock(tmp_path: Path) -> None:
+def test_a_foreign_folder_gets_no_lock(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunFolderError), Notes(tmp_path).session(RECORD):
         raise AssertionError("never entered")
@@ -111,7 +111,7 @@ def test_a_second_session_is_refused_while_the_first_lasts(tmp_path: Path) -> No
         pass
 
 
-def test_a_record_known_late_is_refused_as_well(tmp_path: Path) -> None:
+def test_differences_are_refused_when_the_record_comes_later(tmp_path: Path) -> None:
     folder = Notes(tmp_path)
     with folder.session() as session:
         assert not folder.exists()
@@ -168,7 +168,7 @@ def test_a_stop_request_works_outside_the_main_thread() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_what_is_no_such_folder_is_said(tmp_path: Path) -> None:
+def test_a_missing_or_unrecorded_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError):
         Notes.open(tmp_path / "absent")
     with pytest.raises(RunFolderError, match="note"):

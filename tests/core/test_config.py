@@ -60,13 +60,13 @@ from electra.training.recipe import Recipe, make_recipe
         ({"evaluation": {"rows": 0}}, "evaluation.rows"),
     ],
 )
-def test_the_wrong_setting_is_named(sections: dict[str, object], setting: str) -> None:
+def test_an_error_names_the_wrong_setting(sections: dict[str, object], setting: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make_recipe(sections)
     assert str(caught.value).startswith(f"{setting}: ")
 
 
-def test_broken_and_missing_files(tmp_path: Path) -> None:
+def test_broken_and_missing_files_are_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_text("[model\nsize = 1")
     with pytest.raises(ConfigError, match=r"broken\.toml.*line 1"):
         read_toml(tmp_path / "broken.toml")
@@ -77,18 +77,18 @@ def test_broken_and_missing_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", toml_names(RECIPES))
-def test_our_recipes_are_valid_and_survive_writing(name: str) -> None:
+def test_bundled_recipes_are_valid_and_survive_writing(name: str) -> None:
     recipe = make_recipe(read_toml(find_recipe(name)))
     assert recipe.training.steps or recipe.training.budget
     assert make_recipe(tomllib.loads(write_toml(recipe.to_sections()))) == recipe
 
 
-def test_dashes_and_integers_for_floats_are_welcome() -> None:
+def test_dashes_and_integers_for_floats_are_accepted() -> None:
     recipe = make_recipe({"training": {"learning-rate": 1, "betas": [0, 0.5]}})
     assert recipe.training.learning_rate == 1.0 and recipe.training.betas == (0.0, 0.5)
 
 
-def test_merge_and_differences() -> None:
+def test_merge_overrides_and_differences_lists_changes() -> None:
     assert merge({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"y": 5}}) == {"a": {"x": 1, "y": 5}, "b": 3}
     assert differences({"a": {"x": 1}, "b": 2}, {"a": {"x": 3}, "c": 4}) == [
         ("a.x", 1, 3),
@@ -106,7 +106,7 @@ def test_merge_and_differences() -> None:
         "[" + ".".join("a" * 200_000) + "]",
     ],
 )
-def test_toml_that_would_hang(tmp_path: Path, text: str) -> None:
+def test_toml_that_would_hang_the_parser_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "hostile.toml").write_text(text)
     began = time.monotonic()
     with pytest.raises(ConfigError, match=r"hostile\.toml"):
@@ -116,7 +116,7 @@ def test_toml_that_would_hang(tmp_path: Path, text: str) -> None:
     assert read_toml(tmp_path / "fine.toml") == {"a": "." * 5000}
 
 
-def test_numbers_of_numpy_are_numbers_and_anything_may_be_no_choice() -> None:
+def test_numpy_numbers_convert_and_unhashable_values_are_no_choice() -> None:
     count, share = convert(int, np.int64(3), "n"), convert(float, np.float32(0.5), "x")
     assert (type(count), count, type(share), share) == (int, 3, float, 0.5)
     for value in (1.5, np.float64(1.0), np.bool_(True), None):
@@ -126,7 +126,7 @@ def test_numbers_of_numpy_are_numbers_and_anything_may_be_no_choice() -> None:
         convert(Literal["a", "b"], np.array(["a", "b"]), "x")
 
 
-def test_a_guess_is_near() -> None:
+def test_suggestions_are_close() -> None:
     with pytest.raises(ConfigError) as caught:
         make_recipe({"training": {"device": "gpu"}})
     assert "'cuda'" in str(caught.value) and "Did you mean" not in str(caught.value)  # not 'cpu'

@@ -49,7 +49,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
-def test_every_module_of_the_core_is_imported_without_what_lies_above(alone: dict[str, str]) -> None:
+def test_every_core_module_imports_without_the_upper_layers(alone: dict[str, str]) -> None:
     made = subprocess.run(
         [sys.executable, "-c", IMPORT, *CORE], env=alone, capture_output=True, text=True, check=False
     )
@@ -59,7 +59,7 @@ def test_every_module_of_the_core_is_imported_without_what_lies_above(alone: dic
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_tests_of_the_core_pass_without_what_lies_above(alone: dict[str, str]) -> None:
+def test_the_core_tests_pass_without_the_upper_layers(alone: dict[str, str]) -> None:
     command = [
         sys.executable,
         "-m",

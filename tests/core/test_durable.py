@@ -120,7 +120,7 @@ def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["exchange", "plain"])
 @pytest.mark.slow
-def test_a_directory_that_is_replaced_keeps_its_name_through_every_kill(tmp_path: Path, kind: str) -> None:
+def test_a_replaced_directory_exists_at_every_kill(tmp_path: Path, kind: str) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED.format(tests=str(Path(__file__).parent)))
     old: dict[str, durable.Content] = {"old.txt": b"old"}
@@ -139,7 +139,7 @@ def test_a_directory_that_is_replaced_keeps_its_name_through_every_kill(tmp_path
         assert [p.name for p in target.parent.iterdir()] == ["thing"]
 
 
-def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+def test_writing_keeps_links_and_devices(tmp_path: Path) -> None:
     durable.commit_directory(tmp_path / "v1", FILES)
     (tmp_path / "current").symlink_to("v1")
     durable.commit_directory(tmp_path / "current", {"new.txt": b"new"})
@@ -175,7 +175,7 @@ def test_every_kind_of_damage_is_named(tmp_path: Path) -> None:
     assert "missing" in (durable.verify_directory(target) or "")
 
 
-def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
+def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     durable.commit_json(path, {"version": 1})
     for at in range(1, 4):
@@ -187,13 +187,13 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["file.json"]
 
 
-def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError):
         durable.commit_file(tmp_path / "file" / "below", b"")
 
 
-def test_a_folder_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
+def test_a_lock_excludes_other_processes_and_ends_with_its_process(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -221,13 +221,13 @@ with durable.lock(Path(sys.argv[1])):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
-def test_no_room_is_a_full_disk(tmp_path: Path, number: int) -> None:
+def test_errors_of_a_full_disk_become_full_disk(tmp_path: Path, number: int) -> None:
     with pytest.raises(FullDisk) as caught, durable.explain_disk_errors(tmp_path / "a" / "b"):
         raise OSError(number, os.strerror(number))
     assert caught.value.exit_code == 74
 
 
-def test_a_volume_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_without_inodes_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs(tmp_path)
     values = list(real)
     values[7] = 0  # f_favail
@@ -236,7 +236,7 @@ def test_a_volume_without_inodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         full_disk()
 
 
-def test_a_volume_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_volume_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(path: Path, *given: object, **named: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
@@ -247,12 +247,12 @@ def test_a_volume_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         durable.commit_directory(tmp_path / "model", FILES)
 
 
-def test_too_many_open_files(tmp_path: Path) -> None:
+def test_too_many_open_files_names_the_limit(tmp_path: Path) -> None:
     with pytest.raises(DiskError), durable.explain_disk_errors(tmp_path):
         raise OSError(errno.EMFILE, "Too many open files")
 
 
-def test_a_full_disk_told_by_a_library_in_words(tmp_path: Path) -> None:
+def test_a_full_disk_is_recognised_in_a_library_s_message(tmp_path: Path) -> None:
     from safetensors import SafetensorError
 
     def fails(path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_full_disk_told_by_a_library_in_words(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_larger_than_the_limit_really(tmp_path: Path) -> None:
+def test_a_file_above_the_real_size_limit_is_explained(tmp_path: Path) -> None:
     """safetensors writes past RLIMIT_FSIZE: one line, exit code 74, nothing left."""
     program = """
 import resource, sys, signal
@@ -287,7 +287,7 @@ except FullDisk as error:
     assert not list(tmp_path.iterdir())
 
 
-def test_leftovers_of_killed_processes_go_with_the_next_commit(tmp_path: Path) -> None:
+def test_the_next_commit_removes_leftovers_of_killed_processes(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     left = [tmp_path / f".tmp-model-{ended.pid}", tmp_path / f".trash-model-{ended.pid}"]
@@ -300,7 +300,7 @@ def test_leftovers_of_killed_processes_go_with_the_next_commit(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, "model"])
 
 
-def test_links_out_of_a_folder_are_not_written_through(tmp_path: Path) -> None:
+def test_links_that_leave_a_folder_are_not_followed(tmp_path: Path) -> None:
     """A run of somebody else's may hold report.html -> ~/.ssh/authorized_keys."""
     (tmp_path / "kept").write_text("kept")
     run = tmp_path / "run"

@@ -27,7 +27,7 @@ def no_locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return int(request.param)
 
 
-def test_without_locks_the_work_goes_on_and_the_reason_is_told(tmp_path: Path, no_locks: int) -> None:
+def test_without_file_locks_a_note_says_why(tmp_path: Path, no_locks: int) -> None:
     with pytest.warns(Note, match=os.strerror(no_locks)), durable.lock(tmp_path / "run"):
         assert (tmp_path / "run" / ".lock").exists()
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [".lock"]
@@ -35,7 +35,7 @@ def test_without_locks_the_work_goes_on_and_the_reason_is_told(tmp_path: Path, n
 
 @pytest.mark.filterwarnings("ignore::electra.foundation.errors.Note")
 @pytest.mark.parametrize("no_locks", [errno.ENOSYS], indirect=True)
-def test_without_locks_a_second_process_is_still_refused(tmp_path: Path, no_locks: int) -> None:
+def test_without_file_locks_a_second_process_is_still_refused(tmp_path: Path, no_locks: int) -> None:
     mark = tmp_path / ".writer"
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
@@ -53,7 +53,7 @@ def test_without_locks_a_second_process_is_still_refused(tmp_path: Path, no_lock
     assert str(mark) in refused.value.fix, "how to go on if that process is gone"
 
 
-def test_with_locks_a_second_process_is_refused(tmp_path: Path) -> None:
+def test_with_file_locks_a_second_process_is_refused(tmp_path: Path) -> None:
     program = "import sys; from electra.foundation import durable; from pathlib import Path\n"
     program += "with durable.lock(Path(sys.argv[1])): pass"
     with durable.lock(tmp_path):

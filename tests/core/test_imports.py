@@ -65,7 +65,7 @@ def room_of(file: str) -> str:
     return file.split("/", maxsplit=1)[0].removesuffix(".py")
 
 
-def test_rooms_import_only_what_the_house_allows() -> None:
+def test_rooms_import_only_allowed_rooms() -> None:
     offenders = []
     for file, tree in sources().items():
         room = room_of(file)
@@ -77,7 +77,7 @@ def test_rooms_import_only_what_the_house_allows() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_arrows_of_the_core_point_upwards() -> None:
+def test_imports_of_the_core_point_one_way() -> None:
     for place, room in enumerate(CORE):
         assert ROOMS[room] <= set(CORE[:place]), room
 
@@ -94,7 +94,7 @@ def test_no_command_imports_another() -> None:
     assert not offenders, "\n".join(offenders)
 
 
-def test_the_docs_give_the_same_table() -> None:
+def test_the_architecture_page_has_the_same_table() -> None:
     rows = [
         line.split("|")[1:4] for line in ARCHITECTURE.read_text(encoding="utf-8").splitlines() if "|" in line
     ]
@@ -107,7 +107,7 @@ def test_the_docs_give_the_same_table() -> None:
     assert {path.parent.name for path in SOURCE.glob("*/__init__.py")} <= set(documented)
 
 
-def test_no_circle_between_files() -> None:
+def test_no_import_cycles_between_files() -> None:
     """Late imports and those for types alone count too: a file can be understood after those it imports."""
     trees = {
         f"electra.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": tree
@@ -137,7 +137,7 @@ FORBIDDEN = (
 )
 
 
-def test_what_a_room_says_it_holds_is_there() -> None:
+def test_every_module_named_in_a_room_s_docstring_exists() -> None:
     """The list in a package's docstring: a name, two spaces or more, and what it is."""
     for package in SOURCE.rglob("__init__.py"):
         listed = re.findall(

@@ -62,7 +62,7 @@ def never() -> bool:
     return False
 
 
-def test_each_job_ends_in_its_own_way_and_leaves_the_others_alone(works: Any, tmp_path: Path) -> None:
+def test_a_failing_job_leaves_the_others_running(works: Any, tmp_path: Path) -> None:
     said: list[str] = []
     log = tmp_path / "logs" / "double.out"
     jobs = [
@@ -88,7 +88,7 @@ def test_each_job_ends_in_its_own_way_and_leaves_the_others_alone(works: Any, tm
     assert last.result == 2
 
 
-def test_no_more_at_a_time_than_asked_and_none_begin_after_a_stop(works: Any, tmp_path: Path) -> None:
+def test_at_most_n_jobs_run_and_none_start_after_a_stop(works: Any, tmp_path: Path) -> None:
     jobs = [Job(name, works.wait, (str(tmp_path), name)) for name in "abcd"]
     stopping, most = threading.Event(), 0
 
@@ -107,7 +107,7 @@ def test_no_more_at_a_time_than_asked_and_none_begin_after_a_stop(works: Any, tm
     assert {path.name for path in tmp_path.glob("*.saved")} == {"b.saved", "c.saved"}
 
 
-def test_in_turn_is_the_same_without_processes(works: Any, tmp_path: Path) -> None:
+def test_run_in_turn_gives_the_same_without_processes(works: Any, tmp_path: Path) -> None:
     jobs = [
         Job("refuse", works.refuse),
         Job("wait", works.wait, (str(tmp_path), "w")),
@@ -121,7 +121,7 @@ def test_in_turn_is_the_same_without_processes(works: Any, tmp_path: Path) -> No
     assert isinstance(jobs[0].error, ElectraError) and jobs[2].state == "waiting"
 
 
-def test_an_error_of_ours_stops_what_runs(works: Any, tmp_path: Path) -> None:
+def test_an_electra_error_stops_the_running_jobs(works: Any, tmp_path: Path) -> None:
     jobs = [Job(name, works.wait, (str(tmp_path), name)) for name in "ab"]
 
     def look() -> None:
@@ -147,7 +147,7 @@ print([job.state for job in jobs])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_however_this_process_ends_the_others_save_and_end(
+def test_children_save_and_end_however_the_parent_ends(
     number: signal.Signals, works: Any, tmp_path: Path
 ) -> None:
     """The script has no `if __name__ == "__main__"`: the processes never import it."""
@@ -178,7 +178,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_an_interrupt_reaches_another_process_as_it_was() -> None:
+def test_an_interrupt_keeps_its_signal_across_processes() -> None:
     sent = Interrupted("runs/mine", 143, saved=False)
     got = pickle.loads(pickle.dumps(sent))
     assert str(got) == str(sent) == "runs/mine: interrupted"

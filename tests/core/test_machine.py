@@ -14,7 +14,7 @@ from electra.foundation.machine import cores, library
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to cores")
-def test_a_process_bound_to_one_core_counts_one() -> None:
+def test_cpu_affinity_limits_the_core_count() -> None:
     bind = (
         f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); "
         "from electra.foundation.machine import cores; print(cores())"
@@ -23,7 +23,7 @@ def test_a_process_bound_to_one_core_counts_one() -> None:
     assert found.stdout.strip() == "1"
 
 
-def test_where_nothing_binds_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_affinity_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
     monkeypatch.setattr(machine, "cpu_quota", lambda: float("inf"))
@@ -32,7 +32,7 @@ def test_where_nothing_binds_all_cores_count(monkeypatch: pytest.MonkeyPatch) ->
     assert cores() == 1
 
 
-def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert library("xml.dom.minidom", "data").dom.minidom.Document
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"electra-encoder\[notebook\]"):
@@ -44,7 +44,7 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("said", "threads"), [("1", 1), ("999", 7), ("", 7), ("0", 7), ("4,2", 7)])
-def test_threads_are_those_of_openmp(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_thread_count_follows_openmp(said: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """`plan` measured with all cores what `pretrain` then trained with one."""
     monkeypatch.setattr(machine, "cores", lambda: 7)
     monkeypatch.setenv("OMP_NUM_THREADS", said)
@@ -69,9 +69,7 @@ def test_threads_are_those_of_openmp(said: str, threads: int, monkeypatch: pytes
         ("", {}, math.inf),
     ],
 )
-def test_a_limit_of_the_control_group(
-    groups: str, files: dict[str, str], cores: float, tmp_path: Path
-) -> None:
+def test_a_cgroup_limit_is_read(groups: str, files: dict[str, str], cores: float, tmp_path: Path) -> None:
     """As the kernel's documents define cpu.max (version 2) and cpu.cfs_quota_us (version 1)."""
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/cgroup").write_text(f"{groups}\n" * bool(groups))
@@ -82,7 +80,7 @@ def test_a_limit_of_the_control_group(
     assert machine.cpu_quota(tmp_path) == cores
 
 
-def test_a_limit_counts_among_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cgroup_limit_lowers_the_core_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
     for quota, count in ((0.5, 1), (2.5, 2), (float("inf"), 8)):
         monkeypatch.setattr(machine, "cpu_quota", lambda quota=quota: quota)
@@ -102,7 +100,7 @@ def test_a_limit_counts_among_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "x"},
     ],
 )
-def test_variables_of_a_launcher_that_are_wrong(
+def test_wrong_launcher_variables_are_named(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from electra.training.distributed import join_world
@@ -116,7 +114,7 @@ def test_variables_of_a_launcher_that_are_wrong(
     assert told.value.where in variables or told.value.where == "RANK"
 
 
-def test_a_machine_that_others_cannot_reach_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_host_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Debian gives a machine's own name the address 127.0.1.1, and gloo tells others that."""
     from electra.training import distributed
 
@@ -144,7 +142,7 @@ def test_a_machine_that_others_cannot_reach_says_so(monkeypatch: pytest.MonkeyPa
         OSError(12, "Cannot allocate memory"),
     ],
 )
-def test_memory_that_ran_out_is_one_line(
+def test_out_of_memory_is_a_one_line_error(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The ways in which libraries say it."""
@@ -159,5 +157,5 @@ def test_memory_that_ran_out_is_one_line(
     assert "memory ran out" in line and "--batch-size" in line
 
 
-def test_other_errors_are_not_taken_for_it() -> None:
+def test_other_errors_are_not_mistaken_for_out_of_memory() -> None:
     assert out_of_memory(RuntimeError("shapes differ")) is None and out_of_memory(OSError(2, "none")) is None

@@ -12,7 +12,7 @@ from electra.testing import offline
 ELSEWHERE = "192.0.2.1"  # of documentation (RFC 5737): nobody's
 
 
-def test_another_machine_is_refused_and_remembered() -> None:
+def test_connections_to_other_machines_are_refused_and_recorded() -> None:
     with socket.socket() as one, pytest.raises(OSError):
         one.connect((ELSEWHERE, 80))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, pytest.raises(OSError):
@@ -25,7 +25,7 @@ def test_another_machine_is_refused_and_remembered() -> None:
     offline.attempts.clear()
 
 
-def test_this_machine_is_not() -> None:
+def test_connections_to_this_machine_are_allowed() -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
         for host in ("localhost", "127.0.0.1"):

@@ -28,14 +28,14 @@ def newest(pattern: str) -> Path:
     return made
 
 
-def test_the_wheel_holds_what_is_needed_and_no_tests() -> None:
+def test_the_wheel_contains_the_package_and_no_tests() -> None:
     names = zipfile.ZipFile(newest("*.whl")).namelist()
     assert [name for name in NEEDED if f"electra/{name}" not in names] == []
     assert {name.split("/")[0].partition("-")[0] for name in names} == {"electra", "electra_encoder"}
 
 
 @pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
-def test_installed_alone_it_detects_helps_and_trains(pattern: str, tmp_path: Path) -> None:
+def test_the_installed_wheel_detects_shows_help_and_trains(pattern: str, tmp_path: Path) -> None:
     def run(*words: str) -> str:
         quiet = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(words, cwd=tmp_path, env=quiet, capture_output=True, text=True, check=False)

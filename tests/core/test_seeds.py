@@ -20,7 +20,7 @@ def test_known_values_never_change() -> None:
     assert seeds.permute(np.arange(5), 5, 11).tolist() == KNOWN["permutation"]
 
 
-def test_every_part_of_a_key_matters() -> None:
+def test_every_part_of_a_key_changes_the_numbers() -> None:
     base = seeds.key(1, "mask", 2, 3)
     assert (
         len(

@@ -77,7 +77,7 @@ def test_no_process_imports_from_the_working_directory(
     assert caught(traps) == []
 
 
-def test_the_module_that_is_the_command_line(traps: Path) -> None:
+def test_python_m_electra_does_not_import_from_the_working_directory(traps: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "electra", "plan", "--help"],
         capture_output=True,
@@ -95,9 +95,7 @@ def _without(folder: Path, name: str) -> Path:
     return folder
 
 
-def test_a_folder_of_pythonpath_reaches_the_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_child_processes_see_pythonpath(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lib").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"lib{os.pathsep}")
@@ -127,7 +125,7 @@ WAYS: dict[str, Callable[[Path], list[str]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_script_without_a_main_guard_encodes_in_processes(way: str, tmp_path: Path) -> None:
+def test_a_script_without_a_main_guard_may_encode_in_processes(way: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     rows = [json.dumps({"text": f"the {number} chefs of town {number % 7} cook"}) for number in range(600)]
     corpus.write_text("\n".join(rows))

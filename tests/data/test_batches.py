@@ -98,7 +98,7 @@ def test_every_epoch_visits_every_block_once_in_another_order() -> None:
     cuts=st.lists(st.integers(0, 40), max_size=3),
     seed=st.integers(0, 2**63 - 1),
 )
-def test_a_batch_does_not_depend_on_how_it_is_shared_out(
+def test_a_batch_does_not_depend_on_the_number_of_processes(
     step: int, batch_size: int, cuts: list[int], seed: int
 ) -> None:
     batches = batches_of([5, 1, 17, 2, 2, 64], length=9, seed=seed)
@@ -127,7 +127,7 @@ def test_a_full_row_of_one_document_needs_no_mask() -> None:
     assert not batch.packed and not (batch.piece_ids != 0).any()
 
 
-def test_the_layout_of_a_row() -> None:
+def test_each_document_of_a_row_has_its_own_segment_and_positions() -> None:
     rows = batches_of([3, 2, 6], length=10).rows([0, 1])
     assert rows.input_ids.tolist() == [[2, 5, 6, 7, 3, 2, 8, 9, 3, 0], [2, 10, 11, 12, 13, 14, 15, 3, 0, 0]]
     assert rows.piece_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 1, -1], [0] * 8 + [-1, -1]]
@@ -145,14 +145,14 @@ def test_special_tokens_inside_a_document_are_special() -> None:
     assert rows.special[0].tolist() == [True, False, False, True, True, True, False, True, False, True]
 
 
-def test_too_short_and_empty_are_refused() -> None:
+def test_a_short_length_and_an_empty_store_are_refused() -> None:
     with pytest.raises(ConfigError, match="5"):
         batches_of([9], length=4)
     with pytest.raises(StoreError):
         Batches(TokenDocuments(np.empty(0, "<u2"), np.empty(0, "<u8")), length=8, seed=0, specials=SPECIALS)
 
 
-def test_assembly_is_fast_enough_to_never_matter() -> None:
+def test_batch_assembly_is_fast() -> None:
     """2 ms is the target for 128 rows of 128 (benchmarks/encode.py measures it); ten times that means that it
     is no longer vectorised.
     """

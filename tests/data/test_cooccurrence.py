@@ -31,16 +31,14 @@ def counted_by_hand(documents: TokenDocuments, vocab_size: int, window: int) -> 
 
 @pytest.mark.parametrize("block", [7, 64, 1 << 21])
 @pytest.mark.parametrize("window", [1, 3, 4])
-def test_neighbours_are_those_counted_by_hand(
-    window: int, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_equal_those_counted_by_hand(window: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooccurrence, "BLOCK", block)
     documents = toy.documents(12, 3)
     found = cooccurrence.cooccurrence_counts(documents, toy.VOCABULARY, window)
     assert (found.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
 
 
-def test_a_long_text_is_read_in_blocks_from_all_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_sampled_in_blocks_from_its_whole_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of tokens 0, 1, 2, ...: which are counted says where it was read."""
     monkeypatch.setattr(cooccurrence, "BLOCK", 10)
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 30)
@@ -51,7 +49,7 @@ def test_a_long_text_is_read_in_blocks_from_all_over_it(monkeypatch: pytest.Monk
         assert found.tolist() == expected
 
 
-def test_information_is_positive_and_by_the_formula() -> None:
+def test_positive_pmi_follows_the_formula() -> None:
     together = cooccurrence.cooccurrence_counts(toy.documents(40, 3), toy.VOCABULARY)
     joint = together.toarray() / together.sum()
     single = joint.sum(axis=1)
@@ -62,7 +60,7 @@ def test_information_is_positive_and_by_the_formula() -> None:
 
 
 @pytest.mark.parametrize("dimensions", [5, 40])
-def test_factors_are_those_of_the_singular_value_decomposition(dimensions: int) -> None:
+def test_factors_equal_the_singular_value_decomposition(dimensions: int) -> None:
     """Their inner products, since vectors are turned; 40 dimensions are more than the matrix has."""
     random = np.random.default_rng(0)
     left, right = (np.linalg.qr(random.standard_normal((30, 30)))[0] for _ in range(2))
@@ -85,7 +83,7 @@ def test_vectors_are_the_same_on_one_thread_and_on_two() -> None:
     assert (alone == shared).all()
 
 
-def test_vectors_say_what_stands_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_reflect_the_contexts_of_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Centred, of one deviation, zero where nothing is known; tokens with like neighbours are alike."""
     random = np.random.default_rng(0)
     # 1 and 2 stand before 5, 3 and 4 before 6, in no other respect told apart; 0 and 7 never occur.

@@ -61,7 +61,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("packed", ["", ".gz", "zip"])
-def test_tables_as_other_libraries_write_them(ending: str, packed: str, tmp_path: Path) -> None:
+def test_tables_written_by_other_libraries_are_read(ending: str, packed: str, tmp_path: Path) -> None:
     plain = tmp_path / f"a{ending}"
     WRITERS[ending](plain)
     if packed == ".gz":
@@ -84,7 +84,7 @@ def test_tables_as_other_libraries_write_them(ending: str, packed: str, tmp_path
     assert listed["size"] == (plain if packed == "zip" else path).stat().st_size
 
 
-def test_a_field_within_another(tmp_path: Path) -> None:
+def test_a_nested_field_is_read(tmp_path: Path) -> None:
     rows = [{"doc": {"body": {"text": text}}} for text in TEXTS]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "a.json").write_text(json.dumps({"data": rows}))
@@ -96,13 +96,13 @@ def test_a_field_within_another(tmp_path: Path) -> None:
             texts(tmp_path / name, text_field="doc.title")
 
 
-def test_json_that_is_only_strings(tmp_path: Path) -> None:
+def test_json_strings_are_documents(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(TEXTS))
     (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, TEXTS)))
     assert texts(tmp_path / "a.json") == texts(tmp_path / "b.jsonl") == TEXTS
 
 
-def test_what_datasets_saves(tmp_path: Path) -> None:
+def test_a_saved_dataset_is_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     train, test = datasets.Dataset.from_dict({"text": TEXTS}), datasets.Dataset.from_dict({"text": ["no"]})
     train.save_to_disk(tmp_path / "one")
@@ -121,7 +121,7 @@ def c4(folder: Path) -> None:
         (folder / f"c4.{number:05d}-of-00003.json.gz").write_bytes(gzip.compress(row.encode() * 2))
 
 
-def test_a_readme_beside_the_corpus_is_not_the_corpus(tmp_path: Path) -> None:
+def test_a_readme_beside_the_corpus_is_not_read(tmp_path: Path) -> None:
     c4(tmp_path / "c4")
     (tmp_path / "c4" / "README.txt").write_text("About this corpus")
     (tmp_path / "c4" / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(99_999))
@@ -134,21 +134,21 @@ def test_a_readme_beside_the_corpus_is_not_the_corpus(tmp_path: Path) -> None:
         assert "info.json" in note or format == "jsonl"
 
 
-def test_most_of_a_folder_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_skipping_most_of_a_folder_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "mixed"
     folder.mkdir()
     (folder / "README.txt").write_text("About this corpus")
     for number in range(3):
         (folder / f"chapter{number}.md").write_text("the text itself " * 100)
-    with pytest.raises(CorpusError, match=r"3 \.md files.*`data\.format`"):
+    with pytest.raises(CorpusError, match=r"3 \.md .*data\.format"):
         texts(folder)
     assert len(texts(folder, format="txt")) == 4
     (folder / "table.csv").write_text("title,body\n" + "a,b c d\n" * 5000)
-    with pytest.raises(CorpusError, match=r"without a field 'text'.*`data\.text_field`"):
+    with pytest.raises(CorpusError, match=r"'text'.*data\.text_field"):
         texts(folder)
 
 
-def test_links_to_nothing_and_large_archives(tmp_path: Path) -> None:
+def test_broken_links_and_large_archives_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a text of some words " * 9)
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
     documents = read(tmp_path)
@@ -160,7 +160,7 @@ def test_links_to_nothing_and_large_archives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["wiki_00", "wiki_00.bz2", "wiki.txt"])
-def test_wikiextractor(name: str, tmp_path: Path) -> None:
+def test_wikiextractor_tags_are_removed(name: str, tmp_path: Path) -> None:
     content = "".join(
         f'<doc id="{n}" url="https://example.org/{n}" title="T{n}">\nT{n}\n\nthe text {n}\n\n</doc>\n'
         for n in range(3)
@@ -176,7 +176,7 @@ def test_wikiextractor(name: str, tmp_path: Path) -> None:
     ]
 
 
-def test_a_few_broken_rows_are_named_and_many_are_an_error(tmp_path: Path) -> None:
+def test_a_few_broken_rows_are_noted_and_many_are_an_error(tmp_path: Path) -> None:
     good = [json.dumps({"text": f"text {n}"}) for n in range(500)]
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join([*good[:100], '{"text": "cut', '{"id": 1}', *good[100:], '{"text": null}']))
@@ -185,7 +185,7 @@ def test_a_few_broken_rows_are_named_and_many_are_an_error(tmp_path: Path) -> No
     broken, null = documents.notes()
     assert "2 of 503 rows" in broken and f"{path}:101" in broken and f"{path}:102" in broken
     assert "1 of 503 rows" in null and f"{path}:503" in null
-    with pytest.raises(CorpusError, match=r"a\.jsonl:101: .*2 of 503 rows.*`data\.broken_rows`"):
+    with pytest.raises(CorpusError, match=r"a\.jsonl:101: .*2 of 503 rows.*data\.broken_rows"):
         texts(path, broken_rows=0.001)
     (tmp_path / "a.csv").write_text("id,text\n" + "1,fine\n" * 300 + "one,too,many\n")
     documents = read(tmp_path / "a.csv")
@@ -210,7 +210,7 @@ def test_files_that_cannot_be_decoded_are_named_with_the_option(tmp_path: Path) 
     assert {d.text for d in documents} == {"ein schönes, großes Haus " * 4} and not documents.notes()
 
 
-def test_a_large_file_of_many_parts_is_one_document_and_that_is_said(tmp_path: Path) -> None:
+def test_a_large_file_of_many_parts_is_one_document_with_a_note(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     path.write_text(("a sentence of the text\n" * 5 + "\n") * 6000)
     documents = read(path)
@@ -221,7 +221,7 @@ def test_a_large_file_of_many_parts_is_one_document_and_that_is_said(tmp_path: P
     assert len(list(documents)) == 6000 and not documents.notes()
 
 
-def test_zip_files_that_are_none_or_unfold_too_far(tmp_path: Path) -> None:
+def test_false_zip_files_and_zip_bombs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"no zip file")
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w") as archive:
         archive.writestr("a.txt", b"a")
@@ -260,7 +260,7 @@ def made(tmp_path: Path, given: Any, name: str = "store", **options: Any) -> tup
     return prepare(given, out=tmp_path / name, progress=told, **options), said
 
 
-def test_texts_in_python(tmp_path: Path) -> None:
+def test_python_texts_make_a_store(tmp_path: Path) -> None:
     """A list, a generator, dicts, a DataFrame and a data set give the store that a file of them gives."""
     pandas, datasets = pytest.importorskip("pandas"), pytest.importorskip("datasets")
     rows = [{"text": text} for text in corpus()]
@@ -293,7 +293,7 @@ def test_texts_in_python(tmp_path: Path) -> None:
     assert [row["name"] for row in mixed.audit["mixture"]] == ["a", "b"]
 
 
-def test_names_that_are_missing_are_not_taken_for_texts(tmp_path: Path) -> None:
+def test_missing_file_names_are_not_read_as_texts(tmp_path: Path) -> None:
     (tmp_path / "there.txt").write_text("text")
     for given in (
         ["missing.txt"],
@@ -305,13 +305,13 @@ def test_names_that_are_missing_are_not_taken_for_texts(tmp_path: Path) -> None:
     ):
         with pytest.raises(CorpusError):
             prepare(given, out=tmp_path / "out", vocab_size=60)
-    with pytest.raises(CorpusError, match="text 2: 3 is not a text"):
+    with pytest.raises(CorpusError, match="text 2: 3"):
         prepare(["a text here", 3], out=tmp_path / "out", vocab_size=60)
     with pytest.raises(ConfigError):
         prepare(["a text here"], out=tmp_path / "out", vocab_size=60, format="csv")
 
 
-def test_a_small_parquet_that_stands_for_gigabytes(tmp_path: Path) -> None:
+def test_a_parquet_bomb_in_a_corpus_is_refused(tmp_path: Path) -> None:
     """One long value in many rows: refused after a few, not read to the end."""
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     values = pyarrow.DictionaryArray.from_arrays([0] * 20_000, pyarrow.array(["b" * (1 << 20)]))
@@ -337,7 +337,9 @@ class Cut(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_remote_files_of_another_size_than_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_files_that_differ_from_their_listed_size_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Cut) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(CorpusError, match=r"a\.txt.*1,001 of 2,000"):

@@ -32,7 +32,7 @@ def zstd(content: bytes) -> bytes:
     ("suffix", "compress"),
     [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
 )
-def test_members_padding_and_what_is_no_member(
+def test_compressed_members_padding_and_trailing_garbage(
     suffix: str, compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     """Several members are one text; zeros may pad gzip and xz files; anything else behind them is damage."""
@@ -49,7 +49,7 @@ def test_members_padding_and_what_is_no_member(
             stream.read()
 
 
-def test_what_an_xz_file_may_take_is_bounded(tmp_path: Path) -> None:
+def test_the_memory_of_xz_is_bounded(tmp_path: Path) -> None:
     """A dictionary of 1.5 GiB is asked for by its header alone; the largest that `xz` presets use is read."""
     path = tmp_path / "a.txt.xz"
     text = b"a word " * 1000
@@ -72,7 +72,7 @@ def test_what_an_xz_file_may_take_is_bounded(tmp_path: Path) -> None:
     "encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252", "cp1251", "gb18030"]
 )
 @pytest.mark.parametrize("ending", [".txt", ".jsonl"])
-def test_encodings(encoding: str, ending: str, tmp_path: Path) -> None:
+def test_texts_are_decoded_by_their_encoding(encoding: str, ending: str, tmp_path: Path) -> None:
     said = {"cp1251": "мой дом", "gb18030": "我的家"}.get(encoding, "un café très serré")
     line = said if ending == ".txt" else json.dumps({"text": said}, ensure_ascii=False)
     path = tmp_path / f"a{ending}"
@@ -89,13 +89,13 @@ def test_encodings(encoding: str, ending: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf8", "UTF-8", "utf-16", "UTF_16_LE", "utf-32-be"])
-def test_a_byte_order_mark_is_no_text(encoding: str) -> None:
+def test_a_byte_order_mark_is_removed(encoding: str) -> None:
     content = "\ufeffword".encode(encoding.replace("16", "16-le") if encoding == "utf-16" else encoding)
     used = encoding_of(content, encoding)
     assert open_text(io.BytesIO(content), used, None).read() == "word"
 
 
-def test_bytes_that_are_not_of_the_encoding_are_counted(tmp_path: Path) -> None:
+def test_undecodable_bytes_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("fine ".encode("utf-16-le") + b"\x00\xd8" + " end".encode("utf-16-le") + b"\n")
     [document] = documents(path, encoding="utf-16-le")
@@ -108,14 +108,14 @@ def test_bytes_that_are_not_of_the_encoding_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nonsense", "hex", "rot13"])
-def test_what_is_no_encoding_is_refused(name: str) -> None:
+def test_an_unknown_encoding_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=name):
         CorpusConfig(encoding=name)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_every_end_of_line(end: str, encoding: str, tmp_path: Path) -> None:
+def test_every_line_ending_is_recognised(end: str, encoding: str, tmp_path: Path) -> None:
     """Other characters that Python splits at (U+2028, U+0085, form feed) are part of the text."""
     texts = ["one\u2028still one", "two\x85still", "three\x0c\x1c", "four"]
     path = tmp_path / "a.txt"
@@ -127,7 +127,7 @@ def test_every_end_of_line(end: str, encoding: str, tmp_path: Path) -> None:
     assert [d.text for d in documents(path)] == texts
 
 
-def test_all_errors_are_of_the_kind_that_the_caller_names(tmp_path: Path) -> None:
+def test_errors_have_the_class_that_the_caller_passes(tmp_path: Path) -> None:
     class Special(ElectraError):
         pass
 
@@ -137,7 +137,7 @@ def test_all_errors_are_of_the_kind_that_the_caller_names(tmp_path: Path) -> Non
             stream.read()
 
 
-def test_what_is_taken_for_windows_text() -> None:
+def test_windows_encodings_are_guessed() -> None:
     """A few stray bytes do not make a file in UTF-8 another encoding's, nor do those of other scripts."""
     assert guess_encoding("le café était très beau, señor".encode("cp1252")) == "cp1252"
     assert guess_encoding("le café était très beau\n".encode() * 9 + "déjà".encode("cp1252")) == "utf-8-sig"

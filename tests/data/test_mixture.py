@@ -37,7 +37,7 @@ def documents(store: TokenStore) -> Counter[str]:
     return Counter(store.tokenizer.decode(store.train.document(i)) for i in range(store.train.num_documents))
 
 
-def test_shares_follow_the_sizes_to_the_power(tmp_path: Path) -> None:
+def test_proportions_are_sizes_to_the_power_of_the_temperature(tmp_path: Path) -> None:
     store = prepared(tmp_path, "mixed", mix_temperature=0.5)
     en, de = store.audit["mixture"]
     assert en["share"] / de["share"] == pytest.approx((en["tokens"] / de["tokens"]) ** 0.5, rel=0.02)
@@ -61,7 +61,7 @@ def test_shares_follow_the_sizes_to_the_power(tmp_path: Path) -> None:
     assert store.tokens.description["settings"]["corpus"]["corpora"] == {"en": 1, "de": 1}
 
 
-def test_the_seed_draws_and_nothing_else_does(tmp_path: Path) -> None:
+def test_only_the_seed_changes_the_sample(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two", "three")]
     for folder in folders:
         folder.mkdir()
@@ -73,7 +73,7 @@ def test_the_seed_draws_and_nothing_else_does(tmp_path: Path) -> None:
     )
 
 
-def test_a_temperature_of_one_is_the_plain_text_and_the_plain_store_says_nothing_of_mixtures(
+def test_a_temperature_of_one_equals_the_unmixed_corpus(
     tmp_path: Path,
 ) -> None:
     mixed = prepared(tmp_path, "mixed", mix_temperature=1.0)
@@ -85,9 +85,7 @@ def test_a_temperature_of_one_is_the_plain_text_and_the_plain_store_says_nothing
 
 
 @pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
-def test_documents_keep_their_corpus_where_held_out_ones_are_chosen_afterwards(
-    share: float, tmp_path: Path
-) -> None:
+def test_documents_keep_their_corpus_when_held_out_later(share: float, tmp_path: Path) -> None:
     """No document is held out by its hash, or every one is."""
     store = prepared(tmp_path, "mixed", heldout=share, mix_temperature=1.0)
     found = documents(store.tokens)
@@ -117,12 +115,12 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
     ]
 
 
-def test_all_alike(tmp_path: Path) -> None:
+def test_a_temperature_of_zero_gives_equal_shares(tmp_path: Path) -> None:
     en, de = prepared(tmp_path, "mixed", mix_temperature=0.0).audit["mixture"]
     assert en["share"] == pytest.approx(0.5, abs=0.01) and de["documents_repeated"] == de["documents"]
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_mixes_named_corpora(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     en, de = write(tmp_path)
     command = ["prepare", f"en={en}", f"de={de}", "--out", str(tmp_path / "store"), "--unit", "line"]
     command += ["--vocab-size", "80", "--workers", "1", "--mix-temperature", "0.5"]
@@ -160,7 +158,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ),
     ],
 )
-def test_what_is_no_mixture(
+def test_wrong_mixtures_are_refused(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     en, de = write(tmp_path)
@@ -171,6 +169,6 @@ def test_what_is_no_mixture(
     assert told in error.replace("\n", " ") and not (tmp_path / "store").exists()
 
 
-def test_names_without_a_temperature(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="mix_temperature: named corpora are for a mixture"):
+def test_named_corpora_without_a_temperature_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mix_temperature"):
         prepared(tmp_path, "store")

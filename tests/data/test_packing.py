@@ -37,7 +37,7 @@ from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFold
 CONFIG = CorpusConfig(heldout=0.05)
 
 
-def test_every_document_is_where_it_should_be(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_every_document_is_in_exactly_one_split(tmp_path: Path, tokenizer: Tokenizer) -> None:
     kept = texts()
     corpus = write(tmp_path, [*kept[:100], "", "  \n ", kept[3], f" {kept[4]}\n", "\u200b", *kept[100:]])
     built = build_store([corpus], tokenizer, tmp_path / "store", config=CONFIG, workers=1)
@@ -70,7 +70,7 @@ def test_every_document_is_where_it_should_be(tmp_path: Path, tokenizer: Tokeniz
     built.verify()
 
 
-def test_the_unknown_rate_and_the_vocabulary_used(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_the_audit_counts_unknown_tokens_and_used_entries(tmp_path: Path, tokenizer: Tokenizer) -> None:
     audit = build_store(
         [write(tmp_path, ["the chef \u4e00", "the meal \u4e01 \u4e02"])], tokenizer, tmp_path / "store"
     ).audit
@@ -128,14 +128,14 @@ def test_one_long_document_is_held_out_at_its_end(tmp_path: Path, tokenizer: Tok
     )
 
 
-def test_too_little_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    for documents, message in (([""], "no text in any of the 1 documents"), (["a"], "too little text")):
-        with pytest.raises(CorpusError, match=message):
+def test_too_little_text_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    for documents in ([""], ["a"]):
+        with pytest.raises(CorpusError):
             build_store([write(tmp_path, documents)], tokenizer, tmp_path / "store")
         assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"], "nothing half-written"
 
 
-def test_wide_ids_in_wide_files(tmp_path: Path) -> None:
+def test_large_vocabularies_use_32_bit_ids(tmp_path: Path) -> None:
     definition = json.loads(Tokenizer.train(texts(), TokenizerConfig(vocab_size=80)).definition)
     definition["model"]["vocab"] |= {f"w{i}": 80 + i for i in range(70_000)}
     wide = Tokenizer(json.dumps(definition), {})
@@ -151,7 +151,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.02])
-def test_a_few_held_out_documents_are_not_enough(
+def test_held_out_text_has_a_minimum_size(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     documents = texts(200)
@@ -173,7 +173,7 @@ def test_a_few_held_out_documents_are_not_enough(
     assert same.digest == few.digest, "never more than a tenth"
 
 
-def test_without_a_document_chosen_by_its_hash_the_smallest_hash_is_held_out(
+def test_the_smallest_hash_is_held_out_if_no_hash_is_below_the_limit(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:
     documents = texts(90)
@@ -204,7 +204,7 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, small_chunks: Non
     assert len({built.digest for built in stores}) == 1
 
 
-def test_a_killed_worker_is_an_error_in_one_line(
+def test_a_killed_worker_is_a_one_line_error(
     tmp_path: Path, tokenizer: Tokenizer, small_chunks: None
 ) -> None:
     def kill_a_worker(stage: str, characters: int) -> None:
@@ -212,7 +212,7 @@ def test_a_killed_worker_is_an_error_in_one_line(
             for child in path.read_text().split():
                 os.kill(int(child), signal.SIGKILL)
 
-    with pytest.raises(RunFailed, match=r"SIGKILL.*fewer `workers`"):
+    with pytest.raises(RunFailed, match=r"SIGKILL.*`workers`"):
         build_store(
             [write(tmp_path, texts(3000))], tokenizer, tmp_path / "store", workers=2, progress=kill_a_worker
         )
@@ -275,7 +275,7 @@ def test_hash_seeds_processes_and_locales_change_no_byte(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_builder_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+def test_a_killed_builder_does_not_block_the_next(tmp_path: Path) -> None:
     corpus = write(tmp_path / "c", texts(1500))
     began = time.monotonic()
     finish(builder(corpus, tmp_path / "whole", workers=2))
@@ -352,7 +352,7 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
 
 
 @pytest.mark.slow
-def test_two_builders_at_once(tmp_path: Path) -> None:
+def test_two_builders_at_once_make_one_store(tmp_path: Path) -> None:
     corpus = write(tmp_path / "c", texts(2000))
     running = [builder(corpus, tmp_path / "store") for _ in range(3)]
     ended = [(process.communicate(), process.returncode) for process in running]
@@ -364,12 +364,12 @@ def test_two_builders_at_once(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py", "store"]
 
 
-def test_the_lock_is_told_in_one_line(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_locked_folder_is_a_one_line_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
     with durable.lock(tmp_path / ".store.building"), pytest.raises(RunFolderError):
         build_store([write(tmp_path, texts(5))], tokenizer, tmp_path / "store")
 
 
-def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_leftovers_of_an_interrupted_build_are_removed(tmp_path: Path, tokenizer: Tokenizer) -> None:
     work = tmp_path / ".store.building"
     (work / "copies" / "x").mkdir(parents=True)
     (work / "train.ds").write_bytes(b"half")
@@ -386,7 +386,7 @@ def test_what_an_interrupted_build_left_is_cleared(tmp_path: Path, tokenizer: To
 
 
 @pytest.mark.slow
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_one_line_error_and_leaves_nothing(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
     program = PROGRAM.replace(
         "kept._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
@@ -408,13 +408,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["c", "program.py"], "nothing half-written"
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_an_unwritable_folder_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError):
         build_store([write(tmp_path, texts(5))], tokenizer, tmp_path / "file" / "store")
 
 
-def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus, out = write(tmp_path, texts(50)), tmp_path / "store"
     wanted = TokenizerConfig(vocab_size=80)
     (tmp_path / "store").mkdir()  # an empty folder is as good as none
@@ -429,12 +429,12 @@ def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer)
         (
             TokenizerConfig(vocab_size=81, lowercase=False),
             CONFIG,
-            r"tokenizer.vocab_size \(80.*now 81\); tokenizer.lowercase",
+            r"tokenizer\.vocab_size .*80.*81.*tokenizer\.lowercase",
         ),
         (
             wanted,
             CorpusConfig(heldout=0.5, unit="line"),
-            r"corpus.unit \('file' in the store, now 'line'\); corpus.heldout",
+            r"corpus\.unit .*file.*line.*corpus\.heldout",
         ),
         (tokenizer.train(texts(9), TokenizerConfig(vocab_size=70)), CONFIG, "tokenizer.digest"),
     ]
@@ -446,7 +446,7 @@ def test_the_same_again_and_other_settings(tmp_path: Path, tokenizer: Tokenizer)
         build_store([corpus], wanted, out, config=CONFIG)
 
 
-def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_a_folder_that_is_no_store_is_refused_unchanged(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus = write(tmp_path / "mine", texts(5))
     for out in (tmp_path / "mine", corpus):
         with pytest.raises(StoreError):
@@ -454,7 +454,7 @@ def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path, tokenizer: Toke
     assert corpus.exists()
 
 
-def test_the_vocabulary_is_trained_on_an_even_sample_without_what_is_held_out() -> None:
+def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> None:
     documents = [
         packing.KeptDocument(
             "x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0

@@ -38,7 +38,7 @@ def electra(*arguments: object, **options: object) -> subprocess.CompletedProces
 
 
 @pytest.mark.slow
-def test_the_command(tmp_path: Path) -> None:
+def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     text, out = corpus(tmp_path / "a.txt"), tmp_path / "store"
     command = (text, "--unit", "line", "--out", out, "--vocab-size", 50, "--no-lowercase", "--heldout", 0.02)
     done = electra(*command)
@@ -77,7 +77,7 @@ def test_the_command(tmp_path: Path) -> None:
         (["a.txt", "--unit", "page"], "unit"),
     ],
 )
-def test_wrong_input_is_one_line_and_leaves_nothing(
+def test_wrong_input_is_a_one_line_error_and_leaves_nothing(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     corpus(tmp_path / "a.txt")
@@ -86,14 +86,14 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_little_text_makes_a_smaller_vocabulary_and_says_so(tmp_path: Path) -> None:
+def test_a_small_text_makes_a_smaller_vocabulary_with_a_note(tmp_path: Path) -> None:
     corpus(tmp_path / "a.txt")
     done = electra("a.txt", "--vocab-size", "9999", "--out", "store", cwd=tmp_path)
     assert done.returncode == 0 and "entries, not 9,999" in done.stdout
     assert TokenStore.open(tmp_path / "store").vocab_size < 9999
 
 
-def test_text_from_stdin(tmp_path: Path) -> None:
+def test_prepare_reads_stdin(tmp_path: Path) -> None:
     records = "".join(json.dumps({"body": f"the chef cooked meal {i}"}) + "\n" for i in range(50))
     tokenizer = Tokenizer.train(["the chef cooked a meal"] * 9, TokenizerConfig(vocab_size=24))
     tokenizer.save(tmp_path / "tokenizer")
@@ -134,7 +134,7 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
-def test_as_the_step_of_a_run(tmp_path: Path) -> None:
+def test_build_returns_a_store_for_pretraining(tmp_path: Path) -> None:
     text = corpus(tmp_path / "a.txt")
     store = build(
         [str(text)],
@@ -172,7 +172,7 @@ def test_as_the_step_of_a_run(tmp_path: Path) -> None:
         ({"corpus": 3}, "corpus: 3 is not a path"),
     ],
 )
-def test_what_python_gets_wrong(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_wrong_arguments_from_python_are_refused(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
     arguments = {"corpus": corpus(tmp_path / "a.txt"), "out": tmp_path / "store", "vocab_size": 50, **wrong}
     with pytest.raises(ConfigError) as caught:
         prepare(**arguments)
@@ -193,7 +193,7 @@ SCRIPTS = {  # two words that removing the marks of Unicode's decomposition make
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
-def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: Path) -> None:
+def test_lower_casing_keeps_accents_where_they_matter(kind: str, tmp_path: Path) -> None:
     """By default, in every script; in English they are removed, as BERT does."""
     options: dict[str, Any] = {
         "unit": "line",
@@ -224,7 +224,7 @@ def test_lower_casing_keeps_apart_what_accents_tell_apart(kind: str, tmp_path: P
     assert forced.tokenizer.encode("m\u00f6chte").ids == forced.tokenizer.encode("mochte").ids
 
 
-def test_a_tokenizer_that_removes_accents_says_so(tmp_path: Path) -> None:
+def test_removed_accents_are_noted(tmp_path: Path) -> None:
     """A published uncased vocabulary on text in another language, say."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"\u043c\u043e\u0438", "##\u043e", "##\u0438"]
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
@@ -247,7 +247,7 @@ def marked(character: str) -> bool:
     return unmarked(character) != character
 
 
-def test_the_next_command_continues_from_the_model(
+def test_the_suggested_command_continues_from_the_model(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its vocabulary was given as --tokenizer: a fresh network of another size is not what follows."""

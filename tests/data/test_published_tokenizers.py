@@ -83,7 +83,7 @@ ADDED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("files", ADDED.values(), ids=list(ADDED))
-def test_added_tokens_of_a_slow_folder(files: dict[str, Any], tmp_path: Path) -> None:
+def test_added_tokens_of_a_slow_tokenizer_are_read(files: dict[str, Any], tmp_path: Path) -> None:
     ours = assert_ids_of_transformers(write(tmp_path, BERT | files))
     assert ours.vocab_size > SIZE
 
@@ -97,7 +97,7 @@ def test_added_tokens_survive_export(files: dict[str, Any], tmp_path: Path) -> N
     assert again.digest == ours.digest
 
 
-def test_added_tokens_of_a_fast_folder(tmp_path: Path) -> None:
+def test_added_tokens_of_a_fast_tokenizer_are_read(tmp_path: Path) -> None:
     from transformers import BertTokenizer
 
     theirs = BertTokenizer.from_pretrained(write(tmp_path, BERT))
@@ -113,7 +113,7 @@ def test_added_tokens_of_a_fast_folder(tmp_path: Path) -> None:
     assert_ids_of_transformers(tmp_path / "fast")
 
 
-def test_a_classifier_reads_added_tokens_in_transformers_as_here(tmp_path: Path) -> None:
+def test_a_classifier_reads_added_tokens_as_transformers_does(tmp_path: Path) -> None:
     """Their special tokens are plain text; added tokens, special or not, stay tokens."""
     from transformers import AutoTokenizer
 
@@ -142,7 +142,7 @@ def test_a_classifier_reads_added_tokens_in_transformers_as_here(tmp_path: Path)
     ],
 )
 @pytest.mark.parametrize("fast", [False, True])
-def test_options_of_bert(settings: dict[str, Any], fast: bool, tmp_path: Path) -> None:
+def test_bert_tokenizer_options_are_read(settings: dict[str, Any], fast: bool, tmp_path: Path) -> None:
     """Also where tokenizer.json says something else: transformers follows tokenizer_config.json."""
     from transformers import BertTokenizer
 
@@ -166,7 +166,7 @@ def test_options_of_bert(settings: dict[str, Any], fast: bool, tmp_path: Path) -
     ],
     ids=["crlf", "spaces", "twice", "blank at the end", "blank", "no last line end", "other line ends"],
 )
-def test_lines_of_a_vocabulary(text: str, tmp_path: Path) -> None:
+def test_vocabulary_lines_are_read_as_transformers_does(text: str, tmp_path: Path) -> None:
     ours = assert_ids_of_transformers(write(tmp_path, BERT | {"vocab.txt": text}))
     for number in range(ours.vocab_size):  # gaps, too, can be shown
         assert isinstance(ours.id_to_token(number), str) and isinstance(ours.readable(number), str)
@@ -196,13 +196,13 @@ def test_lines_of_a_vocabulary(text: str, tmp_path: Path) -> None:
         ({"vocab.txt": "\ufeff" + VOCABULARY}, "vocab.txt:1"),
     ],
 )
-def test_what_is_not_supported_is_named(files: dict[str, Any], named: str, tmp_path: Path) -> None:
+def test_unsupported_tokenizers_are_named(files: dict[str, Any], named: str, tmp_path: Path) -> None:
     with pytest.raises(TokenizerError) as caught:
         Tokenizer.load(write(tmp_path, BERT | files))
     assert named in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_sentencepiece_model_alone(tmp_path: Path) -> None:
+def test_a_sentencepiece_model_alone_is_refused(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(b"\x0a\x0e\x0a\x05<unk>\x15\x00\xff")
     for name in (tmp_path, tmp_path / "spiece.model"):
         with pytest.raises(TokenizerError, match=r"spiece\.model"):
@@ -210,7 +210,7 @@ def test_a_sentencepiece_model_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", [False, True])
-def test_merges_of_roberta(prefix: bool, tmp_path: Path) -> None:
+def test_roberta_merges_are_read(prefix: bool, tmp_path: Path) -> None:
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = ["<s>", "<pad>", "</s>", "<unk>", *letters, "\u0120t", "\u0120th", "\u0120the", "<mask>"]
     merges = ["\u0120 t", "\u0120t h", "\u0120th e"]
@@ -233,20 +233,20 @@ def definition(added: list[dict[str, Any]] | None = None, **parts: Any) -> dict[
     return content | {"added_tokens": added or []} | parts
 
 
-def test_a_post_processor_beyond_the_vocabulary(tmp_path: Path) -> None:
+def test_a_post_processor_beyond_the_vocabulary_is_refused(tmp_path: Path) -> None:
     processor = {"type": "BertProcessing", "sep": ["[SEP]", 999_999], "cls": ["[CLS]", 2]}
     with pytest.raises(TokenizerError, match="999999"):
         Tokenizer.load(write(tmp_path, {"tokenizer.json": definition(post_processor=processor)}))
 
 
-def test_ids_beyond_every_vocabulary(tmp_path: Path) -> None:
+def test_ids_beyond_every_vocabulary_are_refused(tmp_path: Path) -> None:
     content = definition()
     content["model"]["vocab"]["far"] = 4_000_000_000
     with pytest.raises(TokenizerError, match="4000000000"):
         Tokenizer.load(write(tmp_path, {"tokenizer.json": content}))
 
 
-def test_a_definition_of_an_older_library(tmp_path: Path) -> None:
+def test_a_definition_by_an_older_library_is_read(tmp_path: Path) -> None:
     """The model's type and empty parts were left out once."""
     content = definition()
     del content["model"]["type"], content["decoder"], content["normalizer"]
@@ -264,7 +264,7 @@ def test_a_role_can_be_added(tmp_path: Path) -> None:
     assert assert_ids_of_transformers(write(tmp_path, files)).specials.mask == SIZE
 
 
-def test_an_unknown_token_that_the_model_lacks(tmp_path: Path) -> None:
+def test_an_unknown_token_missing_from_the_model_is_an_error(tmp_path: Path) -> None:
     """Found only by a text with an unknown character, in the library."""
     content = definition()
     content["model"]["unk_token"] = "[NONE]"

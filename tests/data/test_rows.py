@@ -40,13 +40,13 @@ JSON_WAYS = ["records", "split", "columns", "index", "table"]
 
 
 @pytest.mark.parametrize("orient", JSON_WAYS)
-def test_json_in_every_way_that_pandas_writes_it(orient: Any, tmp_path: Path) -> None:
+def test_every_json_layout_of_pandas_is_read(orient: Any, tmp_path: Path) -> None:
     frame().to_json(tmp_path / "a.json", orient=orient)
     found = [{name: row[name] for name in ("text", "n")} for row in read(tmp_path / "a.json")]
     assert found == RECORDS
 
 
-def test_json_of_other_shapes(tmp_path: Path) -> None:
+def test_other_json_shapes_are_read_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     shapes = [
         {"version": "1", "data": RECORDS},
@@ -81,7 +81,7 @@ def test_a_long_list_is_streamed(tmp_path: Path) -> None:
     "kind", ["string", "large_string", "binary", "large_binary", "string_view", "dictionary"]
 )
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "parquet.gz"])
-def test_columnar_files(kind: str, ending: str, tmp_path: Path) -> None:
+def test_columnar_files_are_read(kind: str, ending: str, tmp_path: Path) -> None:
     texts = ["one", None, "été"]
     made = pyarrow.array(texts)
     made = made.dictionary_encode() if kind == "dictionary" else made.cast(getattr(pyarrow, kind)())
@@ -110,7 +110,7 @@ def test_columnar_files(kind: str, ending: str, tmp_path: Path) -> None:
     ]
 
 
-def test_what_datasets_saves(tmp_path: Path) -> None:
+def test_a_saved_dataset_is_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     names = ["bad", "good"]
     features = datasets.Features(
@@ -134,7 +134,7 @@ def test_what_datasets_saves(tmp_path: Path) -> None:
         read(tmp_path / "both")
 
 
-def test_parts_belong_together(tmp_path: Path) -> None:
+def test_all_parts_of_a_file_are_read_together(tmp_path: Path) -> None:
     for number in range(2):
         frame().to_parquet(tmp_path / f"train-{number:05}-of-00002.parquet")
     whole = parts_pattern(tmp_path / "train-00000-of-00002.parquet")
@@ -142,7 +142,7 @@ def test_parts_belong_together(tmp_path: Path) -> None:
     assert split_name(whole) == split_name(tmp_path / "train.parquet") == ("train", ".parquet")
 
 
-def test_a_zip_with_one_table(tmp_path: Path) -> None:
+def test_a_zip_with_one_table_is_read(tmp_path: Path) -> None:
     path = tmp_path / "train.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("folder/train.csv", frame().to_csv(index=False))
@@ -160,7 +160,9 @@ def test_a_zip_with_one_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 @pytest.mark.parametrize("quoting", [0, 1, 2])  # minimal, all, all but numbers
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-def test_what_pandas_writes(separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path) -> None:
+def test_tables_written_by_pandas_are_read(
+    separator: str, ending: str, quoting: Any, ends: str, tmp_path: Path
+) -> None:
     path = tmp_path / f"a.{ending}"
     frame().to_csv(
         path, sep=separator, quoting=quoting, index=False, lineterminator=ends, encoding="utf-8-sig"
@@ -169,7 +171,7 @@ def test_what_pandas_writes(separator: str, ending: str, quoting: Any, ends: str
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
-def test_quotes_after_backslashes(ending: str, tmp_path: Path) -> None:
+def test_backslash_escaped_quotes_are_read(ending: str, tmp_path: Path) -> None:
     """As MySQL and Spark write them."""
     path = tmp_path / f"a.{ending}"
     options = {"escapechar": "\\", "doublequote": False, "quoting": 1, "lineterminator": "\n"}
@@ -186,7 +188,7 @@ def test_quotes_of_texts_stay_in_a_tsv(tmp_path: Path) -> None:
     assert [row["text"] for row in read(path)] == texts
 
 
-def test_columns_without_names(tmp_path: Path) -> None:
+def test_tables_without_a_header_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("v1,v2,,\nham,a text,,\n")
     [row] = read(path)
@@ -196,7 +198,7 @@ def test_columns_without_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
-def test_encodings(encoding: str, tmp_path: Path) -> None:
+def test_table_encodings_are_detected(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(frame().to_csv(index=False).encode(encoding))
     assert [{**row, "n": int(row["n"])} for row in read(path)] == RECORDS
@@ -204,7 +206,7 @@ def test_encodings(encoding: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["dictionary", "large_string", "binary", "string_view", "list", "struct"])
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_repeated_values_take_no_memory(
+def test_repeated_parquet_values_take_little_memory(
     kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A value of 1 MiB in each of 500 rows: refused when the rows that were read are over the bound."""
@@ -238,7 +240,7 @@ def test_repeated_values_take_no_memory(
         tracemalloc.stop()
 
 
-def test_a_compressed_batch_that_unfolds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compressed_batch_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columnar, "AT_ONCE", 1 << 20)
     path, packed = tmp_path / "a.arrow", pyarrow.ipc.IpcWriteOptions(compression="zstd")
     table = pyarrow.table({"n": [1], "text": ["b" * (16 << 20)]})

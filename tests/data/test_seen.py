@@ -14,7 +14,7 @@ from electra.data.seen import DigestSet
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 800])
-def test_it_is_a_set_whatever_the_memory(
+def test_a_digest_set_equals_a_set_for_any_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
     monkeypatch.setattr(seen, "RECENT", 16)
@@ -43,7 +43,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / num
 
 
 @pytest.mark.slow
-def test_bytes_of_a_document(tmp_path: Path) -> None:
+def test_memory_per_document_is_as_documented(tmp_path: Path) -> None:
     """8, and as many while two runs are joined; a Python set of 16-byte digests takes about 100."""
     ended = subprocess.run(
         [sys.executable, "-c", GROW, "600000", str(tmp_path)], capture_output=True, text=True, check=True

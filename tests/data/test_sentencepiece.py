@@ -107,7 +107,7 @@ def test_ids_are_those_of_sentencepiece(bytes_too: bool, tmp_path: Path) -> None
         assert ours.encode_corpus([text])[0].tolist() == theirs.encode(text), text
 
 
-def test_characters_without_a_piece_become_bytes(tmp_path: Path) -> None:
+def test_characters_without_a_piece_become_byte_pieces(tmp_path: Path) -> None:
     """The UTF-8 of the character, by the definition of byte fallback."""
     ours = Tokenizer.load(write(tmp_path, bytes_too=True))
     names = [ours.id_to_token(i) for i in ours.encode("the \U0001f600").ids]
@@ -121,13 +121,13 @@ def test_characters_without_a_piece_become_bytes(tmp_path: Path) -> None:
     assert ours.decode(ours.encode("the \U0001f600").ids) == "the \U0001f600"
 
 
-def test_special_tokens_in_a_text_are_text(tmp_path: Path) -> None:
+def test_special_tokens_in_a_text_are_plain_text(tmp_path: Path) -> None:
     ours = Tokenizer.load(write(tmp_path, bytes_too=True))
     inner = ours.encode("a [CLS] b [SEP] [UNK] [MASK] <0x7A>").ids[1:-1]
     assert not set(ours.specials) & set(inner) and ours.token_to_id("<0x7A>") not in inner
 
 
-def test_a_folder_written_again_has_the_same_ids(tmp_path: Path) -> None:
+def test_a_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
     from transformers import AutoTokenizer
 
     ours = Tokenizer.load(write(tmp_path / "given", bytes_too=True))
@@ -139,7 +139,7 @@ def test_a_folder_written_again_has_the_same_ids(tmp_path: Path) -> None:
         assert again.encode(text).ids == ours.encode(text).ids == theirs(text)["input_ids"], text
 
 
-def test_a_file_alone(tmp_path: Path) -> None:
+def test_a_model_file_alone_is_read(tmp_path: Path) -> None:
     folder = write(tmp_path)
     for name in ("config.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -147,14 +147,14 @@ def test_a_file_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 100])
-def test_damage_is_one_line(size: int, tmp_path: Path) -> None:
+def test_a_damaged_model_is_a_one_line_error(size: int, tmp_path: Path) -> None:
     path = write(tmp_path) / "spm.model"
     path.write_bytes(path.read_bytes()[:-size] + b"\xff" * size if size else b"")
     with pytest.raises(TokenizerError, match=r"spm\.model"):
         Tokenizer.load(tmp_path)
 
 
-def test_other_kinds_and_a_missing_file_are_named(tmp_path: Path) -> None:
+def test_other_model_types_and_a_missing_file_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError):
         Tokenizer.load(write(tmp_path, kind=2))
     (tmp_path / "spm.model").unlink()

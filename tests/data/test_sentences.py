@@ -27,7 +27,7 @@ def stored(texts: list[str], tokenizer: Tokenizer) -> TokenDocuments:
 
 
 @pytest.mark.parametrize("texts", [GERMAN, JAPANESE], ids=["German", "Japanese"])
-def test_each_is_a_sentence_of_the_text(texts: list[str]) -> None:
+def test_sentences_are_parts_of_the_text(texts: list[str]) -> None:
     tokenizer = Tokenizer.train(texts * 20, TokenizerConfig(vocab_size=200, lowercase=False))
     found = sentences_of(stored(texts, tokenizer), tokenizer, 2)
     assert len(found) == 2
@@ -37,7 +37,7 @@ def test_each_is_a_sentence_of_the_text(texts: list[str]) -> None:
         assert len(tokenizer.encode_corpus([sentence])[0]) <= LONGEST
 
 
-def test_text_without_sentences_gives_its_beginnings() -> None:
+def test_text_without_sentence_ends_gives_line_beginnings() -> None:
     texts = ["eins zwei drei", "vier f\u00fcnf"]
     tokenizer = Tokenizer.train(texts * 20, TokenizerConfig(vocab_size=100, lowercase=False))
     assert sentences_of(stored(texts, tokenizer), tokenizer, 2) == texts

@@ -55,7 +55,7 @@ def test_merged_shards_are_the_store_of_one_command(
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
 
 
-def test_what_a_kill_left_half_is_finished_by_the_same_command(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_rerunning_finishes_a_killed_shard(tmp_path: Path, tokenizer: Tokenizer) -> None:
     """Killed between the rename and the removal of what was made on the way."""
     text = corpus(tmp_path)
     build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
@@ -71,7 +71,9 @@ def test_what_a_kill_left_half_is_finished_by_the_same_command(tmp_path: Path, t
     assert not list(tmp_path.glob(".*")), "swept"
 
 
-def test_a_shard_may_hold_nothing_out_and_the_store_still_does(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_the_merged_store_has_held_out_text_even_if_a_shard_has_none(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
     text, config = corpus(tmp_path), CorpusConfig(heldout=1e-9)
     folders = [tmp_path / str(index) for index in range(3)]
     for index, folder in enumerate(folders):
@@ -82,7 +84,7 @@ def test_a_shard_may_hold_nothing_out_and_the_store_still_does(tmp_path: Path, t
     assert merged.digest == whole.digest
 
 
-def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_shards_that_do_not_match_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     text = corpus(tmp_path)
     for index in (0, 1, 2):
         sharding.build_shard([text], tokenizer, tmp_path / f"s{index}", (index, 3), config=CONFIG, workers=1)
@@ -90,13 +92,11 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
         [text], tokenizer, tmp_path / "other", (2, 3), config=CorpusConfig(heldout=0.2), workers=1
     )
     shards = [tmp_path / f"s{index}" for index in range(3)]
-    with pytest.raises(StoreError, match=r"shard 1/3 is missing"):
+    with pytest.raises(StoreError, match="1/3"):
         sharding.merge([shards[0], shards[2]], tmp_path / "out")
     with pytest.raises(StoreError):
         sharding.merge([*shards, shards[1]], tmp_path / "out")
-    with pytest.raises(
-        StoreError, match=r"not a shard of the same corpus.*corpus\.heldout is 0\.2 instead of 0\.05"
-    ):
+    with pytest.raises(StoreError, match=r"corpus\.heldout.*0\.2.*0\.05"):
         sharding.merge([*shards[:2], tmp_path / "other"], tmp_path / "out")
     with pytest.raises(StoreError):
         sharding.merge([text], tmp_path / "out")
@@ -104,11 +104,11 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
         sharding.build_shard([text], tokenizer, shards[0], (1, 3), config=CONFIG)
     with pytest.raises(ConfigError):
         sharding.merge([], tmp_path / "out")
-    with pytest.raises(ConfigError, match="7 files cannot be divided into 8 shards"):
+    with pytest.raises(ConfigError, match=r"7 .*8 "):
         sharding.build_shard([text], tokenizer, tmp_path / "new", (0, 8))
     damaged = shards[1] / "train.ds"
     damaged.write_bytes(bytes(len(damaged.read_bytes())))
-    with pytest.raises(StoreError, match=r"train\.ds is damaged"):
+    with pytest.raises(StoreError, match=r"train\.ds"):
         sharding.merge(shards, tmp_path / "out")
     (shards[0] / "shard.json").write_text(
         (shards[0] / "shard.json").read_text().replace('"format": ', '"format": 9', 1)
@@ -117,7 +117,7 @@ def test_what_does_not_belong_together_is_told(tmp_path: Path, tokenizer: Tokeni
         tmp_path / "newer",
         {name: (shards[0] / name).read_bytes() for name in contents(shards[0]) if name != durable.MANIFEST},
     )
-    with pytest.raises(StoreError, match=r"shard format 9\d+, this version reads format"):
+    with pytest.raises(StoreError, match=r"9\d+"):
         sharding.merge([tmp_path / "newer", *shards[1:]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -136,7 +136,7 @@ def test_shards_without_text_make_no_store_and_no_store_is_overwritten(
     assert list(contents(tmp_path / "out")) == ["corpus.jsonl"]
 
 
-def test_from_the_command_line(
+def test_prepare_shards_and_merges(
     tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = str(corpus(tmp_path))

@@ -80,7 +80,7 @@ def test_compressed_files_of_several_members(tmp_path: Path) -> None:
         assert texts(tmp_path, tmp_path / f"two.txt{suffix}", unit="line") == ["first\n", "second\n"], suffix
 
 
-def test_units_of_a_text_file(tmp_path: Path) -> None:
+def test_a_text_file_is_split_by_unit(tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_bytes(b"\n\none\ntwo\n \t\n\nthree\n\nfour")
     assert texts(tmp_path, file) == ["\n\none\ntwo\n \t\n\nthree\n\nfour"]
@@ -118,7 +118,7 @@ def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path
 
 
 @pytest.mark.parametrize("record", ["run.toml", "store.json", "finetune.json"])
-def test_what_was_made_of_the_text_and_lies_beside_it_is_not_read(tmp_path: Path, record: str) -> None:
+def test_output_files_beside_the_text_are_not_read(tmp_path: Path, record: str) -> None:
     """Else the run would not resume: its own files would be new text."""
     made = tmp_path / "made" / "tokenizer"
     made.mkdir(parents=True)
@@ -131,7 +131,7 @@ def test_what_was_made_of_the_text_and_lies_beside_it_is_not_read(tmp_path: Path
         texts(tmp_path, made.parent)
 
 
-def test_linked_folders_are_read_and_none_twice(tmp_path: Path) -> None:
+def test_linked_folders_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "a.txt").write_text("once")
     (tmp_path / "kept" / "up").symlink_to(tmp_path)
@@ -161,7 +161,7 @@ print([[d.text for d in documents] for _ in range(2)], [sorted(s) for s in docum
     assert done.stdout.decode().strip() == f"{[once, once]} {[['argument', 'name', 'sha256', 'size']] * 2}"
 
 
-def test_remote_files_globs_and_folders(tmp_path: Path) -> None:
+def test_remote_files_globs_and_folders_are_read(tmp_path: Path) -> None:
     import fsspec
 
     memory = fsspec.filesystem("memory")
@@ -178,18 +178,18 @@ def test_remote_files_globs_and_folders(tmp_path: Path) -> None:
         assert texts(tmp_path, "memory://corpus/") == ["a", "b", "c"]
         for bad, message in {
             "gone.txt": "gone.txt",
-            "*.xml": "no text files",
-            "deep/d.bin": "no text files",
+            "*.xml": "xml",
+            "deep/d.bin": "d.bin",
         }.items():
             with pytest.raises(CorpusError, match=message):
                 texts(tmp_path, f"memory://corpus/{bad}")
-        with pytest.raises(CorpusError, match=r"nosuch://x/a\.txt: cannot be read"):
+        with pytest.raises(CorpusError, match=r"nosuch://x/a\.txt"):
             texts(tmp_path, "nosuch://x/a.txt")
     finally:
         memory.rm("/corpus", recursive=True)
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_text_is_read_over_http(tmp_path: Path) -> None:
     (tmp_path / "www").mkdir()
     (tmp_path / "www" / "a.jsonl.gz").write_bytes(gzip.compress(json_lines()))
 
@@ -204,14 +204,14 @@ def test_over_http(tmp_path: Path) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         assert texts(tmp_path, f"{address}/a.jsonl.gz?x=1") == TEXTS
-        with pytest.raises(CorpusError, match=r"b.jsonl.gz: cannot be read \(.*404"):
+        with pytest.raises(CorpusError, match=r"b\.jsonl\.gz.*404"):
             texts(tmp_path, f"{address}/b.jsonl.gz")
         with pytest.raises(CorpusError):
             texts(tmp_path, f"{address}/")
         server.shutdown()
 
 
-def test_hub_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_data_sets_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "dataset"
@@ -220,12 +220,12 @@ def test_hub_data_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "data" / "test.parquet").write_bytes(parquet(values=["only a test", None, ""]))
     assert texts(tmp_path, f"hub:{folder}") == TEXTS
     assert texts(tmp_path, f"hub:{folder}::test") == ["only a test", "", ""]
-    with pytest.raises(CorpusError, match=r"no column 'body' \(it has: id, text\).*`data.text_field`"):
+    with pytest.raises(CorpusError, match=r"'body'.*id, text.*data\.text_field"):
         texts(tmp_path, f"hub:{folder}", text_field="body")
-    with pytest.raises(CorpusError, match=r"cannot be loaded.*hub:NAME:CONFIG:SPLIT"):
+    with pytest.raises(CorpusError, match="hub:NAME:CONFIG:SPLIT"):
         texts(tmp_path, f"hub:{tmp_path}/nowhere")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(CorpusError, match=r"pip install 'electra-encoder\[hub\]'"):
+    with pytest.raises(CorpusError, match=r"electra-encoder\[hub\]"):
         texts(tmp_path, f"hub:{folder}")
 
 
@@ -237,46 +237,46 @@ def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
         "image.txt": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9, "not UTF-8 text"),
         "noise.jsonl": (os.urandom(4000), "not UTF-8 text"),
         "cyrillic.txt": ("это не UTF-8".encode("cp1251") * 9, r"not UTF-8 text.*`data.encoding=cp1251`"),
-        "cut.txt.gz": (gzip.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or truncated"),
-        "cut.txt.xz": (lzma.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or truncated"),
-        "cut.txt.bz2": (bz2.compress(os.urandom(90_000).hex().encode())[:-2000], "damaged or truncated"),
+        "cut.txt.gz": (gzip.compress(os.urandom(90_000).hex().encode())[:-2000], r"cut\.txt\.gz"),
+        "cut.txt.xz": (lzma.compress(os.urandom(90_000).hex().encode())[:-2000], r"cut\.txt\.xz"),
+        "cut.txt.bz2": (bz2.compress(os.urandom(90_000).hex().encode())[:-2000], r"cut\.txt\.bz2"),
         "cut.txt.zst": (
             compressors()[".zst"](os.urandom(90_000).hex().encode())[:-2000],
-            "damaged or truncated",
+            r"cut\.txt\.zst",
         ),
-        "false.txt.zst": (b"no zstd at all", "damaged or truncated"),
-        "false.txt.gz": (b"no gzip at all", "damaged or truncated"),
-        "broken.jsonl": (b'{"text": "fine"}\n\n{"text": "cut\n', r"broken.jsonl:3: not valid JSON"),
+        "false.txt.zst": (b"no zstd at all", r"false\.txt\.zst"),
+        "false.txt.gz": (b"no gzip at all", r"false\.txt\.gz"),
+        "broken.jsonl": (b'{"text": "fine"}\n\n{"text": "cut\n', r"broken.jsonl:3"),
         "field.jsonl": (
             b'{"text": "fine"}\n{"body": "x", "id": 1}\n',
-            r"field.jsonl:2: no text in field 'text' \(.*: body, id\)",
+            r"field.jsonl:2: .*'text' .*body, id",
         ),
-        "list.jsonl": (b'["text"]\n', r"list.jsonl:1: not a JSON object"),
-        "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: field 'text' is 3, not a text"),
-        "deep.jsonl": (b"[" * 100_000 + b"\n", r"deep.jsonl:1: not valid JSON"),
-        "column.parquet": (parquet("body"), r"no column 'text' \(it has: id, body\)"),
+        "list.jsonl": (b'["text"]\n', r"list.jsonl:1"),
+        "number.jsonl": (b'{"text": 3}\n', r"number.jsonl:1: .*'text' .*3"),
+        "deep.jsonl": (b"[" * 100_000 + b"\n", r"deep.jsonl:1"),
+        "column.parquet": (parquet("body"), r"'text' .*id, body"),
         "number.parquet": (
             parquet(values=[1, 2, 3]),
-            r"number.parquet: row 1: field 'text' is 1, not a text; 3 of 3 rows",
+            r"number.parquet: row 1: .*3 of 3",
         ),
         "false.parquet": (b"PAR1 no parquet at all PAR1", "parquet"),
-        "table.csv": (b"a,b\n1,2\n", r"table.csv: no column 'text' \(it has: a, b\)"),
-        "page.html": (b"<html>", r"page.html: \.html files.*Extract its text"),
-        "pages.tar.gz": (b"", r"pages.tar.gz: \.tar files.*Unpack it"),
-        "notes.xyz": (b"text", r"unrecognised file extension.*\.txt .*\.jsonl"),
+        "table.csv": (b"a,b\n1,2\n", r"table.csv: .*'text' .*a, b"),
+        "page.html": (b"<html>", r"page.html: .*\.html"),
+        "pages.tar.gz": (b"", r"pages.tar.gz: .*\.tar"),
+        "notes.xyz": (b"text", r"\.txt .*\.jsonl"),
     }
     bad: dict[str, tuple[str | Path, str]] = {}
     for name, (content, message) in files.items():
         (folder / name).write_bytes(content)
         bad[name] = (folder / name, message)
     (folder / "nothing" / "of.interest").mkdir(parents=True)
-    bad["folder"] = (folder / "nothing", r"no text files in this folder.*\.parquet .*, each also \.gz")
-    bad["missing"] = (folder / "nowhere.txt", "no such file or folder")
-    bad["glob"] = (folder / "*.nothing", "no file matches")
+    bad["folder"] = (folder / "nothing", r"\.parquet .*\.gz")
+    bad["missing"] = (folder / "nowhere.txt", "nowhere")
+    bad["glob"] = (folder / "*.nothing", "nothing")
     return bad
 
 
-def test_each_bad_input_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+def test_bad_input_is_a_one_line_error_that_names_the_file(tmp_path: Path) -> None:
     for name, (source, message) in bad_inputs(tmp_path).items():
         with pytest.raises(CorpusError, match=message) as caught:
             texts(tmp_path, source)
@@ -288,22 +288,20 @@ def test_each_bad_input_is_one_line_that_names_the_file(tmp_path: Path) -> None:
         CorpusConfig(heldout=0.0)
 
 
-def test_an_empty_file_in_a_folder_is_no_reason_to_stop(tmp_path: Path) -> None:
+def test_an_empty_file_in_a_folder_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "a.txt").write_bytes(b"")
     (tmp_path / "c" / "b.txt").write_bytes(b"text")
     assert texts(tmp_path, tmp_path / "c") == ["text"]
 
 
-def test_optional_packages_are_named_when_they_are_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_optional_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a.txt.zst", "a.parquet"):
         (tmp_path / name).write_bytes(b"x")
         with monkeypatch.context() as patch:
             for module in ("zstandard", "pyarrow", "pyarrow.parquet"):
                 patch.setitem(sys.modules, module, None)
-            with pytest.raises(CorpusError, match=r"pip install 'electra-encoder\[data\]'"):
+            with pytest.raises(CorpusError, match=r"electra-encoder\[data\]"):
                 texts(tmp_path, tmp_path / name)
 
 
@@ -326,7 +324,7 @@ def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["file", "line", "blank-line"])
 @pytest.mark.parametrize("word", ["word ", "unbroken"])
-def test_a_huge_text_goes_on_in_further_documents(
+def test_a_huge_text_is_split_into_documents(
     tmp_path: Path, unit: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "LONGEST", 1 << 17)
@@ -340,12 +338,10 @@ def test_a_huge_text_goes_on_in_further_documents(
             assert all(part.endswith(" ") for part in parts), "cut between words"
 
 
-def test_a_line_of_json_beyond_all_measure_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_oversized_json_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "LONGEST_RECORD", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n" + json.dumps({"text": "x" * 2000}))
-    with pytest.raises(CorpusError, match=r"a.jsonl:2: a line of more than"):
+    with pytest.raises(CorpusError, match=r"a\.jsonl:2"):
         texts(tmp_path, tmp_path / "a.jsonl")
 
 
@@ -370,7 +366,7 @@ print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 102
     assert size == 200_000_000 and megabytes < 100
 
 
-def test_what_identifies_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_is_identified_by_path_and_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_docs, "documents", lambda: ("documentation",))
     (tmp_path / "c").mkdir()
     for name in ("a.txt", "same.txt"):
@@ -392,7 +388,7 @@ def test_what_identifies_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not is_same_text(copied, ["s3://x/1.txt"]) and not is_same_text(copied, ["-"])
 
 
-def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("text")
 
     def refuse(*arguments: object, **options: object) -> None:
@@ -401,7 +397,7 @@ def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for place, name in ((lines, "open"), (durable, "sha256"), (Path, "is_dir")):
         with (
             monkeypatch.context() as patch,
-            pytest.raises(CorpusError, match=r"a\.txt: cannot be read \(Permission denied\)"),
+            pytest.raises(CorpusError, match=r"a\.txt.*Permission denied"),
         ):
             patch.setattr(place, name, refuse, raising=False)
             documents = Documents([tmp_path / "a.txt"], CorpusConfig(), tmp_path)

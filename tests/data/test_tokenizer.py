@@ -122,7 +122,7 @@ def reversed_twice(texts: list[str]) -> list[str]:
     return texts[::-1]
 
 
-def test_the_trained_vocabulary(cased: Tokenizer, uncased: Tokenizer) -> None:
+def test_the_trained_vocabulary_starts_with_the_special_tokens(cased: Tokenizer, uncased: Tokenizer) -> None:
     assert [uncased.id_to_token(i) for i in range(5)] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert tuple(uncased.specials) == (0, 1, 2, 3, 4) and uncased.vocab_size == cased.vocab_size == 400
     assert uncased.token_to_id("chef") is not None and cased.token_to_id("Cooks") is not None
@@ -134,14 +134,14 @@ def test_the_trained_vocabulary(cased: Tokenizer, uncased: Tokenizer) -> None:
     assert "\u00e9" in "".join(kept.id_to_token(i) for i in range(400))
 
 
-def test_little_text_makes_a_smaller_vocabulary_than_was_asked_for() -> None:
+def test_a_small_text_makes_a_smaller_vocabulary() -> None:
     reached = Tokenizer.train(corpus(), TokenizerConfig(vocab_size=5000))
     assert 400 < reached.vocab_size < 5000
     same = Tokenizer.train(corpus(), TokenizerConfig(vocab_size=reached.vocab_size))
     assert same.digest == reached.digest
 
 
-def test_sizes_that_cannot_be() -> None:
+def test_impossible_vocabulary_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least 10"):
         Tokenizer.train(corpus(), TokenizerConfig(vocab_size=5))
     with pytest.raises(TokenizerError):
@@ -176,7 +176,7 @@ def test_fast_encoding_gives_the_ids_of_the_library(
         ]
 
 
-def test_words_of_every_length_are_told_apart(cased: Tokenizer) -> None:
+def test_words_of_every_length_are_distinguished(cased: Tokenizer) -> None:
     """Words that differ in one byte, at every place of keys of 8, 16 and more bytes, and words that begin
     alike.
     """
@@ -196,7 +196,9 @@ def test_words_of_every_length_are_told_apart(cased: Tokenizer) -> None:
     )
 
 
-def test_fast_encoding_survives_forgetting(uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_encoding_is_the_same_after_cache_eviction(
+    uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = corpus(60) + ["x" * 500, "word " * 300, ""]
     expected = [encoding.ids for encoding in uncased._raw.encode_batch(texts, add_special_tokens=False)]
     monkeypatch.setattr("electra.data.encoding._MAX_CACHED", 40)
@@ -205,7 +207,7 @@ def test_fast_encoding_survives_forgetting(uncased: Tokenizer, monkeypatch: pyte
         assert [ids.tolist() for ids in uncased.encode_corpus(texts)] == expected
 
 
-def test_other_pipelines_are_encoded_as_they_are(cased: Tokenizer) -> None:
+def test_other_pipelines_are_encoded_by_the_library(cased: Tokenizer) -> None:
     tokenizer = byte_level()
     expected = [encoding.ids for encoding in tokenizer._raw.encode_batch(SENTENCES, add_special_tokens=False)]
     assert [ids.tolist() for ids in tokenizer.encode_corpus(SENTENCES)] == expected
@@ -224,7 +226,7 @@ def test_other_pipelines_are_encoded_as_they_are(cased: Tokenizer) -> None:
     assert 400 in added.encode_corpus(["so the chef cooked"])[0]
 
 
-def test_wide_ids() -> None:
+def test_ids_above_16_bits_are_encoded() -> None:
     vocabulary = {
         token: i
         for i, token in enumerate(
@@ -257,7 +259,7 @@ def test_offsets_point_into_the_original_text(text: str, cased: Tokenizer) -> No
                 )
 
 
-def test_offsets_of_known_cases(uncased: Tokenizer) -> None:
+def test_offsets_match_known_cases(uncased: Tokenizer) -> None:
     text = "Caf\u00e9s \U0001f468\u200d\U0001f373 CHEF \u6f22\u5b57"
     encoding = uncased.encode(text)
     pieces = [
@@ -276,7 +278,7 @@ def test_offsets_of_known_cases(uncased: Tokenizer) -> None:
     )
 
 
-def test_pairs_and_truncation(uncased: Tokenizer) -> None:
+def test_pairs_are_truncated_as_transformers_does(uncased: Tokenizer) -> None:
     pair = uncased.encode("the chef", "a meal")
     assert pair.ids[0] == 2 and pair.ids.count(3) == 2 and sorted(set(pair.segments)) == [0, 1]
     assert [i for i, special in enumerate(pair.special) if special] == [
@@ -296,17 +298,17 @@ def test_pairs_and_truncation(uncased: Tokenizer) -> None:
         uncased.encode("the", "chef", 4)
 
 
-def test_special_tokens_in_text_are_text(uncased: Tokenizer) -> None:
+def test_special_tokens_in_a_text_are_plain_text(uncased: Tokenizer) -> None:
     ids = uncased.encode("[MASK] [SEP]").ids[1:-1]
     assert not set(ids) & {0, 2, 3, 4}
     assert uncased.decode(uncased.encode("the chef cooked a").ids) == "the chef cooked a"
     assert uncased.decode([2, 4, 3], skip_specials=False) == "[CLS] [MASK] [SEP]"
-    with pytest.raises(TokenizerError, match="no token has id 999"):
+    with pytest.raises(TokenizerError, match="999"):
         uncased.id_to_token(999)
 
 
 @pytest.mark.parametrize("kind", ["cased", "uncased", "byte level", "bpe", "unigram"])
-def test_transformers_reads_the_folder_as_it_is_meant(
+def test_transformers_gives_the_same_ids_for_a_saved_folder(
     kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
 ) -> None:
     from transformers import AutoTokenizer
@@ -345,7 +347,7 @@ def test_transformers_reads_the_folder_as_it_is_meant(
 
 
 @pytest.mark.parametrize("kind", ["cased", "uncased"])
-def test_vocab_txt_alone_means_the_same(
+def test_vocab_txt_alone_gives_the_same_ids(
     kind: str, tmp_path: Path, cased: Tokenizer, uncased: Tokenizer
 ) -> None:
     from transformers import BertTokenizer
@@ -364,7 +366,9 @@ def test_vocab_txt_alone_means_the_same(
     )
 
 
-def test_tokenizer_json_alone_and_settings_of_one_use(tmp_path: Path, uncased: Tokenizer) -> None:
+def test_tokenizer_json_alone_ignores_saved_padding_and_truncation(
+    tmp_path: Path, uncased: Tokenizer
+) -> None:
     raw = tokenizers.Tokenizer.from_str(uncased.definition)
     raw.enable_truncation(8)
     raw.enable_padding(length=20)
@@ -376,7 +380,9 @@ def test_tokenizer_json_alone_and_settings_of_one_use(tmp_path: Path, uncased: T
     )
 
 
-def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, uncased: Tokenizer) -> None:
+def test_special_tokens_are_found_by_name_and_missing_ones_are_named(
+    tmp_path: Path, uncased: Tokenizer
+) -> None:
     content = json.loads(uncased.definition)
 
     def write(rename: dict[str, str], names: dict[str, Any]) -> Path:
@@ -392,9 +398,7 @@ def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, unca
         {"mask_token": {"content": "<hide>", "lstrip": True}, "bos_token": "<begin>"},
     )
     assert Tokenizer.load(named).specials == uncased.specials
-    with pytest.raises(
-        TokenizerError, match=r"no mask token \(\[MASK\] or <mask>\).*mask_token in tokenizer_config.json"
-    ):
+    with pytest.raises(TokenizerError, match="mask_token"):
         Tokenizer.load(write({"[MASK]": "<hide>"}, {}))
     named = Tokenizer.load(write({}, {"eos_token": "</s>"}))  # a token to add, and the end of a text stays
     assert named.specials == uncased.specials and named.token_to_id("</s>") == uncased.vocab_size
@@ -402,19 +406,19 @@ def test_roles_are_found_by_name_and_missing_ones_are_named(tmp_path: Path, unca
         Tokenizer.load(write({}, {"mask_token": "[PAD]"}))
 
 
-def test_what_is_no_tokenizer(tmp_path: Path) -> None:
+def test_unusable_tokenizer_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "model.json").write_text('{"model": {"type": "model.json"}}')
     (tmp_path / "short.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n")
     (tmp_path / "empty").mkdir()
     bad = {
-        "list.json": "not a tokenizer.json",
-        "broken.json": "not readable as JSON",
+        "list.json": r"list\.json",
+        "broken.json": r"broken\.json",
         "model.json": "model.json",
-        "short.txt": r"no \[MASK\]",
-        "empty": "neither a tokenizer.json nor a vocab.txt",
-        "a/b/c": "no such tokenizer folder or file",
+        "short.txt": r"\[MASK\]",
+        "empty": r"tokenizer\.json.*vocab\.txt",
+        "a/b/c": "a/b/c",
     }
     for name, message in bad.items():
         with pytest.raises(TokenizerError, match=message) as caught:
@@ -424,7 +428,9 @@ def test_what_is_no_tokenizer(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("dewiki", 6000), ("kowiki", 12_000)])
-def test_german_and_korean(name: str, size: int, shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+def test_german_and_korean_are_tokenized(
+    name: str, size: int, shared_data: Callable[[str], Path], tmp_path: Path
+) -> None:
     from transformers import AutoTokenizer
 
     documents = iter(Documents([shared_data(f"corpora/{name}.jsonl.zst")], CorpusConfig(), tmp_path))
@@ -440,7 +446,7 @@ def test_german_and_korean(name: str, size: int, shared_data: Callable[[str], Pa
     ]
 
 
-def test_a_word_of_a_whole_book_takes_no_longer_than_its_length() -> None:
+def test_encoding_one_huge_word_takes_linear_time() -> None:
     """The trainer takes time quadratic in a word: three million letters did not end."""
     text = " ".join(["the cat ate", "the dog ran"] * 50)
     long = "".join(random.Random(0).choices("abcdefgh", k=100_000))

@@ -84,7 +84,7 @@ def hub(tmp_path: Path, tokenizer: Tokenizer) -> Iterator[Callable[..., str]]:
 
 
 @pytest.mark.slow
-def test_a_name_on_the_hub(
+def test_a_tokenizer_is_downloaded_from_the_hub(
     hub: Callable[..., str], tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for unseen in (hub("me/mine", HF_HUB_OFFLINE="1"), hub("me/mine", HF_ENDPOINT="http://127.0.0.1:9")):
@@ -102,5 +102,5 @@ def test_a_name_on_the_hub(
     )
     (tmp_path / "texts").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TokenizerError, match="texts/typo: no such tokenizer folder or file"):
+    with pytest.raises(TokenizerError, match="texts/typo"):
         Tokenizer.load("texts/typo")

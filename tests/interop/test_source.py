@@ -21,7 +21,7 @@ import pytest
 import electra
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
-from electra.commands.parts.warm_start import starts
+from electra.commands.parts.warm_start import initial_models
 from electra.data.tokenizer import could_be_hub_name
 from electra.exchange.hub import files_to_upload
 from electra.exchange.load import load
@@ -197,7 +197,7 @@ def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
     assert back.detect(text) == here.detect(text) == here.detect(text, scorer="language-model")
     assert back.detect(text, scorer="discriminator") == here.detect(text, scorer="discriminator")
     assert back.table(text) == here.table(text)
-    assert starts(folder, None, None) == (folder, folder)
+    assert initial_models(folder, None, None) == (folder, folder)
     assert not [finding for finding in electra.verify(folder) if finding.problem]
     again, cards = [file.name for file in files_to_upload(Path(folder))], {"README.md"}
     assert again == [file.name for file in files_to_upload(pair) if file.path.name not in cards]

@@ -44,7 +44,7 @@ def test_a_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_nul_characters(tmp_path: Path) -> None:
+def test_nul_characters_are_refused_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "train.csv"
     path.write_bytes(b"text,label\nfine,1\nno\0text,0\n")
     with pytest.raises(DataError) as caught:
@@ -52,7 +52,7 @@ def test_nul_characters(tmp_path: Path) -> None:
     assert "train.csv:3" in caught.value.where
 
 
-def test_a_line_of_a_hundred_megabytes(tmp_path: Path) -> None:
+def test_a_line_of_a_hundred_megabytes_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "long.tsv"
     path.write_bytes(b"text\tlabel\n" + b"a" * (100 << 20) + b"\t1\n")
     [(where, row)] = open_table(path).rows
@@ -66,7 +66,7 @@ def test_formulas_in_cells_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "none"])
-def test_a_damaged_parquet_is_one_line(codec: str, tmp_path: Path) -> None:
+def test_a_damaged_parquet_file_is_a_one_line_error(codec: str, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     path, draw = tmp_path / "rows.parquet", random.Random(1)

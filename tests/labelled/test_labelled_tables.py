@@ -66,7 +66,7 @@ def test_compressed_files_give_the_same_rows_and_damage_is_an_error(tmp_path: Pa
             rows(path)
 
 
-def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> None:
+def test_a_header_is_recognised_by_its_required_columns(tmp_path: Path) -> None:
     header, wanted = ("source", "label", "mark", "sentence"), (("sentence",),)
     bare = write(tmp_path / "train.tsv", "gj04\t1\t\tOur friends.\ngj04\t0\t*\tWe friends.\n")
     assert [row["sentence"] for row in rows(bare, header=header, wanted=wanted)] == [
@@ -93,13 +93,13 @@ def test_a_header_is_recognised_by_the_names_it_must_have(tmp_path: Path) -> Non
         ("a.csv", "text,label\none,1\ntwo,2\rthree,3\n", "a.csv:3"),
     ],
 )
-def test_bad_files(tmp_path: Path, name: str, content: str, place: str) -> None:
+def test_bad_tables_are_refused(tmp_path: Path, name: str, content: str, place: str) -> None:
     with pytest.raises(DataError) as caught:
         rows(write(tmp_path / name, content))
     assert caught.value.where == f"{tmp_path}/{place}"
 
 
-def test_spaces_before_quotes(tmp_path: Path) -> None:
+def test_spaces_before_quotes_are_removed(tmp_path: Path) -> None:
     """As pandas reads it with `skipinitialspace`."""
     content = 'text, label\n"one, two", "a"\n"he said ""no""", "b"\nplain, "c"\n'
     path = write(tmp_path / "a.csv", content)

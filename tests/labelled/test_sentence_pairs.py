@@ -18,7 +18,7 @@ def write(path: Path, *rows: object) -> Path:
     return path
 
 
-def test_scored_pairs(tmp_path: Path) -> None:
+def test_scored_pairs_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "dev.tsv", "index\tscore\tsentence1\tsentence2", '0\t2.5\ta "b\tc', "1\t0\td\te")
     assert read_scored_pairs(path) == [('a "b', "c", 2.5), ("d", "e", 0.0)]
     with pytest.raises(DataError) as caught:
@@ -30,7 +30,7 @@ def test_scored_pairs(tmp_path: Path) -> None:
         read_scored_pairs(write(path, "score\tsentence1\tsentence2", "1\ta\tb"))
 
 
-def test_cola_has_no_header(tmp_path: Path) -> None:
+def test_cola_is_read_without_a_header(tmp_path: Path) -> None:
     path = write(tmp_path / "dev.tsv", "gj04\t1\t\tIt rains.", "gj04\t0\t*\tRains it.")
     assert read_cola(path) == [("It rains.", 1), ("Rains it.", 0)]
     with pytest.raises(DataError) as caught:
@@ -40,7 +40,7 @@ def test_cola_has_no_header(tmp_path: Path) -> None:
         read_cola(write(path, "gj04\t1\t\tIt rains."))
 
 
-def test_minimal_pairs(tmp_path: Path) -> None:
+def test_minimal_pairs_are_read(tmp_path: Path) -> None:
     def pair(good: str, bad: str) -> dict[str, str]:
         return {"sentence_good": good, "sentence_bad": bad, "linguistics_term": "order"}
 
@@ -58,14 +58,14 @@ def test_minimal_pairs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "", "x"])
-def test_a_score_is_a_number(score: str, tmp_path: Path) -> None:
+def test_scores_must_be_numbers(score: str, tmp_path: Path) -> None:
     path = write(tmp_path / "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t1", f"c\td\t{score}")
     with pytest.raises(DataError) as caught:
         read_scored_pairs(path)
     assert "dev.tsv:3" in caught.value.where
 
 
-def test_utterances(tmp_path: Path) -> None:
+def test_utterances_are_read_with_their_hypotheses(tmp_path: Path) -> None:
     hyps = [{"text": "a b", "am": -1, "lm": -2.5}, {"text": "a", "am": -3, "lm": -1}]
     path = write(tmp_path / "n.jsonl", {"ref": "a b", "hyps": hyps})
     assert read_utterances(path) == [Utterance("a b", ("a b", "a"), {"am": (-1.0, -3.0), "lm": (-2.5, -1.0)})]
@@ -82,7 +82,7 @@ def test_utterances(tmp_path: Path) -> None:
         assert caught.value.where == f"{tmp_path}/{place}"
 
 
-def test_columns_by_number(tmp_path: Path) -> None:
+def test_columns_are_selected_by_number(tmp_path: Path) -> None:
     conllu = write(
         tmp_path / "t.conllu",
         "# text = It rains",

@@ -31,7 +31,7 @@ EXPECTED = list(zip(WORDS, TAGS, strict=True))
 
 
 @pytest.mark.parametrize("printed", [json.dumps, lambda x: json.dumps(x, ensure_ascii=False), str, "numpy"])
-def test_lists_in_the_cells_of_a_csv(printed: Any, tmp_path: Path) -> None:
+def test_lists_in_csv_cells_are_read(printed: Any, tmp_path: Path) -> None:
     """Written by pandas, with lists as JSON, Python and numpy print them."""
     pandas, numpy = pytest.importorskip("pandas"), pytest.importorskip("numpy")
     printed = (lambda x: str(numpy.array(x))) if printed == "numpy" else printed
@@ -50,7 +50,7 @@ def test_a_list_abbreviated_by_numpy_is_refused(tmp_path: Path) -> None:
         split_of(tmp_path / "a.csv", "tokens,tags\n['a' 'b' ... 'z'],['O' 'O' ... 'O']\n")
 
 
-def test_a_row_for_each_word(tmp_path: Path) -> None:
+def test_one_row_per_word_is_read(tmp_path: Path) -> None:
     """With a column that numbers the sentences: in each row, or as in a well-known NER file in the first."""
     pandas = pytest.importorskip("pandas")
     rows = [
@@ -165,7 +165,7 @@ def test_columns_of_words_and_tags_are_inferred_from_their_content(
 
 
 @pytest.mark.parametrize("task", ["ner", "tagging"])
-def test_tags_with_commas_between(task: str, tmp_path: Path) -> None:
+def test_comma_separated_tags_are_read(task: str, tmp_path: Path) -> None:
     content = "words,labels\n" + "".join(f'"{" ".join(w)}","{",".join(t)}"\n' for w, t in EXPECTED[:1])
     assert sentences(split_of(tmp_path / "a.csv", content, task)) == EXPECTED[:1]
 
@@ -215,7 +215,7 @@ def test_missing_words_and_tags_are_refused(name: str, content: str, fact: str, 
     assert fact in str(caught.value) and name in caught.value.where
 
 
-def test_sentences_with_missing_tags_can_be_left_out(tmp_path: Path) -> None:
+def test_sentences_with_missing_tags_can_be_skipped(tmp_path: Path) -> None:
     content = "Ada\tB-PER\nmet\t_\n\nBob\tB-PER\n"
     split = split_of(tmp_path / "a.tsv", content, skip_unlabelled=True)
     assert sentences(split) == [(("Bob",), ("B-PER",))]
@@ -238,7 +238,7 @@ def _utf16(path: Path) -> Path:
 CONLLU = "# text = Ada ran\n1\tAda\t_\tPROPN\t_\t_\t2\tdep\t_\t{}\n2\tran\t_\tVERB\t_\t_\t0\troot\t_\t{}\n\n"
 
 
-def test_keys_of_misc(tmp_path: Path) -> None:
+def test_keys_of_misc_are_read(tmp_path: Path) -> None:
     for first in ("SpaceAfter=No|name=B-PER", "SpaceAfter=No name=B-PER", "name=B-PER"):
         content = CONLLU.format(first, "name=O")
         assert sentences(split_of(tmp_path / "a.conllu", content, label=("name",))) == [
@@ -262,7 +262,7 @@ SCHEMES = {
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_other_spellings_of_tags_are_the_same_entities(scheme: str) -> None:
+def test_tag_spellings_give_the_same_entities(scheme: str) -> None:
     """seqeval reads BIOES; the same sequences, spelled otherwise, have its entities."""
     import random
 

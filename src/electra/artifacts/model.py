@@ -13,7 +13,7 @@ from electra.artifacts.folder import REPORT, File, Finding, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
-Dtype = Literal["float32", "bfloat16", "float16"]  # of the weights
+Dtype = Literal["float32", "bfloat16", "float16"]  # number format of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
 Judge = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"

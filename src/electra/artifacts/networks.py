@@ -13,7 +13,7 @@ NAMES: dict[Head, tuple[str, str]] = {
     "discriminator": ("discriminator", "generator"),
     "generator": ("generator", "sampler"),
 }
-ORDER = ("generator", "discriminator", "sampler")  # of weights and their sums; further networks follow
+ORDER = ("generator", "discriminator", "sampler")  # order in files; further networks follow
 EXPORTED: tuple[Head, Head] = ("discriminator", "generator")  # as model folders, the preferred one first
 
 

@@ -32,7 +32,7 @@ LOG = "log.txt"
 class Owned(Protocol):
     """The interface of a folder that a session can own; `artifacts.folder.Folder` implements it."""
 
-    KIND: ClassVar[str]  # what the folder holds: "run", "fine-tuning"
+    KIND: ClassVar[str]  # contents of the folder, for messages: "run", "fine-tuning"
     RECORD: ClassVar[str]
     BESIDE: ClassVar[tuple[str, ...]]
 

@@ -21,7 +21,7 @@ class Audit:
     documents_train: int = 0
     documents_heldout: int = 0
     heldout_by: str = "hash"  # or "smallest hash", or "end of one document" if a whole one is too much
-    characters: int = 0  # of the kept documents, like all counts below
+    characters: int = 0  # characters of the kept documents; all counts below are of kept documents
     words: int = 0  # separated by white space
     tokens_train: int = 0
     tokens_heldout: int = 0
@@ -39,7 +39,7 @@ class Audit:
     mixture: list[dict[str, Any]] = field(
         default_factory=list
     )  # for each named corpus, the counts of what is read
-    notes: list[str] = field(default_factory=list)  # what was skipped or repaired, one line each
+    notes: list[str] = field(default_factory=list)  # notes on skipped or repaired text, one line each
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -79,7 +79,8 @@ class Audit:
 def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Formats the content of audit.json as (name, value) lines for people."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
-    near = f", {count['documents_near_duplicate']} nearly so" if audit.get("documents_near_duplicate") else ""
+    near_duplicates = audit.get("documents_near_duplicate")
+    near = f", {near_duplicates:,} near-duplicate" if near_duplicates else ""
     accents = audit.get("accents") or {}
     of = f"{100 * accents.get('share', 0):.2g} % of the characters"
     return [

@@ -100,7 +100,7 @@ class Batches:
         used = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
 
         column = np.arange(self.length)[None, :]
-        opens = np.zeros((len(numbers), self.length), dtype=bool)  # where a piece begins
+        opens = np.zeros((len(numbers), self.length), dtype=bool)  # true where a segment starts
         opens[:, 0] = True
         inner = end_document - begin_document  # documents that begin inside each row
         row = np.repeat(np.arange(len(numbers)), inner)

@@ -21,7 +21,7 @@ Float64 = npt.NDArray[np.float64]
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare ones do not dominate
 MOST_TOKENS = 8_000_000  # read from evenly spaced blocks; half a second per million
-ROUNDS = 5  # of subspace iteration
+ROUNDS = 5  # rounds of subspace iteration
 GRID = 2.0**-12  # standard deviations: vectors are rounded to it, since last bits differ between processors
 BLOCK = 1 << 21  # tokens counted at once
 

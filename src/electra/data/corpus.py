@@ -35,7 +35,7 @@ class Documents:
         self.config = config
         self.corpora: list[int] = []  # the corpus number of each source, in a mixture
         self.search_notes: list[str] = []
-        self.faults = readers.Faults()  # of the last iteration
+        self.faults = readers.Faults()  # faults in the last iteration
         self.large: list[tuple[str, int]] = []  # .txt files read as a single document, in the last iteration
         options = config.source_options(self.search_notes.append)
         every: list[Source] = []

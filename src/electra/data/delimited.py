@@ -63,7 +63,7 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
         escapechar="\\" if dialect.backslashes else None,
         skipinitialspace=dialect.spaced,
     )
-    first_line = 1  # of the row being read: a quoted cell may span several lines
+    first_line = 1  # line where the present row starts: a quoted cell may span several lines
     try:
         for row in reader:
             if row:

@@ -68,9 +68,9 @@ class CorpusEncoder:
     def _forget(self) -> None:
         # word -> its number, in the order of first use
         self._numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
-        self._bytes = 0  # of all words
+        self._bytes = 0  # bytes of all cached words
         self._table = _Table()  # the numbers of short words
-        self._ids: Ids = np.empty(0, dtype=self._dtype)  # of all words, in the order of their numbers
+        self._ids: Ids = np.empty(0, dtype=self._dtype)  # ids of all words, in the order of their numbers
         self._starts: Int64 = np.zeros(
             1, dtype=np.int64
         )  # start of each word in _ids, and the end of the last

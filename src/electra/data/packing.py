@@ -45,7 +45,7 @@ from electra.foundation.errors import CorpusError, RunFolderError, StoreError
 
 StageProgress = Callable[
     [str, int], None
-]  # what is being done, and the characters done so far; may raise to end the build
+]  # receives the stage and the characters processed so far; may raise to end the build
 FEWEST_HELD_OUT = 10_000  # tokens, if the corpus has at least ten times as many
 _EXAMINED = 4_000_000  # characters in which accents that an existing tokenizer removes are counted
 # One entry for each document of a split, in SPLIT.docs.
@@ -285,8 +285,7 @@ def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
-        given = describe(tokenizer.tokenizer)
-        return {**given, "cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
+        return {**describe(tokenizer.tokenizer), "cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
     settings = asdict(tokenizer)
     settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}
     if settings["kind"] == "wordpiece":  # older stores do not record the kind

@@ -19,10 +19,10 @@ from electra.foundation.errors import RunFailed
 class Encoded(NamedTuple):
     """A chunk of documents as ids."""
 
-    ids: npt.NDArray[np.unsignedinteger[Any]]  # of all documents, back to back
-    sizes: npt.NDArray[np.int64]  # of each document; some may have no token at all
-    characters: npt.NDArray[np.int64]  # of each document
-    words: npt.NDArray[np.int64]  # of each document, separated by white space
+    ids: npt.NDArray[np.unsignedinteger[Any]]  # ids of all documents, concatenated
+    sizes: npt.NDArray[np.int64]  # tokens of each document, 0 included
+    characters: npt.NDArray[np.int64]  # characters of each document
+    words: npt.NDArray[np.int64]  # whitespace-separated words of each document
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
@@ -32,8 +32,8 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     raw = [text.encode(errors="replace") for text in texts]
     content = np.frombuffer(b"\n".join([b"", *raw, b""]), dtype=np.uint8)
     written = content > ord(" ")
-    begins = written[1:] & ~written[:-1]  # of a word
-    first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # of each document
+    begins = written[1:] & ~written[:-1]  # true at the first letter of a word
+    first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # offset of each document
     words = np.add.reduceat(begins, first, dtype=np.int64)
     return Encoded(
         np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words

@@ -52,13 +52,13 @@ class Text(NamedTuple):
 class Faults:
     """Counts and examples of the problems in the part of a corpus that was read so far."""
 
-    rows: int = 0  # of tables
+    rows: int = 0  # rows of tables read
     broken: int = 0  # rows that are unreadable or without a text
     first: list[CorpusError] = field(default_factory=list)
     nulls: int = 0  # rows whose text is null: empty documents
     nulls_at: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
-    western: int = 0  # of these files, those that look like cp1252
+    western: int = 0  # number of these files that look like cp1252
     wiki: list[str] = field(default_factory=list)  # files of WikiExtractor
     long: list[tuple[str, str, int]] = field(
         default_factory=list

@@ -20,9 +20,9 @@ from electra.foundation.errors import TokenizerError
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types of protocol buffers
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the file
-_TEXT, _SCORE, _KIND = 1, 2, 3  # of a piece
-_MODEL, _BYTE_FALLBACK, _UNKNOWN_ID = 3, 35, 40  # of the trainer's settings
-_CHARACTERS = 2  # of the normaliser's
+_TEXT, _SCORE, _KIND = 1, 2, 3  # fields of a piece
+_MODEL, _BYTE_FALLBACK, _UNKNOWN_ID = 3, 35, 40  # fields of the trainer's settings
+_CHARACTERS = 2  # field of the normaliser's settings
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 1, 2, 3, 4, 6  # kinds of pieces
 _UNIGRAM = 1
 

@@ -54,8 +54,8 @@ class Source:
     name: str  # for messages and records
     kind: str  # "file", "python-docs" or "hub"
     path: Path = Path()  # the file, or the copy of a source that cannot be read twice
-    format: str = ""  # of a file: one of the values of FORMATS
-    compression: str = ""  # of a file: "" or one of COMPRESSIONS
+    format: str = ""  # format of a file: one of the values of FORMATS
+    compression: str = ""  # compression of a file: "" or one of COMPRESSIONS
     named: bool = True  # named by the user, so that it must contain text; False: found in a folder
     argument: str = ""  # the user's argument, if it is read from a copy
     member: str = ""  # the name in a zip file
@@ -214,7 +214,7 @@ class _Folder:
         self.read = 0  # bytes
         self.skipped: dict[str, list[tuple[str, int]]] = {}  # kind -> names, and sizes of those with text
         self.skipped_text = 0  # bytes
-        self.skipped_bytes = 0  # of any kind
+        self.skipped_bytes = 0  # bytes of all skipped files
 
     def sources(self) -> list[Source]:
         files = sorted(

@@ -35,7 +35,7 @@ from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 
-FORMAT = 1  # of store.json; increase it if stores written earlier can no longer be read correctly
+FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete it and run electra prepare again"
 _BLOCK = 1 << 20  # ids per block when a whole file is read
 AT_ONCE = 1 << 30  # bytes that are checked before training begins, in about a second

@@ -99,8 +99,8 @@ def option(default: Any, *, limits: tuple[float, float, str] | None = None, **mo
     return dataclasses.field(default=default, metadata=more | ({"limits": limits} if limits else {}))
 
 
-share = partial(option, limits=(0.0, 1.0, "a share from 0 to 1"))
-weight = partial(option, limits=(0.0, sys.float_info.max, "a number from 0"))
+share = partial(option, limits=(0.0, 1.0, "a fraction from 0 to 1"))
+weight = partial(option, limits=(0.0, sys.float_info.max, "a number of at least 0"))
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:

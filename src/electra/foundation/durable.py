@@ -123,8 +123,8 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
     else:
         where = path or (Path(error.filename) if error.filename else _fullest())
     if error.errno in FULL:
-        what, fix = _why_full(error.errno or 0, where)
-        return FullDisk(what, where=where, fix=fix)
+        problem, fix = _why_full(error.errno or 0, where)
+        return FullDisk(problem, where=where, fix=fix)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
     fix = (

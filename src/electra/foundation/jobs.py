@@ -37,7 +37,7 @@ from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest, describe_exit
 
-if TYPE_CHECKING:  # what every --help imports is kept quick
+if TYPE_CHECKING:  # every --help imports this module
     from multiprocessing.connection import Connection
 
 State = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -77,7 +77,7 @@ class Job:
     arguments: tuple[Any, ...] = ()
     log: Path | None = None  # file for the child's output; None: inherited from this process
     state: State = "waiting"
-    result: Any = None  # what the work returned, if its state is "done"
+    result: Any = None  # the return value, if the state is "done"
     error: ElectraError | None = None  # if its state is "failed"
 
 

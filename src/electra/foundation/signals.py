@@ -21,8 +21,8 @@ EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
 LIKELY: dict[int, str] = {
     signal.SIGKILL: "most likely because memory ran out",
     signal.SIGBUS: "most likely because /dev/shm or the disk is full",
-    signal.SIGSEGV: "a fault in a library",
-    signal.SIGABRT: "a fault in a library",
+    signal.SIGSEGV: "a crash in a library",
+    signal.SIGABRT: "a crash in a library",
 }
 _open: list[StopRequest] = []
 
