@@ -202,10 +202,10 @@ def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_pat
     for part in (
         "Result",
         "All scores",
-        "Along the compute",
+        "During training",
         "Compute",
-        "How far to trust this",
-        "What the arms differ in",
+        "Statistical power",
+        "Settings of the arms",
     ):
         assert f"<h2>{part}</h2>" in html
     drawn = {path.stem for path in (tmp_path / "figures").glob("*.svg")}

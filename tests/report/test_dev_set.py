@@ -22,7 +22,7 @@ RECORDS = [
 
 def test_labels_confusions_calibration_and_mistakes() -> None:
     made = {section.title: section.blocks for section in sections(RECORDS, {"train": {"a": 7, "b": 8}})}
-    assert list(made) == ["Labels", "Calibration", "Mistakes"]
+    assert list(made) == ["Labels", "Calibration", "Errors"]
     labels, confusion = made["Labels"]
     shown = [[getattr(cell, "value", cell) for cell in row] for row in labels.rows]  # type: ignore[union-attr]
     assert shown[0] == ["a", 7, 2, 1, 1.0, 0.5, 2 / 3]
@@ -32,7 +32,7 @@ def test_labels_confusions_calibration_and_mistakes() -> None:
     html = render(Page("x", sections(RECORDS, {})))
     assert html.index("text 1") < html.index("text 3") and "text 0" not in html and "<b>" not in html
     error = (0.45 + 0.65 + abs(0.93 - 0.5) * 2) / 4
-    assert f"calibration error, over these 3 bins: {error:.3f}" in html
+    assert f"calibration error over 3 bins: {error:.3f}" in html
 
 
 def test_numbers_are_ranked_by_their_errors() -> None:
@@ -59,7 +59,7 @@ def test_finetune_writes_the_page(tmp_path: Path) -> None:
         *("id", "text", "gold", "predicted", "probability", "p(0)", "p(1)"),
     ]
     html = (out / "report.html").read_text()
-    assert re.findall(r"<h2>(\w+)", html)[:4] == ["Scores", "Labels", "Calibration", "Mistakes"]
+    assert re.findall(r"<h2>(\w+)", html)[:4] == ["Scores", "Labels", "Calibration", "Errors"]
     (out / "dev.jsonl").unlink()  # a folder of an older version
     shutil.rmtree(out / "figures", ignore_errors=True)
     assert main(["report", str(out)]) == 0 and "Calibration" not in (out / "report.html").read_text()

@@ -97,7 +97,7 @@ def test_records_of_format_1_make_the_page_they_made(tmp_path: Path) -> None:
     record = json.loads(KEPT.read_text())
     assert all(table["title"] in html for table in record["tables"])
     assert str(record["headline"]["Attention to the same token, strongest head"]["value"]) in html
-    assert 0 < html.index("the floor of") < html.index("<main>")  # the verdict stands on the first screen
+    assert 0 < html.index("the baseline of") < html.index("<main>")  # the verdict stands on the first screen
     (tmp_path / "next.probe.json").write_text('{"format": 3}')
     with pytest.raises(ConfigError, match=r"next\.probe\.json"):
         probes.write_page(tmp_path)

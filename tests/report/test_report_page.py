@@ -23,7 +23,7 @@ from electra.pages import figures, pages
 from electra.pages import page as blocks_of
 from electra.pages.compare import comparison
 from electra.pages.figures import Figure, Series
-from electra.pages.glossary import METRICS
+from electra.pages.glossary import METRICS, clip_interval
 from electra.pages.page import Columns, Facts, Fold, Number, Section, Table, Text, render
 from electra.pages.read import read_run
 from electra.pages.run import run_page, verdict, write_report
@@ -144,11 +144,10 @@ def test_the_page_has_titles_and_facts(html: str) -> None:
         "15,204,352",
     ):
         assert words in text
-    opening = (
-        r"It ranks a replaced word above an original one \d\d times in 100, where chance does so 50 times"
+    verdict = re.search(r"\d\d times in 100", text)
+    assert verdict and verdict.start() < text.rindex("The run in numbers") < text.index("chef"), (
+        "the result first"
     )
-    found = re.search(opening, text)
-    assert found and found.start() < text.index("chef") < text.rindex("The run in numbers")
     of_other_objectives = {
         "best_f1_threshold",
         "generator_entropy",
@@ -159,7 +158,7 @@ def test_the_page_has_titles_and_facts(html: str) -> None:
     assert all(
         (metric.meaning in text) == (key not in of_other_objectives) for key, metric in METRICS.items()
     )
-    assert "masks 0.4 of the tokens and is evaluated at 0.15" in text
+    assert "masks 0.4 of the tokens, evaluation 0.15" in text
 
 
 def test_the_same_run_gives_the_same_bytes(run: Path, html: str) -> None:
@@ -282,7 +281,7 @@ def test_an_mlm_run_has_no_discriminator_to_speak_of(tmp_path: Path) -> None:
             encoding="utf-8"
         )
     )
-    assert "The model guesses" in page.text and "Discriminator" not in page.text and "AUC" not in page.text
+    assert "The model predicts" in page.text and "Discriminator" not in page.text and "AUC" not in page.text
     assert not [attributes for _, attributes in page.tags if "bar" in (attributes.get("class") or "").split()]
 
 
@@ -316,13 +315,13 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     assert f"{run.parent.name}/first-light" in text and f"{tmp_path.name}/first-light" in text
     shared = next(point for point in runs[1].evals if point.step == 600)
     assert shared.values["auc"] in page.numbers and runs[1].evals[-1].values["auc"] in page.numbers
-    assert "equal tokens too" in text and "Read with care" not in text
+    assert "(and equal tokens)" in text and "not comparable" not in text
     (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n", encoding="utf-8")
     assert "differ in the held-out mask rate" in render(run_page(runs[0], [read_run(longer)]))
     (longer / "metrics.jsonl").write_text(
         '{"kind":"eval","step":5,"metrics":{"auc":0.5}}\n', encoding="utf-8"
     )
-    assert "At equal training FLOPs: not known" in " ".join(
+    assert "At equal training FLOPs: unknown" in " ".join(
         Page(render(run_page(runs[0], [read_run(longer)]))).text.split()
     )
 
@@ -332,23 +331,23 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     [
         (
             {"gain": 0.083, "auc": 0.812},
-            "an original one 81 times in 100, where chance does so 50 times. Its probabilities beat",
+            "an original one 81 times in 100",
         ),
         ({"gain": 0.3, "auc": 0.9991}, "more than 99 times in 100"),
         (
             {"gain": 0.001, "auc": 0.51},
-            "cannot tell replaced words from original ones: it ranks the replaced",
+            "cannot tell replaced words from original ones",
         ),
         (
             {"gain": -0.02, "auc": 0.62},
-            "62 times in 100, where chance does so 50 times; but its probabilities gain only -0.020",
+            "0.020 nats per token worse than the base rate",
         ),
         ({"gain": None, "auc": None, "generator_loss": 3.0, "generator_accuracy": 0.4}, "undefined"),
         (
             {"generator_loss": 3.21, "generator_accuracy": 0.456},
-            "guesses 45.6% of the masked tokens of held-out text, at a loss of 3.21",
+            "predicts 45.6% of the masked tokens",
         ),
-        ({"novel": 1.0}, "none of the metrics"),
+        ({"novel": 1.0}, "none of the usual metrics"),
     ],
 )
 def test_verdicts(tmp_path: Path, metrics: dict[str, float | None], words: str) -> None:
@@ -529,3 +528,36 @@ def test_a_followed_run_s_page_is_rewritten_until_its_process_ends(
     assert "refresh" not in ended and main(["report", str(run), "--follow"]) == 0  # nobody works there: once
     assert (run / "report.html").read_text() == ended
     assert main(["report", str(FIXTURES / "old-finetuning"), "--follow"]) == 2
+
+
+def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(tmp_path: Path) -> None:
+    """The one that `detect` uses for the discriminator; the page used 0.5."""
+    run = make_run(tmp_path / "run", steps=200, eval_every=50)
+    metrics = run / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    last = next(row for row in reversed(rows) if row["kind"] == "eval")
+    last["metrics"]["best_f1_threshold"] = 0.25
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    example = {"text": "a b", "rows": []}
+    for p, label in ((0.3, "replaced"), (0.2, "replaced"), (0.3, "original")):
+        example["rows"].append(
+            {"original": "a", "masked": "a", "generated": "a", "label": label, "p_replaced": p}
+        )
+    (run / "examples.json").write_text(json.dumps([example]))
+    [shown] = read_run(run).examples
+    assert [token.outcome for token in shown.rows] == ["caught", "missed", "alarm"]
+    assert "the threshold, 0.25" in " ".join(Page(render(run_page(read_run(run)))).text.split())
+
+
+@pytest.mark.parametrize(
+    ("metric", "interval"),
+    [
+        ("accuracy", (0.0, 0.66)),
+        ("matthews_correlation", (-0.332, 0.66)),
+        ("generator_loss", (0.0, 0.66)),
+        ("gain", (-0.332, 0.66)),
+    ],
+)
+def test_intervals_stay_in_the_possible_range(metric: str, interval: tuple[float, float]) -> None:
+    assert clip_interval(metric, -0.332, 0.66) == interval
+    assert clip_interval("auc", 0.5, 1.2) == (0.5, 1.0) and clip_interval(metric, None, None) == (None, None)

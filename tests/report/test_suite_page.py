@@ -31,5 +31,6 @@ def test_scores_state_their_statistic(html: str) -> None:
     assert '61.0</data><span class="none"> \u00b1 2.0</span>' in html
 
 
-def test_the_best_of_a_row_is_marked_floors_and_equals_too(html: str) -> None:
+def test_the_best_of_a_row_is_marked_baselines_and_ties_included(html: str) -> None:
+    assert "Published scores" not in html and "<h1>toys</h1>" in html
     assert re.findall(r'<b title="the best of this row"><data value="([^"]+)">', html) == ["0.7001", "0.7004"]

@@ -31,43 +31,45 @@ def record(probe: str, value: float, low: float, high: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("ends", "standing", "words"),
     [
-        ((0.55, 0.7), "above", "above the floor of 0.500 (chance)"),
-        ((0.45, 0.7), "not above", "not above the floor of 0.500 (chance)"),
+        ((0.55, 0.7), "above", "above the baseline of 0.500 (chance)"),
+        ((0.45, 0.7), "not above", "not above the baseline of 0.500 (chance)"),
     ],
 )
-def test_a_number_is_above_its_floor_when_its_whole_interval_is(
+def test_a_number_is_above_its_baseline_if_its_whole_interval_is(
     ends: tuple[float, float], standing: str, words: str
 ) -> None:
-    found = verdict(record("probe", 0.6, *ends))
-    assert found is not None and found.standing == standing
-    assert found.sentence.startswith("Accuracy, last depth: 0.600 [") and words in found.sentence
+    result = verdict(record("probe", 0.6, *ends))
+    assert result is not None and result.standing == standing
+    assert result.sentence.startswith("Accuracy, last depth: 0.600 [") and words in result.sentence
 
 
-def test_below_is_said_too() -> None:
-    found = verdict(record("probe", 0.42, 0.4, 0.45))
-    assert found is not None and found.standing == "below" and "below the floor of 0.500" in found.sentence
+def test_a_number_below_its_baseline_is_named_so() -> None:
+    result = verdict(record("probe", 0.42, 0.4, 0.45))
+    assert (
+        result is not None and result.standing == "below" and "below the baseline of 0.500" in result.sentence
+    )
 
 
-def test_what_was_chosen_among_depths_has_a_floor_that_chooses_too() -> None:
+def test_a_number_chosen_among_depths_has_a_baseline_chosen_among_depths() -> None:
     chosen = record("probe", 0.61, 0.6, 0.615)
     chosen["headline"] = {"accuracy, best depth": chosen["headline"]["accuracy, last depth"]}
-    found = verdict(chosen)
-    assert found is not None and found.standing == "below" and "0.620 (fresh weights)" in found.sentence
+    result = verdict(chosen)
+    assert result is not None and result.standing == "below" and "0.620 (fresh weights)" in result.sentence
 
 
-def test_rules_of_a_table_are_floors() -> None:
-    judged = record("probe", 0.6, 0.58, 0.62)
-    (estimate,) = judged["headline"].values()
+def test_rules_in_a_table_are_baselines() -> None:
+    table_record = record("probe", 0.6, 0.58, 0.62)
+    (estimate,) = table_record["headline"].values()
     rows = [["ours", 1, estimate], ["word overlap", 1, 0.7], ["another model", 1, 0.9]]
-    found = verdict({**judged, "figures": [], "tables": [{"rows": rows}]})
-    assert found is not None and "below the floor of 0.700 (word overlap)" in found.sentence
+    result = verdict({**table_record, "figures": [], "tables": [{"rows": rows}]})
+    assert result is not None and "below the baseline of 0.700 (word overlap)" in result.sentence
 
 
-def test_what_only_describes_is_not_judged_and_no_floor_is_no_claim() -> None:
+def test_descriptive_probes_have_no_standing_and_without_a_baseline_there_is_no_claim() -> None:
     described = verdict(record("geometry", 0.6, 0.5, 0.7))
     assert (
         described is not None and described.standing == "" and "0.300 for fresh weights" in described.sentence
     )
     bare = verdict({**record("probe", 0.6, 0.5, 0.7), "figures": []})
-    assert bare is not None and bare.standing == "" and "holds no floor" in bare.sentence
+    assert bare is not None and bare.standing == "" and "No baseline" in bare.sentence
     assert verdict({**record("probe", 0.6, 0.5, 0.7), "headline": {}}) is None

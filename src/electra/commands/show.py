@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.model import load
+from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
 from electra.foundation.visible import decode_argument
 
@@ -41,8 +41,12 @@ class Show(
 
     @override
     def run(self) -> Rows:
+        return self._rows()[1]
+
+    def _rows(self) -> tuple[Model, Rows]:
         model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
-        return model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
+        rows = model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
+        return model, rows
 
     @override
     def main(self) -> int:
@@ -50,9 +54,13 @@ class Show(
 
         from electra.inference.examples import example_table
 
-        rows = self.run()
+        model, rows = self._rows()
         console = Console(highlight=False)
-        console.print(example_table(rows))
+        scorer = model.pair()[0]
+        threshold = 0.5 if scorer is None else scorer.threshold
+        console.print(example_table(rows, threshold))
+        if any(row["P(replaced)"] is not None for row in rows):
+            console.print(f"* P(replaced) reaches the threshold, {threshold:g}", style="dim", markup=False)
         if all(row["Masked"] is None for row in rows):
             note = "no generator: the text is scored unchanged (pass one as --generator)"
             console.print(note, style="dim")

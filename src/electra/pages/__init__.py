@@ -1,1 +1,1 @@
-"""Pages and figures from the files of a run. Runs without torch; matplotlib is optional."""
+"""Writes pages and figures from the files in a folder. Needs no torch; matplotlib is optional."""

@@ -1,6 +1,4 @@
-"""Runs side by side: held-out curves over each other, and the numbers at equal compute, where a comparison is
-fair.
-"""
+"""Compares runs: their held-out curves in shared figures, and their metrics at equal compute."""
 
 from __future__ import annotations
 
@@ -30,15 +28,15 @@ _COMPARED = (
 
 
 def comparison(runs: Sequence[RunRecord]) -> Section:
-    """The section of the first run against the others."""
+    """Returns the section that compares the first run with the others."""
     names = distinct_names([run.path.resolve().parts for run in runs])
     blocks: list[Block] = []
     differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
     if differing:
         blocks.append(
             Text(
-                f"Read with care: the runs differ in {' and '.join(differing)}, so held-out numbers are not"
-                " on one scale.",
+                f"Caution: the runs differ in {' and '.join(differing)}, so their held-out metrics are not"
+                " comparable.",
                 "warning",
             )
         )
@@ -54,7 +52,7 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
     blocks.append(views(plots, ("flops", "tokens")))
     by_flops, by_tokens = _within(runs, "flops"), _within(runs, "tokens")
     if by_flops and by_flops == by_tokens:
-        blocks.append(_equal(names, by_flops, "At equal training FLOPs, which here is equal tokens too"))
+        blocks.append(_equal(names, by_flops, "At equal training FLOPs (and equal tokens)"))
     else:
         blocks += [
             _equal(names, by_flops, "At equal training FLOPs"),
@@ -67,16 +65,14 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
         for note in run.notes
     ]
     lead = (
-        "Only runs at equal compute compare fairly: the tables take each run's last evaluation within what"
-        " all of them spent."
+        "A fair comparison needs equal compute: the tables show each run's last evaluation within the budget"
+        " that all of them reached."
     )
     return Section("Comparison", blocks, lead)
 
 
 def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
-    """Each run's last evaluation within what all of them spent; empty when a run does not say
-    what it spent.
-    """
+    """Returns each run's last evaluation within the budget that all reached; empty if it is not known."""
     spent = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
     if not all(spent):
         return []
@@ -89,9 +85,7 @@ def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
 
 def _equal(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Block:
     if not points:
-        return Text(
-            f"{caption}: not known, a run has no held-out evaluation that says what it had spent.", "quiet"
-        )
+        return Text(f"{caption}: unknown, because a run has no held-out evaluation.", "quiet")
     return _table(names, points, caption)
 
 

@@ -1,5 +1,6 @@
-"""What the kept model of a fine-tuning makes of the dev set: each label's score, what is taken for what, how
-far its probabilities can be trusted, and its surest mistakes with their texts.
+"""Shows the dev set as the saved model of a fine-tuning predicts it.
+
+Scores of each label, the confusion matrix, the calibration, and the most confident errors with their texts.
 """
 
 from __future__ import annotations
@@ -10,108 +11,123 @@ from typing import Any
 
 from markupsafe import Markup
 
-from electra.pages.page import Block, Number, Section, Table, Text
+from electra.pages.figures import Figure, Series
+from electra.pages.page import Block, Figures, Number, Section, Table, Text
 
 Record = Mapping[str, Any]
 MOST_LABELS = 12  # in a confusion matrix
-MISTAKES = 25
-LONGEST = 400  # characters of a text that are shown
-WIDEST = 60  # characters of a further column
-# columns that are not the user's
+ERRORS = 25  # rows
+LONGEST = 400  # characters shown of a text
+WIDEST = 60  # characters shown of another column
 OURS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
-BINS = 10
+BINS = 10  # of the calibration
 
 
 def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]]) -> list[Section]:
-    """Of answers with gold and predicted labels, or of numbers; `labels`: split -> label -> count."""
-    told = [record for record in records if record.get("gold") is not None]
-    if not told:
+    """Returns the sections for predictions with gold labels or numbers.
+
+    labels: how many examples each split has of each label.
+    """
+    rows = [record for record in records if record.get("gold") is not None]
+    if not rows:
         return []
-    if all(isinstance(record["gold"], float | int) for record in told):
-        return [Section("Largest errors", [_errors(told)], "Of the kept model, on dev.")]
-    if not all(isinstance(record["gold"], str) for record in told):
+    if all(isinstance(record["gold"], float | int) for record in rows):
+        return [Section("Largest errors", [_largest_errors(rows)], "Predictions of the saved model on dev.")]
+    if not all(isinstance(record["gold"], str) for record in rows):
         return []
-    sure = [record for record in told if isinstance(record.get("probability"), float)]
-    made = [Section("Labels", _labels(told, labels), "Of the kept model, on dev.")]
-    if sure:
-        lead = "Of the answers given with such a probability, how many are right."
-        made.append(Section("Calibration", _calibration(sure), lead))
-        lead = "What the kept model gets wrong on dev, the surest first."
-        made.append(Section("Mistakes", [_mistakes(sure)], lead))
+    scored = [record for record in rows if isinstance(record.get("probability"), float)]
+    made = [Section("Labels", _labels(rows, labels), "Predictions of the saved model on dev.")]
+    if scored:
+        lead = "Whether the probability of a prediction is the chance that it is right."
+        made.append(Section("Calibration", _calibration(scored), lead))
+        lead = "Wrong predictions of the saved model on dev, the most confident first."
+        made.append(Section("Errors", [_errors(scored)], lead))
     return made
 
 
-def _labels(told: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> list[Block]:
-    there = Counter(record["gold"] for record in told)
-    said = Counter(record["predicted"] for record in told)
-    right = Counter(record["gold"] for record in told if record["gold"] == record["predicted"])
-    names = [name for name in counts.get("train", {}) if name in there or name in said]
-    names += sorted({*there, *said} - {*names})
-    rows = [
+def _labels(rows: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> list[Block]:
+    gold = Counter(record["gold"] for record in rows)
+    predicted = Counter(record["predicted"] for record in rows)
+    right = Counter(record["gold"] for record in rows if record["gold"] == record["predicted"])
+    names = [name for name in counts.get("train", {}) if name in gold or name in predicted]
+    names += sorted({*gold, *predicted} - {*names})
+    records = [
         {
             "label": name,
-            "trained on": counts.get("train", {}).get(name, 0),
-            "in dev": there[name],
-            "predicted": said[name],
-            "precision": right[name] / said[name] if said[name] else None,
-            "recall": right[name] / there[name] if there[name] else None,
-            "F1": 2 * right[name] / (said[name] + there[name]),
+            "in train": counts.get("train", {}).get(name, 0),
+            "in dev": gold[name],
+            "predicted": predicted[name],
+            "precision": right[name] / predicted[name] if predicted[name] else None,
+            "recall": right[name] / gold[name] if gold[name] else None,
+            "F1": 2 * right[name] / (predicted[name] + gold[name]),
         }
         for name in names
     ]
-    counted = [(name, name, "plain") for name in ("trained on", "in dev", "predicted")]
+    counted = [(name, name, "plain") for name in ("in train", "in dev", "predicted")]
     scored = [(name, name, "score") for name in ("precision", "recall", "F1")]
-    return [Table.of(rows, ("label", "label"), *counted, *scored), _confusion(told, names)]
+    return [Table.of(records, ("label", "label"), *counted, *scored), _confusion(rows, names)]
 
 
-def _confusion(told: Sequence[Record], names: Sequence[str]) -> Block:
-    pairs = Counter((record["gold"], record["predicted"]) for record in told)
+def _confusion(rows: Sequence[Record], names: Sequence[str]) -> Block:
+    pairs = Counter((record["gold"], record["predicted"]) for record in rows)
     if len(names) <= MOST_LABELS:
-        rows = [(gold, *(Number(pairs[gold, said]) for said in names)) for gold in names]
-        return Table(("label \\ predicted", *names), rows)
-    wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:MISTAKES]
+        cells = [(gold, *(Number(pairs[gold, predicted]) for predicted in names)) for gold in names]
+        return Table(("label \\ predicted", *names), cells)
+    wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:ERRORS]
     caption = f"The {len(wrong)} most frequent confusions of {len(names)} labels."
     return Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)
 
 
-def _calibration(sure: Sequence[Record]) -> list[Block]:
+def _calibration(scored: Sequence[Record]) -> list[Block]:
     bins: dict[int, list[Record]] = {}
-    for record in sure:
+    for record in scored:
         bins.setdefault(min(int(record["probability"] * BINS), BINS - 1), []).append(record)
     rows: list[Sequence[object]] = []
+    points: list[tuple[float, float]] = []
     error = 0.0
     for number, members in sorted(bins.items()):
         mean = sum(record["probability"] for record in members) / len(members)
         right = sum(record["gold"] == record["predicted"] for record in members) / len(members)
-        error += abs(mean - right) * len(members) / len(sure)
+        error += abs(mean - right) * len(members) / len(scored)
+        points.append((mean, right))
         span = f"{number / BINS:.1f} to {(number + 1) / BINS:.1f}"
         rows.append((span, Number(len(members)), Number(mean, "percent"), Number(right, "percent")))
-    over = "this one bin" if len(rows) == 1 else f"these {len(rows)} bins"
-    table = Table(("probability", "answers", "on average", "right"), rows)
-    return [table, Text(f"Expected calibration error, over {over}: {error:.3f}.", "quiet")]
+    bins_used = "1 bin" if len(rows) == 1 else f"{len(rows)} bins"
+    series = [
+        Series("right", *zip(*points, strict=True)),
+        Series("perfectly calibrated", [0, 1], [0, 1], style="reference"),
+    ]
+    note = "Below the dotted line, the model is more confident than it is right."
+    figure = Figure("calibration", "Calibration", note, series, x="mean probability", y="right")
+    table = Table(("probability", "predictions", "mean probability", "right"), rows)
+    return [
+        Figures.of(figure),
+        table,
+        Text(f"Expected calibration error over {bins_used}: {error:.3f}.", "quiet"),
+    ]
 
 
-def _mistakes(sure: Sequence[Record]) -> Block:
-    wrong = sorted((r for r in sure if r["gold"] != r["predicted"]), key=lambda r: -r["probability"])
+def _errors(scored: Sequence[Record]) -> Block:
+    wrong = sorted((r for r in scored if r["gold"] != r["predicted"]), key=lambda r: -r["probability"])
     if not wrong:
         return Text("None.")
     rows = [(r["gold"], r["predicted"], Number(r["probability"], "score"), _shown(r)) for r in wrong]
-    caption = f"{min(MISTAKES, len(wrong))} of {len(wrong)} mistakes in {len(sure)} answers"
-    return Table(("label", "predicted", "probability", "text"), rows[:MISTAKES], caption, noted=True)
+    caption = f"{min(ERRORS, len(wrong))} of {len(wrong)} errors in {len(scored)} predictions"
+    return Table(("label", "predicted", "probability", "text"), rows[:ERRORS], caption, noted=True)
 
 
-def _errors(told: Sequence[Record]) -> Block:
-    ranked = sorted(told, key=lambda r: -abs(r["predicted"] - r["gold"]))[:MISTAKES]
+def _largest_errors(records: Sequence[Record]) -> Block:
+    ranked = sorted(records, key=lambda r: -abs(r["predicted"] - r["gold"]))[:ERRORS]
     rows = [(Number(r["gold"]), Number(r["predicted"]), _shown(r)) for r in ranked]
     return Table(("label", "predicted", "text"), rows, noted=True)
 
 
 def _shown(record: Record) -> str:
-    """The text, and below it what else the user's row says."""
+    """Returns the text, with the other columns of the user's row below it."""
     text = _short(record.get("text", ""), LONGEST)
     rest = {name: value for name, value in record.items() if name not in OURS and not name.startswith("p(")}
-    told = " \u00b7 ".join(f"{name}: {_short(value, WIDEST)}" for name, value in rest.items())
-    return Markup('{}<br><span class="none">{}</span>').format(text, told) if told else text
+    others = " \u00b7 ".join(f"{name}: {_short(value, WIDEST)}" for name, value in rest.items())
+    return Markup('{}<br><span class="none">{}</span>').format(text, others) if others else text
 
 
 def _short(value: object, most: int) -> str:

@@ -1,4 +1,4 @@
-"""The page of a folder that has facts and no curves: a token store, a model. Without torch."""
+"""Writes the page of a folder that has facts but no curves: a token store or a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from electra.pages.page import Page, Section, Table, publish
 
 
 def write_page(path: Path) -> Path:
-    """Describe the folder and list what it records of itself; returns the page's path."""
+    """Writes what the folder is and what it records, and returns the page's path."""
     folder = open_folder(path)
     records = {"What it is": {name: value for name, value in folder.facts() if value is not None}}
     if isinstance(folder, StoreFolder) and folder.audit.is_file():
-        records["What became of the text"] = durable.read_json(folder.audit, folder.ERROR)
+        records["Audit of the text"] = durable.read_json(folder.audit, folder.ERROR)
     records["Record"] = folder.record
     sections = [Section(title, [Table.pairs(record, numbers=True)]) for title, record in records.items()]
     return publish(Page(folder.path.resolve().name, sections, f"electra {folder.KIND}"), folder.page)

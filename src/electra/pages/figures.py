@@ -1,4 +1,4 @@
-"""Figures from plain data: lines with bands, categories with intervals, matrices. Look: `svg`."""
+"""Draws figures from plain data: lines with bands, categories with intervals, matrices. Styled by `svg`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ AXIS_TITLES: Mapping[Axis, str] = {
     "seconds": "seconds",
 }
 MARKERS = ("o", "s", "^", "D", "v", "P")
-_WIDTH, _ROW = 5.0, 0.24  # inches; the height of a category
-_HANDLE, _LETTER = 0.55, 0.068  # inches of a legend's handle and of a letter, about
-_LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # of a figure whose box is fixed, in shares of its sides
+_WIDTH, _ROW = 5.0, 0.24  # inches; _ROW is the height of a category
+_HANDLE, _LETTER = 0.55, 0.068  # approximate width of a legend's handle and of a letter, in inches
+_LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # margins of a figure with a fixed box, as fractions
 _BAND = 0.18  # opacity
-_FEW = 12  # points of a line up to which each gets a marker
+_FEW = 12  # a line with at most so many points gets markers
 _MAX_POINTS = 600
 
 
 Values = Sequence[Any]
-"""Numbers, or None where nothing was measured."""
+"""Numbers; None for what was not measured."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Series:
     low: Values = ()
     high: Values = ()
     style: Literal["line", "points", "faint", "reference"] = "line"
-    """faint: the raw measurement behind a smoothed line; reference: a level to compare with."""
+    """faint: the raw values behind a smoothed line; reference: a level to compare with."""
     color: int | None = None
-    """Place in the palette (default: its place in the figure)."""
+    """Index in the palette (default: its index in the figure)."""
 
     @classmethod
     def through(
@@ -56,13 +56,13 @@ class Series:
         points: Sequence[tuple[Any, Mapping[str, Any]]],
         style: Literal["line", "points", "reference"] = "line",
     ) -> Series:
-        """From (x, what was measured there: `mean`, and `low` and `high` where there is an interval)."""
+        """Makes a series from pairs of x and a mapping with `mean`, and `low` and `high` of an interval."""
         y, low, high = ([measured.get(end) for _, measured in points] for end in ("mean", "low", "high"))
         bounded = any(value is not None for value in low)
         return cls(label, [x for x, _ in points], y, low if bounded else (), high if bounded else (), style)
 
     def known(self) -> Series:
-        """The points that have a value; where a point has no interval, its ends are the value itself."""
+        """Returns the points that have a value. A missing interval becomes the value itself."""
         kept = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
         y = [float(self.y[i]) for i in kept]
 
@@ -76,7 +76,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw, under the name of its file in figures/, with a title and a sentence on how to read it."""
+    """What to draw: the name of its file in figures/, a title, and a note on how to read it."""
 
     name: str
     title: str
@@ -86,18 +86,16 @@ class Figure:
     x: str = ""
     y: str = ""
     axis: Axis | None = None
-    """The x axis is one that runs are measured along: it begins at 0 and its unit keeps numbers short."""
+    """If x is an axis of runs: it begins at 0, and its unit keeps numbers short."""
     marks: Sequence[float] = ()
-    """Vertical lines where something happened."""
+    """Positions of vertical lines, for events."""
     x_range: Sequence[float] | None = None
     y_range: Sequence[float] | None = None
 
 
 def draw(figure: Figure) -> str | None:
-    """The figure as standalone SVG, or None when nothing was measured. No title inside: the page (or the
-    paper) sets it in its own type.
-    """
-    # The colour goes by the place among all series, so that one without values does not change the others'.
+    """Returns the figure as standalone SVG without its title, or None if nothing was measured."""
+    # Colours are assigned before series without values are dropped, so that those do not change the others'.
     shown = [
         replace(series, color=place if series.color is None else series.color).known()
         for place, series in enumerate(figure.series)
@@ -109,7 +107,9 @@ def draw(figure: Figure) -> str | None:
     from matplotlib.figure import Figure as Canvas
 
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a glyph that matplotlib's own font lacks: the page's may have it
+        warnings.simplefilter(
+            "ignore"
+        )  # about glyphs that matplotlib's font lacks; the page's font may have them
         layout: Any = "constrained" if figure.axis is None else "none"
         canvas = Canvas(figsize=(_WIDTH, _height(figure.kind, shown)), layout=layout)
         axes = canvas.add_subplot()
@@ -126,9 +126,7 @@ def draw(figure: Figure) -> str | None:
 
 
 def smooth(curve: Curve) -> Curve:
-    """The mean over a window of about a fortieth of the curve around each point: unlike a moving average of
-    the past, it does not lag.
-    """
+    """Returns the mean over a centred window of about a fortieth of the curve, which does not lag."""
     sums = [0.0, *accumulate(curve.y)]
     half, size = max(1, len(curve.y) // 80), len(curve.y)
     windows = [(max(0, i - half), min(size, i + half + 1)) for i in range(size)]
@@ -136,7 +134,7 @@ def smooth(curve: Curve) -> Curve:
 
 
 def thin(curve: Curve, limit: int = _MAX_POINTS) -> Curve:
-    """At most about `limit` points, keeping every bucket's lowest and highest, so that no spike is lost."""
+    """Returns about `limit` points: the lowest and the highest of each bucket, so that no spike is lost."""
     if len(curve.x) <= limit:
         return curve
     size = -(-2 * len(curve.x) // limit)
@@ -154,12 +152,12 @@ def _height(kind: str, series: Sequence[Series]) -> float:
 
 
 def _names(series: Iterable[Series]) -> list[str]:
-    """The categories of all series, in the order they first appear."""
-    return list(dict.fromkeys(str(x) for one in series for x in one.x))
+    """Returns the categories of all series, in the order in which they first appear."""
+    return list(dict.fromkeys(str(x) for each in series for x in each.x))
 
 
 def _look(series: Series) -> tuple[str, Any, str]:
-    """Colour, dashes and marker. The colours repeat from the seventh on, with other dashes and markers."""
+    """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
     place = series.color or 0
     other = place + place // len(PALETTE)
     return PALETTE[place % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
@@ -171,7 +169,7 @@ def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
         (color, dashes, symbol), label = _look(series), plain_text(series.label)
         x, y = series.x, series.y
         if figure.axis is not None:
-            label = f"{label}  {y[-1]:,.3g}"  # where the line ends
+            label = f"{label}  {y[-1]:,.3g}"  # the last value
             x, y = (x, y) if series.low else thin(Curve(list(x), list(y)))
         few = series.style == "points" or len(x) <= 2
         if series.style == "faint":
@@ -220,7 +218,7 @@ def _matrix(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
     for row, series in enumerate(shown):
         for name, y in zip(series.x, series.y, strict=True):
             place = columns.index(str(name))
-            # One hue, its strength by value, and the number on it: readable without colour.
+            # One hue whose strength shows the value, and the number on it: readable without colour.
             shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
             corner = (place - 0.48, row - 0.46)
             axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
@@ -261,7 +259,7 @@ def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
 
 
 def _add_legend(axes: Axes, figure: Figure) -> None:
-    """Above the axes, in as many columns as fit the figure."""
+    """Adds a legend above the axes, in as many columns as fit the figure."""
     handles, labels = axes.get_legend_handles_labels()
     widths = [_HANDLE + _LETTER * len(label) for label in labels]
     fitting = (
@@ -269,7 +267,7 @@ def _add_legend(axes: Axes, figure: Figure) -> None:
     )
     columns = next(fitting, 1)
     rows = -(-len(labels) // columns) if len(labels) > 1 else 0
-    if figure.axis is not None:  # the same box every time, so that figures line up
+    if figure.axis is not None:  # a fixed box, so that figures line up
         axes.set_position((_LEFT, _BOTTOM, 0.985 - _LEFT, 0.96 - _BOTTOM - _LEGEND_ROW * rows))
         if rows:
             place = (-0.02, 1.0)
@@ -281,7 +279,7 @@ def _add_legend(axes: Axes, figure: Figure) -> None:
 
 
 def scale(largest: float, axis: Axis) -> tuple[float, str]:
-    """The divisor that keeps tick labels short, and how the axis title names it."""
+    """Returns the divisor that keeps tick labels short, and its name for the axis title."""
     if axis == "flops" and largest >= 1e6:
         exponent = int(f"{largest:e}".split("e")[1])
         return 10.0**exponent, f"\u00d7 10{str(exponent).translate(_SUPERSCRIPT)}"

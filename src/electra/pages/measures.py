@@ -1,4 +1,4 @@
-"""What a run measured, as figures against tokens, steps or FLOPs."""
+"""Makes figures of a run's metrics against tokens, steps or FLOPs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENOUGH_TO_SMOOTH = 40
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run's rows, or with a `level` that constant, as far as the number was measured."""
+    """A metric of a run as a line; with `level`, a constant line of the same length."""
 
     run: RunRecord
     kind: Kind
@@ -27,10 +27,11 @@ class Measure:
     color: int | None = None
     style: Literal["line", "reference"] = "line"
     smoothed: bool = False
-    """Drawn over its faint raw self, unless it is short."""
+    """Whether to draw the smoothed line over the faint raw one, unless it is short."""
     level: float | None = None
 
     def against(self, axis: Axis) -> list[Series]:
+        """Returns its lines over an axis."""
         x, y = curve = self.run.curve(self.kind, self.key, axis)
         if self.level is not None:
             x, y = [x[0], x[-1]] if x else [], [self.level] * 2 if x else []
@@ -42,7 +43,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Plot:
-    """Measures that share a figure. `key` names its file, after what it shows."""
+    """Measures that share a figure. `key` is the name of its file."""
 
     key: str
     title: str
@@ -57,7 +58,7 @@ def views(
     points: Sequence[Point] = (),
     empty: str = "",
 ) -> Figures:
-    """Every plot against every axis; `marks` are drawn at the first of `points` at or after their step."""
+    """Draws every plot against every axis, with `marks` at the first of `points` at or after their step."""
     return Figures(
         {
             _VIEWS[axis]: [_figure(plot, axis, _places(marks, points, axis)) for plot in plots]
@@ -75,6 +76,8 @@ def _figure(plot: Plot, axis: Axis, marks: Sequence[float]) -> Figure:
 
 
 def _places(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
-    known = sorted((point for point in points if getattr(point, axis) is not None), key=lambda one: one.step)
-    found = (next((one for one in known if one.step >= mark.step), None) for mark in marks)
-    return [float(getattr(point, axis)) for point in found if point is not None]
+    known = sorted(
+        (point for point in points if getattr(point, axis) is not None), key=lambda point: point.step
+    )
+    marked = (next((point for point in known if point.step >= mark.step), None) for mark in marks)
+    return [float(getattr(point, axis)) for point in marked if point is not None]

@@ -1,12 +1,10 @@
-"""One look for every page the project writes. A page is data: sections of a few kinds of blocks, which one
-renderer turns into a single self-contained HTML file.
+"""Renders pages: a page is data, sections of blocks, and becomes a single self-contained HTML file.
 
     results = Table(("Variant", "AUC"), [("rtd", Number(0.81, "score"))])
     publish(Page("ablation", [Section("Results", [Text("Three seeds each."), results])]), path)
 
-A page needs nothing but itself: no script, no font, no request (its own content security policy forbids
-them), and prints well. Strings are escaped; only what comes from this package (`Markup`) is not. The page
-holds no date, so the same input gives the same bytes.
+A page has no scripts, fonts or requests (its content security policy forbids them), and prints well. Strings
+are escaped, except `Markup` from this package. A page has no date, so the same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from electra.pages import svg
 from electra.pages.figures import Figure, draw
 
 TEMPLATE = "page.html.j2"
+DEFAULT_THRESHOLD = 0.5  # of P(replaced), for a run without an evaluation
 Kind = Literal[
     "plain",  # 1,234
     "score",  # 0.812
@@ -44,10 +43,10 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a file, shown short and kept whole: the page carries the exact value in a <data> element.
+    """A number, shown rounded; the page has the exact value in a <data> element.
 
-    low, high: the ends of its interval. after: a quiet remark. best: the best of its row. aside: in
-    parentheses, because it must not be compared.
+    low, high: the ends of its interval. after: a quiet remark. best: whether it is the best of its row.
+    aside: whether it is in parentheses, because it must not be compared.
     """
 
     value: float | None
@@ -59,7 +58,7 @@ class Number:
     aside: bool = False
 
     def __html__(self) -> str:
-        if self.value is None or not -1e300 < self.value < 1e300:  # nothing, or NaN and its like
+        if self.value is None or not -1e300 < self.value < 1e300:  # None, NaN or infinite
             return '<span class="none">&ndash;</span>'
         shown = Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
         if self.best:
@@ -74,7 +73,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph. `tone`: a quiet remark, or a warning that should not be missed."""
+    """A paragraph. `tone`: a quiet remark, or a warning."""
 
     text: str
     tone: Literal["normal", "quiet", "warning"] = "normal"
@@ -90,54 +89,57 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of strings, Numbers and None. Columns that hold Numbers are aligned to the right."""
+    """Columns and rows of strings, Numbers and None. Columns with Numbers are aligned to the right."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     caption: str = ""
     noted: bool = False
-    """The last column is prose: on a narrow screen it goes under its row."""
+    """Whether the last column is prose, which goes under its row on a narrow screen."""
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]], *columns: Sequence[Any], caption: str = "") -> Table:
-        """A row for each record. A column is (heading, key), or (heading, key, kind of number)."""
+        """Makes a row for each record. A column is (heading, key) or (heading, key, kind of number)."""
         rows = [[_cell(record.get(key), *kind) for _, key, *kind in columns] for record in records]
         return cls([heading for heading, *_ in columns], rows, caption)
 
     @classmethod
     def pairs(cls, record: Mapping[str, Any], caption: str = "", *, numbers: bool = False) -> Table:
-        """A record in two columns, the names of inner records joined by dots. `numbers`: shown short."""
+        """Makes two columns, with dotted names for nested records. numbers: whether to round numbers."""
         return cls(("", ""), list(_pairs(record, "", numbers)), caption)
 
     def numeric(self, column: int) -> bool:
+        """Whether a column has Numbers."""
         return any(isinstance(row[column], Number) for row in self.rows)
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures side by side; those that hold nothing are left out. Several views (the same figures against
-    other axes) get a switch that needs no script.
+    """Figures side by side; empty ones are left out.
+
+    Several views (the same figures against other axes) get a switch that needs no script.
     """
 
     views: Mapping[str, Sequence[Figure]]
     empty: str = ""
-    """What to say where there is nothing to draw."""
+    """The text if there is nothing to draw."""
 
     @classmethod
     def of(cls, *figures: Figure | None, empty: str = "") -> Figures:
+        """Makes a single view of the figures that are not None."""
         return cls({"": [figure for figure in figures if figure is not None]}, empty)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Blocks that flow in columns where the screen is wide: many small tables."""
+    """Blocks in several columns on a wide screen, for many small tables."""
 
     blocks: Sequence[Block | None]
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks behind a line to click on."""
+    """Blocks that are hidden until their summary is clicked."""
 
     summary: str
     blocks: Sequence[Block | None]
@@ -146,63 +148,74 @@ class Fold:
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a worked example. None where the run has no such net."""
+    """One token of a worked example. None: the run does not have the network."""
 
     original: str
     masked: str | None
     generated: str | None
     label: str | None
     p_replaced: float | None
+    threshold: float = DEFAULT_THRESHOLD
+    """The P(replaced) from which the token is marked."""
 
     @property
     def shown(self) -> str:
-        """As the discriminator read it."""
+        """The token that the discriminator read."""
         return self.original if self.generated is None else self.generated
 
     @property
     def outcome(self) -> Literal["caught", "missed", "alarm", ""]:
-        flagged = self.p_replaced is not None and self.p_replaced >= 0.5
+        """Whether a replaced token is marked, or an original one is; empty for a correct original one."""
+        flagged = self.p_replaced is not None and self.p_replaced >= self.threshold
         if self.label == "replaced":
             return "" if self.p_replaced is None else "caught" if flagged else "missed"
         return "alarm" if flagged else ""
 
     @property
     def about(self) -> str:
-        """What a pointer that rests on it is shown."""
-        said = f"P(replaced) {self.p_replaced:.3f}" if self.p_replaced is not None else ""
-        return f"{self.original} -> {self.shown}. {said}" if self.label == "replaced" else said
+        """The text of its tooltip."""
+        score = f"P(replaced) {self.p_replaced:.3f}" if self.p_replaced is not None else ""
+        return f"{self.original} -> {self.shown}. {score}" if self.label == "replaced" else score
 
     @property
     def width(self) -> float:
-        """Of its bar, in percent."""
+        """The width of its bar, in percent."""
         return 100 * min(1.0, max(0.0, self.p_replaced or 0.0))
 
 
 @dataclass(frozen=True)
 class Example:
+    """A sentence and its tokens."""
+
     text: str
     rows: Sequence[Token]
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Worked examples: corrupted sentences, shaded by P(replaced), each with its tokens in a table.
+    """Corrupted sentences, shaded by P(replaced), each with a table of its tokens.
 
-    What happened to a token is told by colour and by a mark, so it survives grey print and colour blindness.
+    Colour and underlining both show the outcome of a token, for grey print and colour blindness.
     """
 
     examples: Sequence[Example]
 
     OPEN_ROWS: ClassVar = 32  # longer tables start closed
-    SHOWN: ClassVar = 3  # further examples stand behind a line to click on: they come first on the page
-    OUTCOMES: ClassVar = {
-        "caught": "replaced, and P(replaced) is 0.5 or more",
-        "missed": "replaced, but P(replaced) is less than 0.5",
-        "alarm": "original, but P(replaced) is 0.5 or more",
-    }
+    SHOWN: ClassVar = 3  # further examples are folded
 
     @property
-    def judged(self) -> bool:
+    def outcomes(self) -> dict[str, str]:
+        """The meaning of each outcome, for the legend."""
+        threshold = next((row.threshold for each in self.examples for row in each.rows), DEFAULT_THRESHOLD)
+        return {
+            "caught": f"replaced and marked: P(replaced) reaches the threshold, {threshold:.2g}",
+            "missed": "replaced, not marked",
+            "alarm": "original, marked",
+        }
+
+    @property
+    def scored(self) -> bool:
+        """Whether the discriminator scored any token."""
         return any(row.p_replaced is not None for example in self.examples for row in example.rows)
 
 
@@ -211,20 +224,25 @@ Block = Text | Facts | Table | Figures | Columns | Fold | Examples
 
 @dataclass(frozen=True)
 class Section:
+    """A part of a page with a heading."""
+
     title: str
     blocks: Sequence[Block | None]
     lead: str = ""
-    """A sentence under the title: what this section answers."""
+    """A sentence under the title."""
 
     @property
     def id(self) -> str:
+        """Its anchor."""
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
 @dataclass(frozen=True)
 class Page:
-    """`kicker` is the small line over the title, `summary` the sentence under it, `opening` blocks come
-    before the sections. A browser reads the page again after `reload` seconds (0: never).
+    """A whole page.
+
+    kicker: the small line over the title. summary: the sentence under it. opening: blocks before the
+    sections. reload: the seconds after which a browser reloads it (0: never).
     """
 
     title: str
@@ -236,7 +254,7 @@ class Page:
 
 
 def render(page: Page, drawn: dict[str, str] | None = None) -> str:
-    """The page as HTML. Each figure's standalone SVG is left in `drawn` under its name."""
+    """Returns the page as HTML, and puts the standalone SVG of each figure into `drawn`, by name."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -245,7 +263,7 @@ def render(page: Page, drawn: dict[str, str] | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.tests["block"] = lambda value, name: type(value).__name__ == name
-    environment.globals["counted"] = itertools.count(1).__next__  # tells the switches of a page apart
+    environment.globals["counted"] = itertools.count(1).__next__  # gives each switch a name of its own
     environment.globals["draw"] = lambda figures: _draw(figures, {} if drawn is None else drawn)
     environment.globals["install"] = "" if svg.available() else svg.INSTALL
     sections = [section for section in page.sections if section is not None]
@@ -253,8 +271,9 @@ def render(page: Page, drawn: dict[str, str] | None = None) -> str:
 
 
 def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
-    """Write the page to `path`, whole or not at all, and its figures to FIGURES/figures/*.svg (None: not at
-    all); returns `path`.
+    """Writes the page to `path`, atomically, and its figures to FIGURES/figures/*.svg; returns `path`.
+
+    figures: the folder for the figures (None: they are only in the page).
     """
     drawn: dict[str, str] = {}
     html = render(page, drawn)
@@ -266,8 +285,8 @@ def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
 
 def _draw(figures: Figures, drawn: dict[str, str]) -> dict[str, list[tuple[Figure, str]]]:
     views: dict[str, list[tuple[Figure, str]]] = {}
-    for view, several in figures.views.items() if svg.available() else ():
-        for figure in several:
+    for view, members in figures.views.items() if svg.available() else ():
+        for figure in members:
             if (text := draw(figure)) is not None:
                 drawn[figure.name] = text
                 views.setdefault(view, []).append((figure, Markup(svg.inline(text))))
@@ -295,7 +314,7 @@ def _pairs(record: Mapping[str, Any], prefix: str, numbers: bool) -> Iterable[tu
 
 
 def verbatim(value: Any) -> str:
-    """A value as a settings file has it, near enough to read."""
+    """Writes a value roughly as a settings file does."""
     if isinstance(value, list):
         return ", ".join(map(verbatim, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""The page of a folder of any kind. Runs without torch."""
+"""Writes the page of a folder of any kind."""
 
 from __future__ import annotations
 
@@ -32,32 +32,45 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     AnalysisFolder: probes.write_page,
     TuningFolder: tuning.write_page,
 }
-REDRAW = 20  # seconds between two pages of a run that is followed
-LOOK = 0.5  # seconds between two looks at what it does
+REDRAW = 20  # seconds between two pages of a followed run
+POLL = 0.5  # seconds between two checks of its metrics
 
 
 def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
-    """Draw the page of `folder` from its records; returns the page's path.
+    """Writes the page of a folder from its records and returns the page's path.
 
-    out, compare: of a run's page alone: where it goes, and the runs to draw over it.
-    Warns (Damaged) of records that changed since the work in the folder was done.
+    Args:
+        folder: any folder that a command wrote.
+        out: for a run, the file to write.
+        compare: for a run, the runs to compare it with.
+
+    Raises:
+        RunFolderError: the records do not fit together.
+
+    Warns:
+        Damaged: a record was changed after the work in the folder was done.
     """
     folder = Path(folder)
     try:
         page = _draw(folder, out, compare)
-    except (LookupError, TypeError, ValueError, AttributeError) as misfit:  # records are read as they are
-        said = f"{type(misfit).__name__}: {misfit}"
-        fix = "Run electra verify on it, and restore the record that was edited or damaged"
-        raise RunFolderError(f"its records do not fit together ({said})", where=folder, fix=fix) from misfit
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as misfit:  # records are not validated when they are read
+        detail = f"{type(misfit).__name__}: {misfit}"
+        fix = "Run electra verify, and restore the record that was edited or damaged"
+        raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from misfit
     for name, what in digests.changed_files(folder).items():
         warnings.warn(f"{folder / name} {what}: see electra verify", DamagedModel, stacklevel=2)
     return page
 
 
 def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, say: Say = quiet) -> Path:
-    """Rewrite the page of a run while a process of this machine trains it, until asked to stop; its path.
+    """Rewrites the page of a run while it trains on this machine, until `stop`; returns the page's path.
 
-    A browser that shows the page reads it again by itself until the run ends.
+    A browser that shows the page reloads it until the run ends.
     """
     if kind_of(folder) not in (None, RunFolder):
         raise ConfigError("only a run can be followed", key="follow", fix="Omit it")
@@ -70,7 +83,7 @@ def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, 
             if drawn_of < 0:
                 say(f"{page}: rewritten until the run ends")
             drawn_at, drawn_of = time.monotonic(), size
-        time.sleep(LOOK)
+        time.sleep(POLL)
     return write_page(folder, out, compare)
 
 
@@ -78,11 +91,9 @@ def _draw(folder: Path, out: Path | None, compare: Sequence[Path]) -> Path:
     kind = kind_of(folder)
     if kind is None or kind is RunFolder:
         if kind is None and folder.is_dir() and not RunFolder(folder).metrics.is_file():
-            open_folder(folder)  # raises, saying what is there instead
-        return run.write_report(folder, out, compare)  # which reads what is left of a run as well
+            open_folder(folder)  # raises, naming what is there instead
+        return run.write_report(folder, out, compare)  # works for an incomplete run, too
     if out is not None or compare:
         key = "out" if out is not None else "compare"
-        raise ConfigError(
-            f"only a run's report takes this, not {with_article(kind.KIND)}'s", key=key, fix="Omit it"
-        )
+        raise ConfigError(f"applies only to runs, not {with_article(kind.KIND)}", key=key, fix="Omit it")
     return PAGES.get(kind, facts.write_page)(folder)

@@ -1,8 +1,7 @@
-"""The page of an analysis: all probes whose JSON files lie in a folder, with their tables and figures. Runs
-without torch.
+"""Writes the page of an analysis: the tables and figures of all probes whose JSON files are in a folder.
 
-Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 hold their
-tables and figures ready-made; those of format 2 hold numbers in long form and declare how to turn them
+Every number comes from the files `NAME.probe.json`; nothing is computed here. Records of format 1 contain
+complete tables and figures; those of format 2 contain numbers in long form, and declare how to show them
 (`electra.laboratory.analysis.contract.findings`).
 """
 
@@ -17,36 +16,39 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
 from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Table, Text, publish
-from electra.pages.verdicts import ends_of, value_of, verdict
+from electra.pages.verdicts import format_interval, value_of, verdict
 
 FORMATS = (1, 2)
 IN_A_LINE = 4  # headline numbers
-LONG = 40  # rows from which a table is folded
+LONG = 40  # longer tables are folded
 
 
 def write_page(folder: Path) -> Path:
-    """Draw everything that lies in `folder` and write its page; returns the page's path."""
+    """Writes the page of all probe records in a folder and returns its path."""
     records = read_records(folder)
     names = dict.fromkeys(str(model["name"]) for record in records for model in record["models"])
     page = Page(
-        ", ".join(names),
+        f"Analysis of {', '.join(names)}",
         [section(record) for record in records],
         kicker="electra analyze",
-        summary="What the model knows, one question at a time. Brackets are 95 % intervals.",
+        summary="What the model has learned, one question per section. Brackets show 95 % intervals.",
         opening=_verdicts(records),
     )
     return publish(page, AnalysisFolder(folder).page, folder)
 
 
 def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Every probe in one sentence, on the first screen."""
-    rows = [(record["title"], found.sentence) for record in records if (found := verdict(record)) is not None]
-    how = "Above: the whole interval lies above the best floor, which is chance, a rule or fresh weights."
-    table = Table(("Probe", "Its first number, beside the best floor"), rows, noted=True)
+    """Returns every probe's result in one sentence, for the first screen."""
+    rows = [
+        (record["title"], result.sentence) for record in records if (result := verdict(record)) is not None
+    ]
+    how = "Above: the whole interval is above the best baseline, which is chance, a rule or fresh weights."
+    table = Table(("Probe", "Main result"), rows, noted=True)
     return [table, Text(how, "quiet")] if rows else []
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Reads all probe records in a folder. Raises ConfigError if there are none."""
     probes = AnalysisFolder(folder).probes()
     if not probes:
         what = f"no probe results here ({AnalysisFolder.RECORD})"
@@ -55,24 +57,24 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A probe's record, its `tables` and `figures` filled in."""
+    """Reads a probe's record, with its `tables` and `figures` filled in. Raises ConfigError."""
     fix = "Rerun its probe"
     record = durable.read_json(path, ConfigError, fix)
     if not isinstance(record, dict) or record.get("format") not in FORMATS:
-        raise ConfigError("not a probe's record of this version", where=path, fix=fix)
+        raise ConfigError("not a probe record of this version", where=path, fix=fix)
     return record if record["format"] == 1 else {**record, **filled(record)}
 
 
 def headline(record: Mapping[str, Any]) -> str:
-    """The headline numbers of a record with their intervals, in one line; "" where it has none."""
-    known = [(name, one) for name, one in record["headline"].items() if value_of(one) is not None]
-    shown = [f"{name} {value_of(one):z.3f}{ends_of(one)}" for name, one in known[:IN_A_LINE]]
+    """Returns the headline numbers of a record with their intervals, in one line; empty if it has none."""
+    known = [(name, number) for name, number in record["headline"].items() if value_of(number) is not None]
+    shown = [f"{name} {value_of(number):z.3f}{format_interval(number)}" for name, number in known[:IN_A_LINE]]
     more = [f"{len(known) - IN_A_LINE} more on the page"] if len(known) > IN_A_LINE else []
     return "; ".join([*shown, *more])
 
 
 def filled(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables and figures that a record of format 2 declares, with its numbers in them."""
+    """Returns the tables and figures that a record of format 2 declares, with its numbers."""
     frames = {frozenset(frame["axes"]): frame for frame in record["numbers"]}
     return {
         "tables": [_turned(table, Chosen(frames, table, table["down"])) for table in record["tables"]],
@@ -83,8 +85,9 @@ def filled(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Chosen:
-    """The numbers that have exactly a view's axes, at the places it keeps: (places down, place across) ->
-    cell.
+    """The numbers of a table or figure: (places down, place across) -> cell.
+
+    They come from the frame with exactly the view's axes, at the places that the view keeps.
     """
 
     def __init__(
@@ -112,12 +115,12 @@ def _cell_of(values: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else dict(zip(("value", "low", "high"), values, strict=True))
 
 
-def _ordered(places: Sequence[tuple[Any, ...]], wanted: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Distinct places as they first appear, or on an axis in the order that is wanted there."""
+def _ordered(places: Sequence[tuple[Any, ...]], orders: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Returns distinct places, on each axis in its declared order, or else as they first appear."""
 
     def rank(place: tuple[Any, ...]) -> list[int]:
-        orders = zip(place, wanted, strict=True)
-        return [order.index(one) if isinstance(order, list) else 0 for one, order in orders]
+        pairs = zip(place, orders, strict=True)
+        return [order.index(each) if isinstance(order, list) else 0 for each, order in pairs]
 
     return sorted(dict.fromkeys(places), key=rank)
 
@@ -140,7 +143,7 @@ def _plotted(figure: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
         known = [cell if isinstance(cell, dict) else {"value": cell} for cell in cells.values()]
         y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
-            low = high = []  # nothing to draw
+            low = high = []  # no interval to draw
         style = "points" if kind == "categories" or label in figure["dots"] else "line"
         series.append(
             {"label": str(label), "x": list(cells), "y": y, "low": low, "high": high, "style": style}
@@ -154,16 +157,16 @@ def _plotted(figure: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
 
 
 def section(record: Mapping[str, Any]) -> Section:
-    """One probe."""
+    """Returns the section of a probe."""
     tables: list[Block | None] = []
     for table in record["tables"]:
-        # One model's name need not stand in every row.
+        # With a single model, its name is not repeated in every row.
         first = int(len(record["models"]) == 1 and table["columns"][0] == "model")
         rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
         note = Text(table["note"], "quiet") if table["note"] else None
         made = [Table(table["columns"][first:], rows, table["title"]), note]
         tables += made if len(rows) <= LONG else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
-    # The numbers that say most, of the first model.
+    # The most important numbers, of the first model.
     headline = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
     return Section(
         record["title"],
@@ -172,7 +175,7 @@ def section(record: Mapping[str, Any]) -> Section:
             *map(Text, record["notes"]),
             Figures.of(*(_figure(record["stem"], figure) for figure in record["figures"])),
             *tables,
-            Fold("What was measured, and with which settings", [_settings(record)]),
+            Fold("Models, data and settings", [_settings(record)]),
         ],
         f"{record['question']} {record['source']}",
     )

@@ -1,7 +1,7 @@
-"""What a run folder says, as typed values, for reports.
+"""Reads a run folder as typed values, for reports.
 
-A run may be in progress, killed, resumed or half copied, so it is read with patience: what is missing or
-damaged becomes a sentence in `notes` instead of an error. Only a folder that is not a run at all is refused.
+A run may be in progress, killed, resumed or partly copied: what is missing or damaged becomes a sentence in
+`notes` instead of an error. Only a folder that is not a run at all raises an error.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 from electra.artifacts.ledger import Axis, Curve, Event, Kind, Ledger, Point, Status, number
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
-from electra.pages.page import Example, Token
+from electra.pages.page import DEFAULT_THRESHOLD, Example, Token
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything a run folder says about itself."""
+    """Everything that a run folder records."""
 
     path: Path
     recipe: Mapping[str, Any]
-    """run.toml without its [identity] and [environment] tables."""
+    """run.toml without the tables [identity] and [environment]."""
     identity: Mapping[str, Any]
     environment: Mapping[str, Any]
     ledger: Ledger
@@ -37,23 +37,27 @@ class RunRecord:
 
     @property
     def name(self) -> str:
+        """The name of the folder."""
         return self.path.resolve().name
 
     @property
     def train(self) -> tuple[Point, ...]:
+        """The training rows."""
         return self.ledger.train
 
     @property
     def evals(self) -> tuple[Point, ...]:
+        """The held-out evaluations."""
         return self.ledger.evals
 
     @property
     def events(self) -> tuple[Event, ...]:
+        """Starts, stops, checkpoints, warnings, ..."""
         return self.ledger.events
 
     @property
     def last(self) -> Point | None:
-        """The furthest row, of either kind."""
+        """The last row, of either kind."""
         ends = [points[-1] for points in (self.train, self.evals) if points]
         return max(ends, key=lambda point: point.step, default=None)
 
@@ -64,21 +68,22 @@ class RunRecord:
 
     @property
     def total_steps(self) -> int | None:
-        """The steps the run is to take, which run.toml fixes when it starts."""
+        """The steps of the whole run, which run.toml fixes when it starts."""
         return RunFolder.steps_of(self.recipe)
 
     @property
     def status(self) -> Status:
-        """How the run ended; see `Ledger.status`."""
+        """Whether the run is finished; see `Ledger.status`."""
         return self.ledger.status(self.total_steps)
 
     @property
     def objective(self) -> str | None:
+        """The name of the objective."""
         return self.setting("objective.name")
 
     @property
     def loss_names(self) -> list[str]:
-        """The names of the objective's losses, in the order the run writes them."""
+        """The names of the objective's losses, in the order of the log."""
         names = (
             key.removeprefix("losses.")
             for point in self.train
@@ -89,12 +94,12 @@ class RunRecord:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """The median of the training rows' throughput."""
+        """The median throughput of the training rows."""
         speeds = self.curve("train", "tokens_per_s").y
         return median(speeds) if speeds else None
 
     def setting(self, *dotted: str) -> str | None:
-        """The first of these recipe keys that run.toml has, as text: `setting("model.size")`."""
+        """Returns the first of these keys that run.toml has, as text: `setting("model.size")`."""
         for name in dotted:
             value: Any = {**self.recipe, "identity": self.identity, "environment": self.environment}
             for part in name.split("."):
@@ -104,12 +109,12 @@ class RunRecord:
         return None
 
     def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
-        """`record.curve("eval", "auc", "tokens")`, `record.curve("train", "losses.mlm")`."""
+        """Returns a metric over an axis: `curve("eval", "auc", "tokens")`, `curve("train", "losses.mlm")`."""
         return self.ledger.curve(kind, key, against)
 
 
 def read_run(path: Path) -> RunRecord:
-    """Read a run folder, whatever state it is in. A path that is not a run folder is a RunFolderError."""
+    """Reads a run folder in any state. Raises RunFolderError if it is not one."""
     path = Path(path)
     refuse_no_run(path)
     folder = RunFolder(path)
@@ -124,13 +129,15 @@ def read_run(path: Path) -> RunRecord:
     ledger = folder.ledger()
     notes += ledger.notes
     audit = _read_json(folder.audit, dict, notes)
-    examples = read_examples(folder.examples, notes)
+    threshold = ledger.evals[-1].values.get("best_f1_threshold") if ledger.evals else None
+    threshold = DEFAULT_THRESHOLD if threshold is None else threshold
+    examples = read_examples(folder.examples, notes, threshold)
     return RunRecord(path, recipe, identity, environment, ledger, audit, examples, tuple(notes))
 
 
 def refuse_no_run(path: Path) -> None:
-    """A RunFolderError where `path` is no run folder in any state."""
-    fix = "Give the folder that electra pretrain wrote (its --out)"
+    """Raises RunFolderError if `path` is not a run folder in any state."""
+    fix = "Pass the folder that electra pretrain wrote (its --out)"
     if not path.exists():
         raise RunFolderError("no such run folder", where=path, fix=fix)
     if not path.is_dir():
@@ -143,13 +150,13 @@ def refuse_no_run(path: Path) -> None:
 
 def _read_toml(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         _note(error, path, notes)
         return {}
-    if not found:
+    if not table:
         notes.append(f"{path.name} is empty.")
-    return found
+    return table
 
 
 def _read_json(path: Path, kind: type, notes: list[str]) -> Any:
@@ -157,19 +164,22 @@ def _read_json(path: Path, kind: type, notes: list[str]) -> Any:
         value = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(value, kind):
             return value
-        notes.append(f"{path.name} is not what a run writes there.")
+        notes.append(f"{path.name} was not written by a run.")
     except (OSError, ValueError, RecursionError) as error:
         _note(error, path, notes)
     return kind()
 
 
 def _note(error: Exception, path: Path, notes: list[str]) -> None:
-    if not isinstance(error, FileNotFoundError):  # which files are missing is said once, for all
+    if not isinstance(error, FileNotFoundError):  # missing files are listed in a note of their own
         notes.append(f"{path.name} cannot be read ({getattr(error, 'strerror', None) or error}).")
 
 
-def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
-    """The worked examples of a run; what is wrong with the file is added to `notes`."""
+def read_examples(path: Path, notes: list[str], threshold: float = DEFAULT_THRESHOLD) -> tuple[Example, ...]:
+    """Reads the worked examples of a run, and adds problems with the file to `notes`.
+
+    threshold: the P(replaced) from which tokens are marked.
+    """
 
     def text(value: object) -> str | None:
         return value if isinstance(value, str) else None
@@ -178,7 +188,7 @@ def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
     for item in _read_json(path, list, notes):
         rows = item.get("rows") if isinstance(item, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            notes.append(f"An entry of {path.name} is not an example and is left out.")
+            notes.append(f"An entry of {path.name} is not an example and was left out.")
             continue
         kept = [
             Token(
@@ -187,6 +197,7 @@ def read_examples(path: Path, notes: list[str]) -> tuple[Example, ...]:
                 text(row.get("generated")),
                 text(row.get("label")),
                 number(row.get("p_replaced")),
+                threshold,
             )
             for row in rows
         ]

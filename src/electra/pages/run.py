@@ -1,7 +1,7 @@
-"""The report of a pre-training run: what was done, what came of it, and how to read it, on one page.
+"""Writes the report of a pre-training run: the result first, then curves, metrics, examples and the recipe.
 
-Every number is taken from the run's own files; what they do not hold is said in a sentence, so a run in
-progress reports too.
+Every number comes from the run's files. What they do not contain becomes a sentence, so that a run in
+progress has a report, too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.ledger import Axis
+from electra.artifacts.ledger import Event
 from electra.artifacts.run import RunFolder
 from electra.pages.compare import comparison
 from electra.pages.glossary import AUDIT, METRICS, Metric, humanize
@@ -21,6 +21,8 @@ from electra.pages.page import (
     Columns,
     Examples,
     Facts,
+    Figures,
+    Fold,
     Number,
     Page,
     Section,
@@ -35,41 +37,42 @@ _LOSS_TITLES = {"mlm": "Generator loss", "rtd": "Discriminator loss"}
 _STATES = {
     "finished": "Finished",
     "stopped": "Stopped early",
-    "in progress": "In progress, or ended without a word",
+    "in progress": "In progress, or its process was killed",
 }
-# Gain (nats per token) and AUC below which a discriminator is at the base rate.
-_KNOWS_SOMETHING, _RANKS_SOMETHING = 0.005, 0.55
+_MIN_GAIN, _MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
+_PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exists is in large type
 
 
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
-    """Write the report of `run` (its report.html, or `out`) and its figures (RUN/figures/*.svg); return the
-    page's path.
+    """Writes the report of a run (RUN/report.html, or `out`) and its figures; returns the page's path.
 
-    reload: seconds after which a browser reads the page again (0: never).
+    reload: the seconds after which a browser reloads the page (0: never).
     """
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
     page = run_page(read_run(run), [read_run(other) for other in others], reload)
-    # Somebody else's run can be reported elsewhere without being written to.
+    # The report of a run in a read-only folder can be written elsewhere.
     return publish(page, out, run if os.access(run, os.W_OK) else None)
 
 
 def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) -> Page:
+    """Returns the page of a run, compared with others."""
     examples = Section(
         "Worked examples",
-        [Examples(run.examples) if run.examples else quiet("The run has written no worked examples yet.")],
-        "Masked, filled in by the generator, and judged token by token by the discriminator.",
+        [Examples(run.examples) if run.examples else quiet("The run has no worked examples yet.")],
+        "Held-out sentences: some tokens were masked and filled in by the generator, and the discriminator"
+        " scored every token.",
     )
     alarms = [event for event in run.events if event.name == "collapse"]
     return Page(
         run.name,
         [
-            examples if run.examples else None,  # what the headline means, before any number
-            comparison([run, *others]) if others else None,
             Section("The run in numbers", _numbers(run)),
+            comparison([run, *others]) if others else None,
+            _held_out_curves(run),
             _metrics(run),
-            *_curves(run),
-            None if run.examples else examples,
+            examples,
+            _training_curves(run),
             _audit(run),
             _events(run),
             _recipe(run),
@@ -78,8 +81,8 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) 
         summary=verdict(run),
         opening=[
             *(
-                Text(f"Step {one.step:,}: {one.message or 'collapse alarm'}", "warning")
-                for one in alarms[-1:]
+                Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning")
+                for event in alarms[-1:]
             ),
             *map(quiet, run.notes),
         ],
@@ -88,52 +91,50 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) 
 
 
 def quiet(text: str) -> Text:
+    """Returns a paragraph in quiet type."""
     return Text(text, "quiet")
 
 
 def verdict(run: RunRecord) -> str:
-    """What came of the run, in plain words, from its last held-out evaluation."""
+    """Returns the result of the last held-out evaluation in plain words."""
     final = run.final
     if final is None:
         return (
-            "No held-out evaluation yet: the training curves are all there is to judge by."
+            "No held-out evaluation yet: only the training curves are available."
             if run.train
             else "The run has logged nothing yet."
         )
     metrics = final.values
     gain, auc = metrics.get("gain"), metrics.get("auc")
     if gain is not None and auc is not None:
-        if max(gain / _KNOWS_SOMETHING, auc / _RANKS_SOMETHING) < 1:
+        below = ", which is below chance" if auc < 0.45 else ""
+        if max(gain / _MIN_GAIN, auc / _MIN_AUC) < 1:
             return (
-                "It cannot tell replaced words from original ones: it ranks the replaced one higher"
-                f" {times(auc)}, and chance does so 50 times. Gain over the base rate: {gain:z.3f} nats per"
+                "The discriminator cannot tell replaced words from original ones: it scores the replaced"
+                f" word higher {times(auc)}{below} (chance: 50). Gain over the base rate: {gain:z.3f} nats per"
                 " token."
             )
-        ranks = f"It ranks a replaced word above an original one {times(auc)}, where chance does so 50 times"
-        if gain >= _KNOWS_SOMETHING:
+        ranks = f"The discriminator scores a replaced word above an original one {times(auc)} (chance: 50)"
+        if gain >= _MIN_GAIN:
             return f"{ranks}. Its probabilities beat the base rate by {gain:z.3f} nats per token."
-        return f"{ranks}; but its probabilities gain only {gain:z.3f} nats per token over the base rate."
+        compared = f"only {gain:z.3f}" if gain >= 0 else f"{-gain:.3f}"
+        better = "better" if gain >= 0 else "worse"
+        return f"{ranks}, but its probabilities are {compared} nats per token {better} than the base rate."
     loss, accuracy = (
         metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy")
     )
     if "gain" in metrics or "auc" in metrics:
-        return (
-            "The discriminator cannot be judged: its held-out metrics are undefined, as when no token was"
-            " replaced."
-        )
+        return "The held-out metrics of the discriminator are undefined, as happens if no token was replaced."
     if loss is not None and accuracy is not None:
         return (
-            f"The model guesses {accuracy:.1%} of the masked tokens of held-out text, at a loss of {loss:.2f}"
+            f"The model predicts {accuracy:.1%} of the masked tokens in held-out text; its loss is {loss:.2f}"
             " nats per masked token."
         )
-    return (
-        "The last held-out evaluation holds none of the metrics this report knows; they are listed below as"
-        " they are."
-    )
+    return "The last held-out evaluation has none of the usual metrics; all are listed below."
 
 
 def times(share: float) -> str:
-    """A share as people count: "85 times in 100". What is not always is never rounded to always."""
+    """Writes a probability as a frequency: "85 times in 100". Only 1 becomes 100 times."""
     whole = round(100 * share)
     if whole == 100 > 100 * share:
         return "more than 99 times in 100"
@@ -142,11 +143,20 @@ def times(share: float) -> str:
 
 def _numbers(run: RunRecord) -> list[Block]:
     metrics = run.final.values if run.final else {}
-    results = [
-        (METRICS[key].title, Number(metrics[key], "score"), _remark(key, metrics))
-        for key in ("gain", "auc", "average_precision", "generator_loss", "generator_accuracy")
+    results = {
+        key: (METRICS[key].title, Number(metrics[key], "score"), _remark(key, metrics))
+        for key in (
+            "auc",
+            "gain",
+            "average_precision",
+            "mlm_accuracy",
+            "generator_loss",
+            "generator_accuracy",
+        )
         if key in metrics
-    ]
+    }
+    primary = next((key for key in _PRIMARY if key in results), None)
+    large = [results.pop(primary)] if primary else []
     last = run.last
     shape, named = RunFolder.shape(run.recipe)
     facts: list[tuple[str, Number | str | None, str]] = [
@@ -157,42 +167,49 @@ def _numbers(run: RunRecord) -> list[Block]:
         ("Steps", Number(last.step if last else None), f"of {run.total_steps:,}" if run.total_steps else ""),
         ("Tokens seen", Number(last.tokens if last else None, "large"), ""),
         ("Training FLOPs", Number(last.flops if last else None, "power"), ""),
-        ("Wall time", Number(last.seconds if last else None, "seconds"), "spent in updates"),
+        ("Training time", Number(last.seconds if last else None, "seconds"), "in updates"),
         ("Tokens per second", Number(run.tokens_per_s, "large"), "median"),
     ]
     known = [fact for fact in facts if getattr(fact[1], "value", fact[1]) is not None]
-    return [*([Facts(results, large=True)] if results else []), Facts(known)]
+    return [*([Facts(large, large=True)] if large else []), Facts([*results.values(), *known])]
 
 
 def _remark(key: str, metrics: Mapping[str, float | None]) -> str:
-    ignorant = METRICS[key].ignorant(metrics)
-    return "" if ignorant is None else f"{'chance' if key == 'auc' else 'base rate alone'}: {ignorant:.3g}"
+    baseline = METRICS[key].baseline(metrics)
+    return "" if baseline is None else f"{'chance' if key == 'auc' else 'base rate'}: {baseline:.3g}"
 
 
-def _curves(run: RunRecord) -> list[Section]:
-    learned = "On text that is never trained on, at the same mask rate and with the same masks throughout."
-    process = "Faint: every logged step. Strong: the mean around it."
+def _held_out_curves(run: RunRecord) -> Section:
+    lead = "Measured on text that is never trained on, always with the same masks."
+    return Section("Held-out curves", [_views(run, _held_out_plots(run))], lead + _about_marks(run))
+
+
+def _training_curves(run: RunRecord) -> Section:
+    lead = "Faint: every logged step. Strong: the mean around it."
     rates = [run.setting(f"{section}.mask_fraction") for section in ("objective", "evaluation")]
     if all(rates) and rates[0] != rates[1]:
-        process += (
-            f" The run masks {rates[0]} of the tokens and is evaluated at {rates[1]}: the two losses are not"
-            " on one scale."
+        lead += (
+            f" Training masks {rates[0]} of the tokens, evaluation {rates[1]}: the losses differ in scale."
         )
-    marks = [event for event in run.events if event.name in ("resumed", "collapse")]
-    marked = (
-        " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." if marks else ""
+    plots = _views(run, _training_plots(run))
+    return Section(
+        "Training curves", [Fold("Losses, gradient norm, speed", [plots])], lead + _about_marks(run)
     )
-    axes: tuple[Axis, ...] = ("tokens", "step", "flops")
-    points = [*run.train, *run.evals]
-    empty = "The run has not got this far: there is nothing to draw."
-    return [
-        Section(
-            "Held-out curves", [views(_held_out_plots(run), axes, marks, points, empty)], learned + marked
-        ),
-        Section(
-            "Training curves", [views(_training_plots(run), axes, marks, points, empty)], process + marked
-        ),
-    ]
+
+
+def _marks(run: RunRecord) -> list[Event]:
+    return [event for event in run.events if event.name in ("resumed", "collapse")]
+
+
+def _about_marks(run: RunRecord) -> str:
+    return " Vertical lines: the run was resumed, or the collapse alarm went off (see Events)." * bool(
+        _marks(run)
+    )
+
+
+def _views(run: RunRecord, plots: Sequence[Plot]) -> Figures:
+    empty = "There is nothing to draw yet."
+    return views(plots, ("tokens", "step", "flops"), _marks(run), [*run.train, *run.evals], empty)
 
 
 def _held_out_plots(run: RunRecord) -> list[Plot]:
@@ -207,9 +224,9 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
     return [
         plot(
             "discriminator_loss",
-            "Nats per token. Only what is below the dotted line has been learned.",
+            "Nats per token. Below the dotted line, the discriminator has learned more than the base rate.",
             "base_rate_entropy",
-            "knows only the base rate",
+            "base rate",
         ),
         plot(
             "gain",
@@ -217,32 +234,36 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
             0.0,
             "base rate",
         ),
-        plot("auc", "How often a replaced token is ranked above an original one.", 0.5, "chance"),
+        plot("auc", "How often a replaced token scores above an original one.", 0.5, "chance"),
         plot(
             "average_precision",
             "Area under the precision-recall curve of replaced tokens.",
             "base_rate",
-            "chance: the base rate",
+            "chance (base rate)",
         ),
         plot(
-            "generator_loss", "Nats per masked token. A long flat stretch is the plateau of word frequencies."
+            "generator_loss",
+            "Nats per masked token. On a long plateau, the generator has learned only word frequencies.",
         ),
-        plot("generator_accuracy", "Share of masked tokens guessed right."),
-        plot("mlm_loss", "Nats per token behind [MASK]: to compare full-size masked language models by."),
+        plot("generator_accuracy", "Fraction of masked tokens predicted right."),
+        plot("mlm_loss", "Nats per masked token; comparable between full-size masked language models."),
     ]
 
 
 def _training_plots(run: RunRecord) -> list[Plot]:
     losses = {
-        f"losses.{name}": (f"{_LOSS_TITLES.get(name, name)} in training", "Nats per token it is measured on.")
+        f"losses.{name}": (
+            f"{_LOSS_TITLES.get(name, name)} in training",
+            "Nats per token that it is measured on.",
+        )
         for name in sorted(run.loss_names, key=lambda name: name != "rtd")
     }
     shown = {
         **losses,
-        "loss": ("Total loss", "What the optimizer lowers: the weighted sum of the losses."),
-        "gradient_norm": ("Gradient norm", "Before clipping. Spikes that grow announce trouble."),
+        "loss": ("Total loss", "The weighted sum of the losses, which the optimizer minimises."),
+        "gradient_norm": ("Gradient norm", "Before clipping. Growing spikes are a warning sign."),
         "learning_rate": ("Learning rate", "The schedule as it was applied."),
-        "tokens_per_s": ("Throughput", "Tokens per second of updates. Dips are a busy machine."),
+        "tokens_per_s": ("Throughput", "Tokens per second, in updates. The machine was busy where it dips."),
     }
     return [
         Plot(
@@ -263,19 +284,17 @@ def _metrics(run: RunRecord) -> Section:
     rows = []
     for key in names:
         metric = METRICS.get(key, Metric(humanize(key), ""))
-        baseline = Number(metric.ignorant(values), "score")
+        baseline = Number(metric.baseline(values), "score")
         rows.append((metric.title, Number(values[key], "score"), baseline, metric.meaning))
     lead = f"The last evaluation, at step {run.final.step:,}, on documents that were never trained on."
-    columns = ("Metric", "Value", "Knowing only the base rate", "What it says")
+    columns = ("Metric", "Value", "Base rate only", "Meaning")
     return Section("Held-out metrics", [Table(columns, rows, noted=True)], lead)
 
 
 def _audit(run: RunRecord) -> Section:
-    lead = "What became of the corpus on its way to tokens: nothing is dropped without being counted here."
+    lead = "What happened to the corpus. Everything that was dropped is counted here."
     if not run.audit:
-        return Section(
-            "Data audit", [quiet("No audit lies in the run folder: the text is not described here.")]
-        )
+        return Section("Data audit", [quiet("No audit in the run folder.")])
     counts: list[tuple[object, ...]] = []
     tables: list[Block] = []
     for key in [*(key for key in AUDIT if key in run.audit), *(key for key in run.audit if key not in AUDIT)]:
@@ -291,25 +310,26 @@ def _audit(run: RunRecord) -> Section:
             ]
         else:
             counts.append((title, _counted(key, value), meaning))
-    return Section("Data audit", [Table(("", "Count", "What it is"), counts, noted=True), *tables], lead)
+    blocks = [Table(("", "Count", "Meaning"), counts, noted=True), *tables]
+    return Section("Data audit", [Fold("Documents, words and tokens", blocks)], lead)
 
 
 def _recipe(run: RunRecord) -> Section:
-    lead = "The recipe with nothing left open, the shapes of the networks, and the environment: run.toml."
+    lead = "The contents of run.toml: every setting, the shapes of the networks, and the environment."
     if not run.recipe:
         return Section("Recipe and environment", [quiet("The recipe of this run is not known.")])
     values = {**run.recipe, "environment": run.environment, "identity": run.identity}
     loose = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
     named = {"": loose, **{key: value for key, value in values.items() if key not in loose}}
     tables = [Table.pairs(table, title) for title, table in named.items() if table]
-    return Section("Recipe and environment", [Columns(tables)], lead)
+    return Section("Recipe and environment", [Fold("All settings", [Columns(tables)])], lead)
 
 
 def _events(run: RunRecord) -> Section:
     saved = [event for event in run.events if event.name == "checkpoint"]
-    rows = [(Number(one.step), one.name, one.message) for one in run.events if one.name != "checkpoint"]
+    rows = [(Number(each.step), each.name, each.message) for each in run.events if each.name != "checkpoint"]
     blocks: list[Block] = [
-        Table(("Step", "Event", "What happened"), rows) if rows else quiet("The run recorded no events.")
+        Table(("Step", "Event", "Details"), rows) if rows else quiet("The run recorded no events.")
     ]
     if saved:
         plural, last = "s" * (len(saved) > 1), saved[-1].step
@@ -318,7 +338,7 @@ def _events(run: RunRecord) -> Section:
 
 
 def _counted(key: str, value: Any) -> object:
-    """An audit's value: counts in full, rates as percentages."""
+    """Returns a value of the audit: counts in full, rates as percentages."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Number(value, "percent" if key.endswith(("rate", "share", "fraction")) else "plain")
     return None if value is None else verbatim(value)

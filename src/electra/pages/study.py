@@ -1,5 +1,4 @@
-"""The page of a study: its answer in one figure, the arms in a table, curves along the compute, and how far
-to trust them. Without torch.
+"""Writes the page of a study: the verdict, a figure and a table of the arms, curves, costs and power.
 
 Every number comes from results.json, written by `electra ablate`; nothing is computed here.
 """
@@ -15,21 +14,22 @@ from electra.artifacts.study import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.pages.figures import Figure, Series
-from electra.pages.glossary import METRICS
+from electra.pages.glossary import METRICS, clip_interval
 from electra.pages.page import Block, Facts, Figures, Fold, Number, Page, Section, Table, Text, publish
 
 FORMAT = 2
 SCALE = (
-    "Another scale than ours: other models, data and tests. Compare the order and the relative gaps, never"
-    " the values."
+    "The models, data and tests differ from ours: compare the order and the relative differences, never the"
+    " values."
 )
 PAPER_COLUMN = "Paper (another scale)"
 OVER_SEEDS = "are 95 % intervals over seeds."
+ENOUGH_SEEDS = 3  # fewer give intervals too wide to draw
 
 
 @dataclass(frozen=True)
 class Results:
-    """What results.json holds, and how its arms and metrics are called."""
+    """The contents of results.json, with the titles of its arms and metrics."""
 
     record: Mapping[str, Any]
 
@@ -39,31 +39,49 @@ class Results:
     @property
     def arms(self) -> Mapping[str, Any]:
         """Each arm at the whole budget."""
-        found: Mapping[str, Any] = self["budgets"][-1]["arms"]
-        return found
+        arms: Mapping[str, Any] = self["budgets"][-1]["arms"]
+        return arms
 
     def scores(self, metric: str) -> dict[str, Mapping[str, Any]]:
-        """Of the arms that have this metric."""
+        """Returns a metric's statistics for the arms that have it."""
         return {name: arm["scores"][metric] for name, arm in self.arms.items() if metric in arm["scores"]}
 
     def called(self, arm: str) -> str:
+        """Returns the title of an arm."""
         return str(self["study"]["arms"][arm]["title"])
 
     def title(self, metric: str) -> str:
+        """Returns the title of a metric."""
         if metric == "panel":
-            return "Panel mean"
+            return "Mean over tasks"
         return str(self["panel"][metric]["title"]) if metric in self["panel"] else METRICS[metric].title
 
     def meaning(self, metric: str) -> str:
+        """Returns a sentence on a metric."""
         if metric == "panel":
-            return "The mean of the panel's tasks. Higher is better."
+            return "The mean over the evaluation tasks. Higher is better."
         if metric in self["panel"]:
             return f"{self['panel'][metric]['metric'].replace('_', ' ').capitalize()}, higher is better."
         return METRICS[metric].meaning
 
+    def clipped(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns statistics with their interval cut to the possible range of the metric."""
+        names = (
+            self["panel"].values() if metric == "panel" else [self["panel"].get(metric, {"metric": metric})]
+        )
+        low, high = score.get("low"), score.get("high")
+        for name in {each["metric"] for each in names}:
+            low, high = clip_interval(name, low, high)
+        return {**score, "low": low, "high": high}
+
+    def drawn(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns statistics for a figure: with too few seeds, without an interval."""
+        few = score.get("n", 0) < ENOUGH_SEEDS
+        return {"mean": score.get("mean")} if few else self.clipped(metric, score)
+
 
 def write_report(out: Path) -> Path:
-    """Draw the results that lie in `out` and write their page; returns its path."""
+    """Writes the page of the results in a study's folder and returns its path."""
     folder = StudyFolder(out)
     results = durable.read_record(
         folder.results, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
@@ -72,10 +90,11 @@ def write_report(out: Path) -> Path:
 
 
 def page(results: Results) -> Page:
+    """Returns the page of a study."""
     study, panel = results["study"], results["panel"]
-    unfinished = f"Not finished: the numbers below are of the runs that are done. {_missing(results)}"
+    unfinished = f"Not finished: the numbers below are for the finished runs. {_missing(results)}"
     alone = (
-        "Without a transfer panel there are pre-training metrics only, and objectives have few of those in"
+        "Without evaluation tasks there are only pre-training metrics, and objectives have few of those in"
     )
     return Page(
         study["title"],
@@ -88,23 +107,23 @@ def page(results: Results) -> Page:
             _recipes(results),
         ],
         kicker="electra ablate",
-        summary=study["question"],
+        summary=" ".join(filter(None, (verdict(results), study["question"]))),
         opening=[
             _facts(results),
             None if results["complete"] else Text(unfinished, "warning"),
-            *(Text(f"Failed: {one['job']}: {one['problem']}", "warning") for one in results["failed"]),
+            *(Text(f"Failed: {run['job']}: {run['problem']}", "warning") for run in results["failed"]),
             None if panel else Text(f"{alone} common.", "quiet"),
         ],
     )
 
 
 def _missing(results: Results) -> str:
-    """The runs that are still to be done, by arm."""
+    """Returns a sentence on the runs that are still to be done, by arm."""
     seeds: dict[str, list[str]] = {}
     for job in results["missing"]:
         at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
         seeds.setdefault(f"{results.called(job['arm'])}{at}", []).append(str(job["seed"]))
-    listed = [f"{arm}, seed{'s' * (len(several) > 1)} {', '.join(several)}" for arm, several in seeds.items()]
+    listed = [f"{arm}, seed{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for arm, numbers in seeds.items()]
     return f"Missing: {'; '.join(listed)}."
 
 
@@ -121,8 +140,38 @@ def _facts(results: Results) -> Facts:
     return Facts(items, large=True)
 
 
+def verdict(results: Results) -> str:
+    """Returns which arms differ from the baseline on the primary metric; empty if that was not tested."""
+    metric, study = results["primary"], results["study"]
+    tests = {
+        name: test
+        for name, score in (results.scores(metric) if metric else {}).items()
+        if (test := score.get("against_baseline")) and test.get("p_holm") is not None
+    }
+    if not tests:
+        return ""
+    baseline = (
+        "its baseline" if len(set(baselines_of(study).values())) > 1 else results.called(study["baseline"])
+    )
+
+    def listed(sign: int) -> str:
+        clear = [
+            name for name, test in tests.items() if test["p_holm"] < 0.05 and sign * test["difference"] > 0
+        ]
+        return ", ".join(map(results.called, clear))
+
+    parts = [
+        f"{names} {way} {baseline}" for sign, way in ((1, "above"), (-1, "below")) if (names := listed(sign))
+    ]
+    if not parts:
+        return f"{results.title(metric)}: no arm differs measurably from {baseline}."
+    unclear = sum(test["p_holm"] >= 0.05 for test in tests.values())
+    others = f"; no measurable difference for {unclear} other{'s' * (unclear > 1)}" if unclear else ""
+    return f"{results.title(metric)}: {', '.join(parts)} (p < 0.05){others}."
+
+
 def _answer(results: Results) -> Section | None:
-    """The primary score: the figure, and the table with the test against the baseline."""
+    """Returns the primary metric: the figure, and the table with the tests against the baseline."""
     metric, study = results["primary"], results["study"]
     if metric is None:
         return None
@@ -136,11 +185,11 @@ def _answer(results: Results) -> Section | None:
     several = len(set(baselines_of(study).values())) > 1
     against = "its own baseline" if several else results.called(study["baseline"])
     lead = (
-        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, seed by seed"
-        " (paired t-test)."
+        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, with a t-test"
+        " paired by seed."
     )
     if done < 2:
-        lead = "One seed so far: no intervals and no tests, and differences may be nothing but that seed."
+        lead = "One seed so far: no intervals and no tests; differences may be chance."
     figures = Figures.of(_score(results, metric), _differences(results, metric))
     return Section("Result", [figures, _tests(results, metric), source, *_reached(results)], lead)
 
@@ -158,7 +207,7 @@ def _tests(results: Results, metric: str) -> Table:
         rows.append(
             {
                 "arm": results.called(name) + (" (baseline)" if name in baselines else ""),
-                "score": _interval(score),
+                "score": _interval(results, metric, score),
                 "difference": Number(test.get("difference"), "signed", test.get("low"), test.get("high")),
                 "sd": score.get("sd"),
                 "p": test.get("p"),
@@ -178,72 +227,83 @@ def _tests(results: Results, metric: str) -> Table:
     return Table.of(rows, *columns[: None if _with_paper(study) else -1])
 
 
-def _interval(score: Mapping[str, Any]) -> Number:
-    return Number(score.get("mean"), "score", score.get("low"), score.get("high"))
+def _interval(results: Results, metric: str, score: Mapping[str, Any]) -> Number:
+    clipped = results.clipped(metric, score)
+    return Number(score.get("mean"), "score", clipped["low"], clipped["high"])
 
 
 def _reached(results: Results) -> list[Block]:
-    """Studies with several budgets: how much compute an arm needs for what the baseline ends with."""
+    """Returns, with several budgets, how much compute an arm needs to reach the baseline's final score."""
     own, whole, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
-    said = []
+    sentences = []
     for arm, flops in results["reached"].items():
         if arm == own:
             continue
         goal = f"the final mean of {results.called(own)}"
         if flops is None:
-            said.append(f"{results.called(arm)} does not reach {goal} within the budget.")
+            sentences.append(f"{results.called(arm)} does not reach {goal} within the budget.")
             continue
-        first = " or less: its smallest budget is above it already" if flops == smallest["flops"] else ""
+        first = " or less: it is above that at its smallest budget" if flops == smallest["flops"] else ""
         share = f"{100 * flops / whole['flops']:.0f} % of its compute{first}"
-        said.append(f"{results.called(arm)} reaches {goal} with {share}.")
-    return [Text(text) for text in said]
+        sentences.append(f"{results.called(arm)} reaches {goal} with {share}.")
+    return [Text(text) for text in sentences]
 
 
 def _scores(results: Results) -> Section:
-    """Every score at the whole budget."""
+    """Returns all other metrics at the whole budget."""
     metrics = dict.fromkeys(metric for arm in results.arms.values() for metric in arm["scores"])
     shown = [metric for metric in metrics if metric != results["primary"]]
     tables = []
     for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
         rows = [
-            [results.called(name), *(_interval(arm["scores"].get(metric, {})) for metric in group)]
+            [
+                results.called(name),
+                *(_interval(results, metric, arm["scores"].get(metric, {})) for metric in group),
+            ]
             for name, arm in results.arms.items()
         ]
         tables.append(Table(["Arm", *map(results.title, group)], rows))
     lead = (
-        "Held-out pre-training metrics are of the last evaluation. Language-model losses are of the small"
-        " generator where an arm has one."
+        "Held-out metrics are from the last evaluation. Language-model losses are those of the small"
+        " generator if an arm has one."
     )
-    return Section("All scores", [Figures.of(*(_score(results, one) for one in shown)), *tables], lead)
+    return Section("All scores", [Figures.of(*(_score(results, metric) for metric in shown)), *tables], lead)
 
 
 def _along_compute(results: Results) -> Section | None:
-    lead = "Held-out metrics while the arms were trained: means over seeds, bands are 95 % intervals."
+    lead = "Held-out metrics during training: means over seeds; bands are 95 % intervals."
     curves, figures = results["curves"], []
     for metric in dict.fromkeys(metric for arm in curves.values() for metric in arm):
         series = []
         for name, arm in curves.items():
             x, y, low, high = [*arm[metric].values()] if metric in arm else ([], [], [], [])
-            bounded = any(end is not None for end in low)
-            series.append(Series(results.called(name), x, y, *((low, high) if bounded else ())))
-        name, (title, meaning) = (
+            ends = [clip_interval(metric, *pair) for pair in zip(low, high, strict=True)]
+            enough = len(results["seeds"]) >= ENOUGH_SEEDS and any(least is not None for least, _ in ends)
+            series.append(Series(results.called(name), x, y, *(zip(*ends, strict=True) if enough else ())))
+        name, title, meaning = (
             f"curve-{metric.replace('_', '-')}",
-            (METRICS[metric].title, METRICS[metric].meaning),
+            METRICS[metric].title,
+            METRICS[metric].meaning,
         )
         figures.append(Figure(name, title, meaning, series, y=title, axis="flops"))
-    return Section("Along the compute", [Figures.of(*figures)], lead) if figures else None
+    return Section("During training", [Figures.of(*figures)], lead) if figures else None
 
 
 def _score(results: Results, metric: str) -> Figure:
-    """One score of all arms: along the budgets, along the study's axis, or as one row an arm."""
+    """Draws a metric of all arms: over the budgets, over the study's axis, or as one row per arm."""
     study, budgets, final = results["study"], results["budgets"], results.scores(metric)
     name, title, meaning = metric.replace("_", "-"), results.title(metric), results.meaning(metric)
-    placed = {arm: at for arm, one in study["arms"].items() if (at := one["at"]) is not None and arm in final}
+    placed = {
+        name: at for name, arm in study["arms"].items() if (at := arm["at"]) is not None and name in final
+    }
     if len(budgets) > 1:
         series = [
             Series.through(
                 results.called(arm),
-                [(one["flops"], one["arms"][arm]["scores"].get(metric, {})) for one in budgets],
+                [
+                    (each["flops"], results.drawn(metric, each["arms"][arm]["scores"].get(metric, {})))
+                    for each in budgets
+                ],
             )
             for arm in study["arms"]
         ]
@@ -253,25 +313,32 @@ def _score(results: Results, metric: str) -> Figure:
         series = []
         for label in labels:
             members = [
-                (at, final[arm]) for arm, at in placed.items() if study["arms"][arm]["series"] == label
+                (at, results.drawn(metric, final[arm]))
+                for arm, at in placed.items()
+                if study["arms"][arm]["series"] == label
             ]
             series.append(Series.through(label or title, sorted(members, key=lambda member: member[0])))
         ends = min(placed.values()), max(placed.values())
-        for arm, one in study["arms"].items():
-            if one["at"] is None:  # a level to compare with
-                level = {"mean": final.get(arm, {}).get("mean")}
-                series.append(Series.through(one["title"], [(end, level) for end in ends]))
+        for name_, arm in study["arms"].items():
+            if arm["at"] is None:  # a level to compare with
+                level = {"mean": final.get(name_, {}).get("mean")}
+                series.append(Series.through(arm["title"], [(end, level) for end in ends]))
         return Figure(name, title, f"{meaning} Bands {OVER_SEEDS}", series, x=study["axis"], y=title)
-    seeds = [(results.called(arm), value) for arm, one in final.items() for value in one["by_seed"].values()]
+    seeds = [
+        (results.called(arm), value) for arm, score in final.items() for value in score["by_seed"].values()
+    ]
     series = [
-        Series.through("mean and 95 % interval", [(results.called(arm), one) for arm, one in final.items()]),
+        Series.through(
+            "mean and 95 % interval",
+            [(results.called(arm), results.drawn(metric, score)) for arm, score in final.items()],
+        ),
         Series("one seed", [arm for arm, _ in seeds], [value for _, value in seeds], style="points"),
     ]
     return Figure(name, title, f"{meaning} Bars {OVER_SEEDS}", series, "categories", x=title)
 
 
 def _differences(results: Results, metric: str) -> Figure | None:
-    """What the tests are about: each arm minus the baseline, at the whole budget."""
+    """Draws what is tested: the difference of each arm from the baseline, at the whole budget."""
     tests = {name: score.get("against_baseline") for name, score in results.scores(metric).items()}
     rows = [
         (results.called(name), test | {"mean": test["difference"]})
@@ -287,10 +354,7 @@ def _differences(results: Results, metric: str) -> Figure | None:
         Series.through("mean and 95 % interval", rows),
         Series(level, names, [0.0] * len(names), style="reference"),
     ]
-    note = (
-        "Seed by seed, at the whole budget. An interval that holds zero leaves open which of the two is"
-        " better."
-    )
+    note = "Paired by seed, at the whole budget. Where an interval includes zero, either may be better."
     axis = f"{results.title(metric)}, difference"
     return Figure("differences", "Against the baseline", note, series, "categories", x=axis)
 
@@ -310,17 +374,17 @@ def _cost(results: Results) -> Section:
     table = Table.of(
         rows,
         ("Arm", "name"),
-        ("FLOPs an update", "flops_per_step", "power"),
+        ("FLOPs per update", "flops_per_step", "power"),
         ("Updates", "steps", "plain"),
         ("Tokens", "tokens", "large"),
         ("Training FLOPs", "flops", "power"),
-        ("Off the budget", "off", "signed percent"),
-        ("Time of a run", "seconds", "seconds"),
+        ("Deviation from the budget", "off", "signed percent"),
+        ("Time per run", "seconds", "seconds"),
         ("Collapse alarms", "alarms"),
     )
     lead = (
-        "Every arm gets the whole number of updates that comes nearest to the budget. FLOPs as the paper's"
-        " script counts them."
+        "Every arm gets the number of updates nearest to the budget. FLOPs are counted as in the paper's"
+        " script."
     )
     return Section("Compute", [table], lead)
 
@@ -328,33 +392,33 @@ def _cost(results: Results) -> Section:
 def _trust(results: Results) -> Section:
     reliability = results["budgets"][-1]["reliability"]
     table = Table.of(
-        [{**one, "score": results.title(metric)} for metric, one in reliability.items()],
-        ("Score", "score"),
+        [{**row, "score": results.title(metric)} for metric, row in reliability.items()],
+        ("Metric", "score"),
         ("sd between seeds", "sd", "score"),
         ("sd of paired differences", "sd_of_differences", "score"),
         ("Smallest detectable difference", "detectable", "score"),
         ("Seeds", "n", "plain"),
     )
     note = (
-        "Smallest detectable: a true difference of that size would be found in four of five studies"
-        " (two-sided paired test at 5 %). A smaller difference that is not found is no evidence of equality."
+        "A true difference of the smallest detectable size would be found in four of five studies (two-sided"
+        " paired test at 5 %). Not finding a smaller one is no evidence of equality."
     )
-    lead = "What another seed changes, pooled over the arms, and what this many seeds can show."
-    return Section("How far to trust this", [table, Text(note, "quiet")], lead)
+    lead = "How much seeds differ, pooled over the arms, and what this many seeds can show."
+    return Section("Statistical power", [table, Text(note, "quiet")], lead)
 
 
 def _recipes(results: Results) -> Section:
-    """What the arms differ in, and each arm's recipe."""
+    """Returns the settings in which the arms differ, and those they share."""
     flat: dict[str, dict[str, Any]] = {
         name: dict(Table.pairs(recipe).rows)  # type: ignore[arg-type]
         for name, recipe in results["arms"].items()
     }
-    keys = dict.fromkeys(key for one in flat.values() for key in one)
-    differing = [key for key in keys if len({one.get(key) for one in flat.values()}) > 1]
-    rows = [[key, *(one.get(key) for one in flat.values())] for key in differing]
+    keys = dict.fromkeys(key for recipe in flat.values() for key in recipe)
+    differing = [key for key in keys if len({recipe.get(key) for recipe in flat.values()}) > 1]
+    rows = [[key, *(recipe.get(key) for recipe in flat.values())] for key in differing]
     first = next(iter(flat.values()))
     same = Table.pairs({key: first.get(key) for key in keys if key not in differing})
     return Section(
-        "What the arms differ in",
-        [Table(["Key", *map(results.called, flat)], rows), Fold("What all arms have in common", [same])],
+        "Settings of the arms",
+        [Table(["Key", *map(results.called, flat)], rows), Fold("Settings that all arms share", [same])],
     )

@@ -1,6 +1,4 @@
-"""The page of an evaluation: models beside each other and beside published numbers. Drawn from
-evaluation.json; runs without torch.
-"""
+"""Writes the page of an evaluation from evaluation.json: models, baselines and published scores."""
 
 from __future__ import annotations
 
@@ -18,53 +16,75 @@ from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Tabl
 FORMAT = 1
 WEIGHTS = {
     "pretrained": "as pre-trained",
-    "random": "fresh weights of its shape, anew for each seed",
-    "floor": "no network: fitted to the same training examples by counting",
+    "random": "fresh weights in its shape, drawn for each seed",
+    "floor": "no network: a baseline fitted to the same training examples",
 }
 SCORES = (
     "Median \u00b1 standard deviation over seeds, in points: percent, or 100 times a correlation."
-    " Brackets are 95 % intervals. Bold: the best of its row."
+    " Brackets show 95 % intervals. Bold: the best of its row."
 )
 HOW_TO_READ = (
-    "Published numbers in parentheses were measured on other data than ours, for the reason under the"
-    " table, and must not be compared. Those without parentheses share the examples, not the conditions:"
-    " other pre-training text, other sizes of model, dev medians over many seeds."
+    "Published scores in parentheses are not comparable: they were measured on other data, for the reason"
+    " under the table. The others were measured on the same examples, but with other pre-training text and"
+    " model sizes, and are often medians over many seeds."
 )
 
 
 def write_page(folder: Path) -> Path:
-    """Draw OUT/evaluation.html from OUT/evaluation.json; returns the page's path."""
+    """Writes the page of an evaluation from its record and returns the page's path."""
     path, fix = folder / EvaluationFolder.RECORD, "Run electra evaluate"
     record = durable.read_record(path, FORMAT, ConfigError, "an evaluation's record", fix=fix)
     return publish(page(record), EvaluationFolder(folder).page, folder)
 
 
 def page(record: Mapping[str, Any]) -> Page:
+    """Returns the page of an evaluation."""
     groups, names = _groups(record), [model["name"] for model in record["models"]]
     results = [block for group in groups for block in (_ours(record, group), _remarks(group))]
     notes = Text(SCORES, "quiet"), Text(HOW_TO_READ, "quiet")
     figures = Figures.of(*(_figure(group, number, names) for number, group in enumerate(groups)))
     details = Fold("Seeds, times, sizes and settings", [_details(record, name) for name in names])
+    published = _published(record, groups)
     return Page(
-        f"{record['title']}: {', '.join(names)}",
+        str(record["title"]),
         [
-            Section("Results", [notes[0], *results, *_problems(record), figures, notes[1]]),
-            Section("Beside published numbers", _published(record, groups)),
-            Section("Each task", [details]),
+            Section("Results", [notes[0], *results, *_problems(record), figures]),
+            Section("Published scores", [*published, notes[1]]) if published else None,
+            Section("Tasks", [details]),
             Section("Models", [_models(record)]),
         ],
         kicker="electra evaluate",
-        summary=record["about"],
+        summary=" ".join(filter(None, (verdict(record, groups), record["about"]))),
     )
 
 
 @dataclass(frozen=True)
 class Group:
-    """What stands under one heading: the tasks of a suite."""
+    """The tasks under one heading."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
     averages: Sequence[Mapping[str, Any]]
+
+
+def verdict(record: Mapping[str, Any], groups: Sequence[Group]) -> str:
+    """Returns the best model by the first average and the best baseline; empty without averages."""
+    average = next((each for group in groups for each in group.averages if each["over"]), None)
+    if average is None:
+        return ""
+    pretrained = [model["name"] for model in record["models"] if model["init"] == "pretrained"]
+    scores = {name: score for name, score in average["scores"].items() if score is not None}
+    ours = {name: score for name, score in scores.items() if name in pretrained}
+    others = {name: score for name, score in scores.items() if name not in pretrained}
+    if not ours:
+        return ""
+    best = max(ours, key=ours.__getitem__)
+    sentence = f"{best} scores {100 * ours[best]:.1f} on average over {len(average['over'])} tasks"
+    if not others:
+        return f"{sentence}."
+    baseline = max(others, key=others.__getitem__)
+    ahead = 100 * (ours[best] - others[baseline])
+    return f"{sentence}, {abs(ahead):.1f} {'above' if ahead > 0 else 'below'} the best baseline, {baseline}."
 
 
 def _groups(record: Mapping[str, Any]) -> list[Group]:
@@ -85,11 +105,11 @@ def _ours(record: Mapping[str, Any], group: Group) -> Table:
         if average["over"]:
             means = [Number(average["scores"][model], "points") for model in models]
             rows.append((_average_title(average), "", *_marked(means)))
-    return Table(("Task", "scored on", *models), rows, group.title)
+    return Table(("Task", "split", *models), rows, group.title)
 
 
 def _marked(cells: Sequence[str | Number]) -> list[str | Number]:
-    """A row's scores, the best of them marked, floors among them; those that look equal are equally good."""
+    """Marks the best scores of a row, baselines included. Scores that look equal are equally good."""
     looks = [None if isinstance(cell, str) or cell.value is None else f"{cell.value:.3f}" for cell in cells]
     known = [look for look in looks if look is not None]
     best = max(known, key=float) if len(known) > 1 else None
@@ -100,8 +120,8 @@ def _marked(cells: Sequence[str | Number]) -> list[str | Number]:
 
 
 def _average_title(average: Mapping[str, Any]) -> str:
-    done, of = len(average["over"]), len(average["tasks"])
-    return str(average["title"]) if done == of else f"Mean of {done} of {of} tasks"
+    done, total = len(average["over"]), len(average["tasks"])
+    return str(average["title"]) if done == total else f"Mean of {done} of {total} tasks"
 
 
 def _cell(score: Mapping[str, Any]) -> str | Number:
@@ -115,47 +135,46 @@ def _cell(score: Mapping[str, Any]) -> str | Number:
 
 
 def _remarks(group: Group) -> Table | None:
-    said = {
+    remarks = {
         (row["task"], "; ".join(row["remarks"])): row["title"]
         for row in reversed(group.rows)
         if row["remarks"]
     }
-    rows = [(title, remarks) for (_, remarks), title in reversed(said.items())]
+    rows = [(title, text) for (_, text), title in reversed(remarks.items())]
     for average in group.averages:
         over = (
-            f" Here over {', '.join(average['over'])}."
+            f" Here, over {', '.join(average['over'])}."
             if len(average["over"]) < len(average["tasks"])
             else ""
         )
-        rows.append((_average_title(average), f"{average['about']}{over}"))
-    return Table(("Task", "what to know"), rows, noted=True) if rows else None
+        if text := f"{average['about']}{over}".strip():
+            rows.append((_average_title(average), text))
+    return Table(("Task", "Notes"), rows, noted=True) if rows else None
 
 
 def _problems(record: Mapping[str, Any]) -> list[Block]:
-    told = {"failed": "failed", "done": "not defined"}
+    states = {"failed": "failed", "done": "undefined"}
     return [
-        Text(f"{row['title']}, {model}: {told[score['status']]}, {score['reason']}", "warning")
+        Text(f"{row['title']}, {model}: {states[score['status']]}, {score['reason']}", "warning")
         for row in record["rows"]
         for model, score in row["scores"].items()
-        if score.get("reason") and score["status"] in told
+        if score.get("reason") and score["status"] in states
     ]
 
 
 def _published(record: Mapping[str, Any], groups: Sequence[Group]) -> list[Block]:
-    """As papers lay it out: a row for each model, ours first; a column for each number that somebody
-    published.
-    """
-    tables = [table for group in groups if (table := _beside(record, group)) is not None]
+    """Returns tables with a row for each model, ours first, and a column for each published task."""
+    tables = [table for group in groups if (table := _with_published(record, group)) is not None]
     if not tables:
-        return [Text("Nothing published is known for these tasks.", "quiet")]
+        return []
     sources = [(column["title"], f"{column['how']}. {column['source']}") for column in record["published"]]
     return [
         *tables,
-        Table(("Published", "how it was measured, and where it is printed"), sources, noted=True),
+        Table(("Published", "How and where"), sources, noted=True),
     ]
 
 
-def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
+def _with_published(record: Mapping[str, Any], group: Group) -> Table | None:
     ours = [
         row
         for row in [*group.rows, *group.averages]
@@ -179,12 +198,12 @@ def _beside(record: Mapping[str, Any], group: Group) -> Table | None:
 
 
 def _median(score: object) -> Any:
-    """Of a row's score, or of an average's, which is a number."""
+    """Returns the median of a row's score; an average's score is a number already."""
     return score.get("median") if isinstance(score, Mapping) else score
 
 
 def _short_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The task; of a task's further numbers also the metric."""
+    """Returns the names of tasks, with the metric for further scores of a task."""
     names: list[str] = []
     for row in rows:
         name = row.get("task", "average")
@@ -211,7 +230,7 @@ def _details(record: Mapping[str, Any], model: str) -> Table:
         ("test", "test_samples", "plain"),
         ("epochs", "epochs", "plain"),
         ("learning rate", "learning_rate", "plain"),
-        ("tokens at most", "max_length", "plain"),
+        ("max. tokens", "max_length", "plain"),
         caption=model,
     )
 
@@ -232,7 +251,7 @@ def _models(record: Mapping[str, Any]) -> Table:
 
 
 def _figure(group: Group, number: int, models: Sequence[str]) -> Figure:
-    """One mark for each task and model: the median, from the lowest to the highest seed."""
+    """Draws the median of each task and model, with a line from the lowest to the highest seed."""
     note = "Medians; lines from the lowest to the highest seed, or 95 % intervals."
     name, title = f"evaluation-{number}" if number else "evaluation", f"Scores: {group.title}"
     series = [_series(group, model) for model in models]
@@ -240,7 +259,7 @@ def _figure(group: Group, number: int, models: Sequence[str]) -> Figure:
 
 
 def _series(group: Group, model: str) -> Series:
-    """The first number of each task, and all of a probe."""
+    """Returns the first score of each task, and all scores of a probe."""
     first, points = {row["task"]: row for row in reversed(group.rows)}, []
     for row in group.rows:
         score = row["scores"][model]

@@ -1,11 +1,9 @@
-"""How a figure looks, and SVG text that fits any page: transparent, in the page's text colour, the same bytes
-for the same numbers.
+"""Styles figures, and turns Matplotlib's SVG into SVG for any page: transparent, in the page's text colour.
 
-Matplotlib draws; what it writes is then made to live inside HTML. Ink (text, axes) becomes `currentColor`,
-ids are private to each figure (the same id in two figures of a page would let a hidden one clip a shown one),
-and dates and metadata go. Data colours are Okabe and Ito's (2008), told apart by dashes too; a page may
-recolour them through the CSS variables --series-0, --series-1, ... Matplotlib is optional: `available()` says
-whether it is here, and it is imported only when something is drawn.
+Text and axes become `currentColor`, ids become private to each figure (with equal ids, a hidden figure could
+clip a shown one), and dates and metadata are removed, so that the same numbers give the same bytes. Data
+colours are those of Okabe and Ito (2008) and also differ in dashes; a page can change them through the CSS
+variables --series-0, --series-1, ... Matplotlib is optional, and imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -57,16 +55,17 @@ STYLE: Any = {
 
 
 def available() -> bool:
+    """Whether Matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def left_out(page: Path) -> str:
-    """What to say of a page that was written without its figures; "" where it has them."""
+    """Returns a note for a page that was written without its figures; empty if it has them."""
     return f"written without figures. {INSTALL}" if INSTALL in page.read_text(encoding="utf-8") else ""
 
 
 def inline(svg: str) -> str:
-    """The SVG as part of an HTML page: no namespaces, colours that the page's style can change."""
+    """Returns an SVG for an HTML page: without namespaces, with colours that the page's style can change."""
     svg = re.sub(r' xmlns(:xlink)?="[^"]*"', "", svg).replace("xlink:href=", "href=")
     svg = re.sub(r"<style[^>]*>.*?</style>", "", svg, flags=re.S)
     for index, color in enumerate(PALETTE):
@@ -75,18 +74,15 @@ def inline(svg: str) -> str:
 
 
 def plain_text(label: str) -> str:
-    """A name from a file as a label: short, printable, and never starting with '_', which would hide it from
-    the legend.
-    """
+    """Returns a name from a file as a label: short, printable, not starting with '_', which hides it."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
-    label = (
-        label if len(label) <= 36 else f"{label[:16]}...{label[-17:]}"
-    )  # names of runs differ at their ends
+    if len(label) > 36:
+        label = f"{label[:16]}...{label[-17:]}"  # names of runs differ at their ends
     return f" {label}" if label.startswith("_") else label
 
 
 def portable(svg: str, name: str) -> str:
-    """Matplotlib's SVG made fit for any page; `name` keeps its ids apart from other figures'."""
+    """Returns Matplotlib's SVG for any page. `name` distinguishes its ids from those of other figures."""
     svg = svg[svg.index("<svg") :].replace(INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.S)
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))

@@ -50,7 +50,6 @@ def make_app(
     batcher = Batcher(limits, metrics.batches.observe)
     metrics.watch(lambda: batcher.size)
     document = openapi.describe(limits)
-    api_page = openapi.page(document)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -89,7 +88,7 @@ def make_app(
         return JSONResponse(document)
 
     async def documentation(http: HttpRequest) -> Response:
-        return HTMLResponse(api_page)
+        return HTMLResponse(openapi.page(document, str(http.base_url).rstrip("/")))
 
     async def page(http: HttpRequest) -> Response:
         return FileResponse(PAGE / "index.html")

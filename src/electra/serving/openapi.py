@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -80,11 +81,15 @@ def _limit(properties: dict[str, Any], limits: Limits) -> None:
         properties["texts"]["items"]["maxLength"] = limits.max_characters
 
 
-def page(document: dict[str, Any]) -> str:
-    """Renders the document as HTML without scripts; everything is escaped."""
+def page(document: dict[str, Any], address: str) -> str:
+    """Renders the document as HTML without scripts; everything is escaped. address: of the server."""
     from jinja2 import Environment
+    from markupsafe import Markup, escape
 
     template = (files("electra.serving") / "page" / "api.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
-    return environment.from_string(template).render(api=document)
+    environment.filters["code"] = lambda text: Markup(
+        re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text or ""))
+    )
+    return environment.from_string(template).render(api=document, address=address)

@@ -11,9 +11,14 @@ export function draw() {
     const { results } = await ask("/draw", asked, signal);
     by("draw-rows").replaceChildren(...results[0].map(row));
     const changed = results[0].filter((one) => one.label === "replaced");
-    const found = changed.filter((one) => one.p_replaced >= threshold()).length;
-    const judged = results[0].some((one) => one.p_replaced !== null);
-    by("draw-told").textContent = `Draw ${seed}: ${changed.length} replaced` + (judged ? `, ${found} found.` : ".");
+    const marked = results[0].filter((one) => one.p_replaced !== null && one.p_replaced >= threshold());
+    const right = marked.filter((one) => one.label === "replaced").length;
+    const scored = results[0].some((one) => one.p_replaced !== null);
+    const summary = `Draw ${seed}: ${changed.length} replaced`;
+    by("draw-told").textContent = scored
+      ? `${summary}, of which the discriminator marks ${right}; original tokens marked: ${marked.length - right}`
+        + ` (its threshold: ${threshold().toFixed(2)}).`
+      : `${summary}.`;
   });
 
   by("draw").querySelector("form").addEventListener("submit", (event) => { event.preventDefault(); another(); });
