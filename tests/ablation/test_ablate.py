@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -382,11 +383,13 @@ def test_a_dry_run_prints_the_cost_and_trains_nothing(
     said = capsys.readouterr().out
     steps = {arm: int(said.partition(f"  {arm}: ")[2].partition(" updates")[0]) for arm in ("mlm", "rtd")}
     assert steps["rtd"] == 30 < steps["mlm"]
-    hours = {arm: 2 * count / 100 for arm, count in steps.items()}  # two seeds
-    assert f"rtd: 36000 ms an update, 60 updates left, {hours['rtd']:.2f} h" in said
-    assert (
-        f"{sum(hours.values()):.2f} h one after the other, {sum(hours.values()) / 2:.2f} h in 2 lanes" in said
-    )
+    assert "rtd: 36000 ms per update, 60 updates left, 36 min" in said  # two seeds
+    total, unit, half, half_unit = re.search(  # type: ignore[union-attr]
+        r"  ([\d.]+) (min|h) one after the other, ([\d.]+) (min|h) with 2 at a time", said
+    ).groups()
+    seconds = {"min": 60.0, "h": 3600.0}
+    assert float(total) * seconds[unit] == pytest.approx(2 * 36 * sum(steps.values()), rel=0.01)
+    assert float(half) * seconds[half_unit] == pytest.approx(36 * sum(steps.values()), rel=0.01)
     assert not scorer.started and not [
         path.name for path in (tmp_path / "out").iterdir() if path.name != ".lock"
     ]

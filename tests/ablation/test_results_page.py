@@ -234,7 +234,7 @@ def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> Non
     assert (
         "Failed: rtd, seed 1: a &lt;b&gt; of trouble" in html
         and "Not finished" in html
-        and "pre-training metrics only" in html
+        and "only pre-training metrics" in html
     )
     assert "1 of 1" in html  # the collapse alarm
     fake_study.make(tmp_path / "b", "lambda", seeds=1)

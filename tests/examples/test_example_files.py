@@ -118,7 +118,7 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     assert main(words) == 0, capsys.readouterr().err
     record = json.loads((tmp_path / "out" / "my_typos.probe.json").read_text())
     assert record["probe"] == "my_typos" and record["probe_file"] == "my_typos.py"
-    assert main(words) == 0 and "reused: asked before" in capsys.readouterr().out
+    assert main(words) == 0 and "(reused" in capsys.readouterr().out
     own.write_text(own.read_text() + "\n")
     assert main(words) == 0 and "kept" not in capsys.readouterr().out
     assert main(["analyze", "--probe", str(own), "--probe-option", "help"]) == 0

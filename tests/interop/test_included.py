@@ -126,4 +126,4 @@ def test_init_and_its_parts_are_one_line(tmp_path: Path, capsys: pytest.CaptureF
         "tiny-en",
     ]
     assert main(asked) == 2
-    assert "--init: one model for both networks and one for each are given" in capsys.readouterr().err
+    assert "error: --init: " in capsys.readouterr().err

@@ -178,8 +178,8 @@ def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFix
     text, _, summary = capsys.readouterr().out.splitlines()
     assert (
         "[seven 0." in text
-        and summary.startswith("1 of 7 words marked: P(replaced) >= 0.")
-        and summary.endswith("by the language model")
+        and summary.startswith("1 of 7 words marked (threshold 0.")
+        and summary.endswith("by the language model)")
     )
 
 

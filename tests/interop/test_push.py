@@ -112,7 +112,7 @@ def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> 
     nowhere.address = "http://127.0.0.1:9"
     code, said, error = push(nowhere, str(run), "me/toy", "--dry-run", token="", home=tmp_path)
     assert code == 0 and "step-00000500: generator/model.safetensors" in said + error
-    assert "nothing was sent" in said + error
+    assert "nothing was uploaded" in said + error
     code, _, error = push(nowhere, str(run), "me/toy", home=tmp_path)
     assert code == 2 and "the hub cannot be reached" in error and error.count("\n") == 1
 

@@ -133,7 +133,7 @@ def test_probes_without_data_are_left_out_and_named(
     assert re.search(r"^errors: average precision \d\.\d{3} \[\d\.\d{3}, \d\.\d{3}\];", said, re.M)
     assert "bias: left out" in said and "gold parts of speech" in said and "errors.probe.json" in said
     assert analyze(folders / "pair", "--data", tmp_path / "text.md", "--out", tmp_path / "none") == 2
-    assert "no probe could be run" in capsys.readouterr().err
+    assert "no probe could run" in capsys.readouterr().err
     assert {path.name for path in (tmp_path / "none").glob("[!.]*")} <= {"log.txt"}
 
 
@@ -238,8 +238,8 @@ def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
             == 0
         )
         said = capsys.readouterr().out
-        told[:] = re.findall(r"replaces another answer \((.*) differed\)", said)
-        return "(reused: asked before" not in said
+        told[:] = re.findall(r"replaced an earlier result \((.*) changed\)", said)
+        return "(reused" not in said
 
     told: list[str] = []
 

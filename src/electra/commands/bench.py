@@ -148,8 +148,8 @@ class Bench(
             "seconds": self.seconds,
         }
         varied = {name: value or None for name, value in asdict(setting).items()}
-        given = [(name, value) for name, value in (shared | varied).items() if value is not None]
-        options = [word for name, value in given for word in (f"--{name.replace('_', '-')}", str(value))]
+        chosen = [(name, value) for name, value in (shared | varied).items() if value is not None]
+        options = [word for name, value in chosen for word in (f"--{name.replace('_', '-')}", str(value))]
         return ["bench", *options, "--json"]
 
 

@@ -11,7 +11,7 @@ from electra.commands.framework.command import Command, Names, Source, function
 from electra.commands.framework.display import Terminal, display_for
 from electra.commands.parts import estimates
 from electra.commands.parts.estimates import SIZES, Plan
-from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
+from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus, source_names
 from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import ConfigError
@@ -20,6 +20,7 @@ from electra.foundation.options import given_names, several
 
 @dataclass(frozen=True)
 class MakePlan(
+    RecipeOptions,
     Command[Plan],
     group="Train",
     examples=(
@@ -39,17 +40,8 @@ class MakePlan(
     _: KW_ONLY
     budget: str
     """How much to spend: 2h, 2e16flops, 50Mtokens or 5000steps."""
-    recipe: Source | None = None
-    """The recipe to start from: a name or a TOML file (default: the recipe for the purpose)."""
-    purpose: Purpose | None = None
-    """What the encoder will be used for; it determines the recipe. pairs: whole texts and pairs of texts;
-    tags: tagging words, correction, filling masks; both: all of this with one network, and finding words that
-    do not fit (default: pairs).
-    """
     sizes: Names = SIZES
     """Model sizes to compare: tiny, mini, small, small++, base, large."""
-    overrides: Overrides = None
-    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
     out: Source | None = None
     """Write the recommended recipe to this TOML file."""
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Names, Source, function
 from electra.commands.framework.display import Display
 from electra.commands.parts.pretraining import PretrainingCommand, inputs_of
-from electra.commands.parts.recipes import Overrides, Purpose, compose, recipe_for
+from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import initial_models, learning_rate_is_set
@@ -20,6 +20,7 @@ from electra.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Pretrain(
+    RecipeOptions,
     PretrainingCommand,
     group="Train",
     examples=(
@@ -44,17 +45,8 @@ class Pretrain(
     """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
     """A token store that is not a local folder, such as s3://... or https://..., instead of DATA."""
-    recipe: Source | None = None
-    """The recipe: a name or a TOML file (default: the recipe for the purpose)."""
-    purpose: Purpose | None = None
-    """What the encoder will be used for; it determines the recipe. pairs: whole texts and pairs of texts;
-    tags: tagging words, correction, filling masks; both: all of this with one network, and finding words that
-    do not fit (default: pairs).
-    """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
-    overrides: Overrides = None
-    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
     milestones: Names = ()
     """Smaller budgets at which to keep finished networks, such as 10Mtokens 20Mtokens. Needs the schedule
     wsd.

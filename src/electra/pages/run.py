@@ -111,8 +111,8 @@ def verdict(run: RunRecord) -> str:
         if max(gain / _MIN_GAIN, auc / _MIN_AUC) < 1:
             return (
                 "The discriminator cannot tell replaced words from original ones: it scores the replaced"
-                f" word higher {times(auc)}{below} (chance: 50). Gain over the base rate: {gain:z.3f} nats per"
-                " token."
+                f" word higher {times(auc)}{below} (chance: 50). Gain over the base rate: {gain:z.3f} nats"
+                " per token."
             )
         ranks = f"The discriminator scores a replaced word above an original one {times(auc)} (chance: 50)"
         if gain >= _MIN_GAIN:

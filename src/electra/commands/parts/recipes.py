@@ -60,7 +60,21 @@ Overrides = typing.Annotated[
     Mapping[str, Any] | None,
     Sections(recipe_sections, {"objective": "objective.name", "tokenizer": "tokenizer.source"}),
 ]
-"""Settings that override the recipe's, by dotted name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions:
+    """The recipe of a command."""
+
+    recipe: Source | None = None
+    """The recipe: a name or a TOML file (default: the recipe for the purpose)."""
+    purpose: Purpose | None = None
+    """What the encoder will be used for; it determines the recipe. pairs: whole texts and pairs of texts;
+    tags: tagging words, correction, filling masks; both: all of this with one network, and finding words that
+    do not fit (default: pairs).
+    """
+    overrides: Overrides = None
+    """Settings that override the recipe's, by dotted name: {"training.learning_rate": 2e-3}."""
 
 
 def _peek(words: Sequence[str], flag: str) -> str | None:
