@@ -94,7 +94,7 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
         rows.append((span, Number(len(members)), Number(mean, "percent"), Number(right, "percent")))
     bins_used = "1 bin" if len(rows) == 1 else f"{len(rows)} bins"
     series = [
-        Series("right", *zip(*points, strict=True)),
+        Series("right", [mean for mean, _ in points], [right for _, right in points]),
         Series("perfectly calibrated", [0, 1], [0, 1], style="reference"),
     ]
     note = "Below the dotted line, the model is more confident than it is right."
