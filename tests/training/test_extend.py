@@ -122,8 +122,8 @@ def test_milestones_keep_the_networks_of_shorter_runs(toy_store: Path, tmp_path:
 @pytest.mark.parametrize(
     ("budget", "milestone", "schedule", "problem"),
     [
-        ("10steps", "12steps", "wsd", "12steps does not come before 10steps"),
-        ("10steps", "64tokens", "wsd", "64tokens does not come before 10steps"),
+        ("10steps", "12steps", "wsd", "12steps.*10steps"),
+        ("10steps", "64tokens", "wsd", "64tokens.*10steps"),
         ("10steps", "6steps", "linear", "only a run with"),
     ],
 )

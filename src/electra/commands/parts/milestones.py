@@ -65,5 +65,6 @@ def check_milestones(recipe: Recipe, milestones: Sequence[str]) -> list[str]:
         (amount, unit), (more, same) = parse(before), parse(after)
         if unit != same or amount >= more:
             fix = "Give increasing amounts below the budget, in the same unit: 10Mtokens 20Mtokens"
-            raise ConfigError(f"{before} is not less than {after}", key="milestones", fix=fix)
+            what = f"{before} is not less than {after}" if unit == same else f"other units: {before}, {after}"
+            raise ConfigError(what, key="milestones", fix=fix)
     return lengths
