@@ -261,7 +261,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     text = " ".join(Page(write_report(tmp_path).read_text(encoding="utf-8")).text.split())
     for words in (
         "The run has logged nothing yet.",
-        "there is nothing to draw",
+        "nothing to draw",
         "not been evaluated",
         "recorded no events",
         "recipe of this run is not known",

@@ -123,8 +123,15 @@ def comparison(results: Mapping[str, Any]) -> Figure | None:
     if results.get(key) is None or not known:
         return None
     low, high = clip_interval(metric, *interval(results.get(f"{key}{OVER_SEEDS}", ())))
-    ends = ([low], [high]) if low is not None else ((), ())
-    model = Series("model", ["this model"], [results[key]], *ends, style="points")
+    bounded = low is not None
+    model = Series(
+        "model",
+        ["this model"],
+        [results[key]],
+        low=[low] if bounded else (),
+        high=[high] if bounded else (),
+        style="points",
+    )
     baselines = Series("baselines", list(known), list(known.values()), style="points")
     title = f"dev {metric.replace('_', ' ')}"
     note = "The line is the 95 % interval over seeds." if low is not None else "One seed: no interval."
