@@ -31,6 +31,7 @@ _HOMES = {  # where the names live that are no commands; those are in the file o
     "Run": "commands.results.run",
     "Store": "commands.results.store",
     "Study": "commands.results.study",
+    "fetch_data": "commands.data_",
     "import_pair": "commands.import_",
     "load": "commands.results.model",
     "open": "commands.results.open",

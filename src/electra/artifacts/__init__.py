@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
+from electra.artifacts.data_set import DataFolder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
 from electra.artifacts.folder import Finding, Folder, expand_path
 from electra.artifacts.included import included_model
@@ -24,6 +25,7 @@ from electra.foundation.errors import RunFolderError
 __all__ = [
     "AnalysisFolder",
     "Checkpoint",
+    "DataFolder",
     "EnsembleFolder",
     "EvaluationFolder",
     "Finding",
@@ -53,6 +55,7 @@ KINDS: tuple[type[Folder], ...] = (  # the first that matches is the kind of a f
     ModelFolder,
     Checkpoint,
     SeedFolder,
+    DataFolder,
     EnsembleFolder,
 )
 OLD_PROMPTING = ("prompting.json", "prompt.json")

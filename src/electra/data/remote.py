@@ -38,7 +38,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
         StoreError: there is no token store, or the copy is damaged.
     """
     url = url.rstrip("/")
-    with explain(url, error=StoreError), _open(f"{url}/{durable.MANIFEST}") as stream:
+    with explain(url, error=StoreError), open_at(f"{url}/{durable.MANIFEST}") as stream:
         manifest = stream.read(MOST)
     try:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
@@ -78,7 +78,9 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
-    with explain(url, error=StoreError), _open(url) as stream, open(target, "wb") as file:
+    with explain(url, error=StoreError):
+        stream = open_at(url)
+    with stream, open(target, "wb") as file:
         copy_bytes(stream, file, listed["size"], url, StoreError)
     if durable.sha256(target) != listed["sha256"]:
         raise StoreError(
@@ -88,14 +90,29 @@ def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
         )
 
 
-def _open(url: str) -> IO[bytes]:
-    if url.startswith(("http://", "https://")):  # fsspec would need two more packages for it
-        from urllib.request import urlopen
+def open_at(address: str, start: int = 0) -> IO[bytes]:
+    """Opens a local or remote file at byte `start`; if the server cannot, at 0 (see `continues`)."""
+    if address.startswith(("http://", "https://")):  # fsspec would need two more packages for it
+        from urllib.error import HTTPError
+        from urllib.request import Request, urlopen
 
-        opened: IO[bytes] = urlopen(url, timeout=60)
+        headers = {"User-Agent": "electra"} | ({"Range": f"bytes={start}-"} if start else {})
+        try:
+            opened: IO[bytes] = urlopen(Request(address, headers=headers), timeout=60)
+        except HTTPError as error:
+            error.close()  # it holds the connection
+            raise
         return opened
     import fsspec
 
-    system, path = fsspec.core.url_to_fs(url)
+    named = is_remote(address)
+    system, path = fsspec.core.url_to_fs(address) if named else (fsspec.filesystem("file"), address)
     file: IO[bytes] = system.open(path, "rb")
+    file.seek(start)
     return file
+
+
+def continues(stream: IO[bytes], start: int) -> bool:
+    """Returns whether an open file begins at byte `start`."""
+    headers = getattr(stream, "headers", None)
+    return headers is None or str(headers.get("Content-Range", "")).startswith(f"bytes {start}-")

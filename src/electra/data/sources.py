@@ -455,7 +455,12 @@ def copy_bytes(
 ) -> None:
     """Copies a remote file. Raises `error` if it is longer or shorter than its listed size."""
     copied = 0
-    while block := stream.read(1 << 20):
+
+    def read() -> bytes:
+        with explain(name, error=error):
+            return stream.read(1 << 20)
+
+    while block := read():
         copied += len(block)
         if size is not None and copied > size:
             raise error(f"longer than its listed size ({size:,} bytes)", where=name, fix="Try again later")

@@ -28,7 +28,7 @@ from electra.foundation.machine import versions
 from electra.foundation.visible import one_line
 
 ORDER = """
-plan prepare pretrain distil extend deepen lengthen finetune detect embed show predict
+data plan prepare pretrain distil extend deepen lengthen finetune detect embed show predict
 evaluate analyze ablate bench report log import export push serve verify
 """
 REMOVED = {

@@ -1,0 +1,80 @@
+"""The command `electra data`; `electra.data.public` knows the sets and downloads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typing_extensions import override
+
+from electra.commands.framework.command import Command, OnCommandLine, Source, function
+from electra.commands.framework.display import display_for
+from electra.commands.results.artifact import checked_path
+from electra.data import public
+from electra.data.sources import is_remote
+from electra.foundation.options import name_of, several
+from electra.foundation.signals import interrupt_on_signal
+
+Name = Literal[
+    "glue", "squad", "squad2", "conll2003", "wnut17", "conll2000", "ud-ewt", "wikitext", "wikitext-2", "blimp"
+]
+
+
+@dataclass(frozen=True)
+class Data(
+    Command[dict[str, Path]],
+    group="Train",
+    examples=(
+        "electra data glue blimp --out DATA",
+        "electra data wikitext --out DATA --dry-run",
+        "electra data conll2003 --out DATA --from mirror/",
+    ),
+):
+    """Download public data sets to train and evaluate on, as the other commands read them.
+
+    Licences are printed, and every file is checked against the SHA-256 of the published one. After Ctrl-C or
+    a lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns the
+    folder of each set.
+    """
+
+    sets: Annotated[str | Sequence[str], OnCommandLine(tuple[Name, ...])]
+    """glue, squad, squad2, conll2003, wnut17, conll2000, ud-ewt, wikitext, wikitext-2 or blimp; several of
+    them.
+    """
+    _: KW_ONLY
+    out: Source
+    """The folder to write them below. A set that is complete there is kept."""
+    mirror: Source | None = field(default=None, metadata={"flags": ("--from",)})
+    """Take the published files from a folder or an address that has them as SET/FILE, such as
+    glue/CoLA.zip; --from for short (default: where they are published).
+    """
+
+    @override
+    def run(self) -> dict[str, Path]:
+        sets, out = public.find_sets(several(self.sets, "sets")), checked_path(self.out, "out")
+        with display_for(self.progress) as display, interrupt_on_signal(out):
+            for each in sets:
+                display.say(f"{each.name}: {each.title}. Licence: {each.licence} ({each.homepage})")
+            public.fetch(sets, out, self._source(), display.say, display.progress)
+            for use in dict.fromkeys(each.use for each in sets):
+                display.say(f"next: {use.replace('OUT', str(out))}")
+        return {each.name: out / each.folder for each in sets}
+
+    @override
+    def preview(self) -> None:
+        """Print what would be downloaded: address, size and SHA-256 of each file."""
+        for each in public.find_sets(several(self.sets, "sets")):
+            for download in each.downloads:
+                address = each.address(download, self._source())
+                sys.stdout.write(f"{download.sha256}  {download.size:>11,}  {address}\n")
+
+    def _source(self) -> str:
+        """Returns the mirror: an address unchanged, or the path of a folder."""
+        name = name_of(self.mirror, "mirror") or ""
+        return name if not name or is_remote(name) else str(checked_path(name, "mirror"))
+
+
+fetch_data = function(Data)
