@@ -17,7 +17,7 @@ from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import learning_rate_is_set, name_with_layers
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import given_name
+from electra.foundation.options import given_name, name_of
 from electra.training.recipe import Recipe
 
 RECIPE = "distil"
@@ -52,6 +52,8 @@ class Distil(
     """Layers of the teacher that the student starts from, counted from 0, such as 0,2,5; the student also
     takes its width and embeddings (default: fresh weights of --layers and --hidden-size).
     """
+    init: Source | None = None
+    """An encoder that the student starts from, such as the student of an earlier run."""
     recipe: Source | None = None
     """The recipe: a name or a TOML file (default: distil)."""
     budget: str | None = None
@@ -82,12 +84,16 @@ class Distil(
     def inputs(self, sources: list[str]) -> Inputs:
         teacher, name = given_name(self.teacher, "teacher"), given_name(self._name, "recipe")
         layers = None if self.keep_layers is None else layer_numbers(self.keep_layers)
+        if layers is not None and self.init is not None:
+            fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
+            raise ConfigError("the student has two starting points", key="init", fix=fix)
+        start = name_of(self.init, "init") if layers is None else name_with_layers(teacher, layers)
         return inputs_of(
             self.out,
             sources,
             None,
             "distil",
-            init_discriminator=None if layers is None else name_with_layers(teacher, layers),
+            init_discriminator=start,
             workers=self.workers,
             processes=self.processes,
             recipe_name=name,

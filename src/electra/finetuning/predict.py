@@ -141,6 +141,13 @@ class Predictor:
         values = task.predict(outputs, windows, examples)
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
+    def values(self, examples: Examples) -> list[Any]:
+        """Returns what the task predicts for each example: probabilities, or numbers."""
+        windows = self.task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
+        pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
+        outputs, _ = run_model(self.tuned, windows, self.task, pad=pad, device=device)
+        return self.task.predict(outputs, windows, examples)
+
     def texts(
         self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
     ) -> Predictions:

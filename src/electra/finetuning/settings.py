@@ -130,6 +130,22 @@ class Baselines:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TeacherOptions:
+    """Options for learning from a larger model's answers."""
+
+    HEADING: ClassVar[str] = "Learning from a larger model's answers"
+
+    teacher: Source | None = None
+    """A model fine-tuned on the same labels; its probabilities (or numbers) are learned beside the labels."""
+    teacher_weight: float = 0.5
+    """Weight of the teacher's answer in a target; the label has the rest. 1: the teacher's alone."""
+    unlabelled: Source | None = None
+    """Further texts to train on with the teacher's answers alone: a .txt file with a text in each line, or a
+    table with the task's columns.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Options for the network."""
 
@@ -214,7 +230,14 @@ class MachineOptions(OnDevice):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
-    Reproduction, MachineOptions, Baselines, SeedOptions, UpdateOptions, ModelOptions, TaskOptions
+    Reproduction,
+    MachineOptions,
+    Baselines,
+    SeedOptions,
+    UpdateOptions,
+    TeacherOptions,
+    ModelOptions,
+    TaskOptions,
 ):
     """All settings of a fine-tuning."""
 
@@ -259,10 +282,16 @@ class Settings(
             self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
         )
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
-        check_shares(self, ("warmup", "dropout"))
+        check_shares(self, ("warmup", "dropout", "teacher_weight"))
         check_not_negative(self, ("weight_decay", "epochs"))
         super().__post_init__()
-        for name in ("data", "out", "dev", "test"):
+        if self.teacher is None and self.unlabelled is not None:
+            fix = "Pass `teacher` as well"
+            raise ConfigError("texts without labels need a teacher", key="unlabelled", fix=fix)
+        if self.teacher is not None and self.search is not None:
+            fix = "Search first, then pass the settings that it chose with `teacher`"
+            raise ConfigError("a search does not use a teacher", key="search", fix=fix)
+        for name in ("data", "out", "dev", "test", "unlabelled"):
             if (source := getattr(self, name)) is not None:
                 object.__setattr__(self, name, as_path(source, name))
         extra_eval = tuple(as_path(source, "extra_eval") for source in as_tuple(self.extra_eval))
@@ -288,7 +317,11 @@ class Settings(
 
         These are all that can change a number, unless they are recorded elsewhere.
         """
-        record = asdict(self) | {"head": HEADS.name_of(self.head), "apart": self.train_separately}
+        record = asdict(self) | {
+            "head": HEADS.name_of(self.head),
+            "apart": self.train_separately,
+            "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
+        }
         absent = {name for name in ADDED_LATER if not record[name]}
         if self.search:  # the folder has the chosen settings; another budget may extend the search
             record["search"] = True
@@ -318,8 +351,11 @@ ADDED_LATER = {
     "skip_unlabelled",
     "search",
     "apart",
+    "teacher_weight",
 }  # recorded only if set: older records lack them
-NOT_RECORDED = {"task", "precision", "train_separately"}  # the first two elsewhere, the last as "apart"
+NOT_RECORDED = {  # the third is recorded as "apart", the others elsewhere
+    *("task", "precision", "train_separately", "teacher", "unlabelled"),
+}
 
 
 # Settings that an evaluation chooses, for each task or by its own options.

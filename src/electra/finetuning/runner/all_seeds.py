@@ -23,6 +23,7 @@ from electra.exchange.load import Loaded, load
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
+from electra.finetuning.predict import Predictor
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.dataset import (
     Dataset,
@@ -42,6 +43,12 @@ from electra.finetuning.runner.over_seeds import (
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import load_seed, save_model
 from electra.finetuning.runner.search import search, split_for_search
+from electra.finetuning.runner.soft_labels import (
+    open_teacher,
+    teacher_digest,
+    unlabelled_digest,
+    with_soft_labels,
+)
 from electra.finetuning.runner.task_file import task_source
 from electra.finetuning.runner.tuned_model import choose_pooling
 from electra.finetuning.runner.tuning import (
@@ -73,7 +80,7 @@ from electra.model.sizes import EncoderConfig
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
-FILES = ("data", "dev", "test", "extra_eval")  # settings that are paths of data
+FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths of data
 DROPOUT = 0.1  # the paper's
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
@@ -110,17 +117,24 @@ def finetune(
         split_for_search(dataset)  # raises if there are too few examples
     pooling = encoder_pooling(loaded, dataset.task)
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, pooling), dataset, loaded)
-    with folder.session(make_record(model, tuning, dataset), say=say, stop=stop) as session:
+    teacher, unlabelled = open_teacher(tuning)
+    record = make_record(model, tuning, dataset, teacher)
+    with folder.session(record, say=say, stop=stop) as session:
         digests.forget(folder.path)  # until all files are written
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
         if earlier_threads not in (None, torch.get_num_threads()):
             threads = f"resumed with {torch.get_num_threads()} instead of {earlier_threads} threads"
             threads += ": not bit-identical"
+        labelled = tuning
+        if teacher is not None:
+            session.say("the teacher answers the training texts")
+            tuning, note = with_soft_labels(tuning, dataset.splits["train"], unlabelled, teacher)
+            notes.append(note)
         for note in (threads, describe_start(model, tuning), *describe_labels(dataset), *notes):
             if note:
                 session.say(note)
         try:
-            others = {"floors": baselines.measure_all(tuning, dataset, folder)}  # the key of older results
+            others = {"floors": baselines.measure_all(labelled, dataset, folder)}  # the key of older results
             if settings.search:
                 others["search"] = search(
                     settings, tuning, dataset, folder, lambda part: prepare(tuning.settings, part, loaded)[0]
@@ -230,7 +244,9 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
     return tuning, notes
 
 
-def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
+def make_record(
+    model: str, tuning: Tuning, dataset: Dataset, teacher: Predictor | None = None
+) -> dict[str, Any]:
     """Returns the contents of finetune.json; `settings` and `identity` must agree to resume."""
     start, task = tuning.start, tuning.task
     pretrained = tuning.settings.init == "pretrained"
@@ -239,9 +255,10 @@ def make_record(model: str, tuning: Tuning, dataset: Dataset) -> dict[str, Any]:
         "labels": list(task.label_names),
         "weights": digest(exported_weights(start.encoder, None)) if pretrained else str(start.config),
         "tokenizer": start.tokenizer.digest,
-        "data": dataset.files,
+        "data": dataset.files | unlabelled_digest(tuning.settings),
         "precision": tuning.precision,
         "seed_scheme": seeds.SCHEME,
+        **({"teacher": teacher_digest(teacher)} if teacher else {}),
         **TASKS.identity(tuning.settings.task),
         **HEADS.identity(tuning.settings.head),
     }

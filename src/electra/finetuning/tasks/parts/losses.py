@@ -16,10 +16,16 @@ def cross_entropy(
 ) -> tuple[Tensor, float]:
     """Returns the sum of the losses and its divisor; positions with NO_TARGET are ignored.
 
+    targets_N: classes [N], or their probabilities [N C].
+
     The divisor is the number of targets, or with class weights the sum of their weights, as in torch's own
     mean.
     """
     logits_NC = logits_NC.float()
+    if targets_N.is_floating_point():  # [N C]
+        weights_C = logits_NC.new_tensor(weights) if weights else None
+        loss = F.cross_entropy(logits_NC, targets_N, weights_C, reduction="sum")
+        return loss, float((targets_N if weights_C is None else targets_N * weights_C).sum())
     labelled_N = targets_N != NO_TARGET
     if not weights:
         loss = F.cross_entropy(logits_NC, targets_N, ignore_index=NO_TARGET, reduction="sum")

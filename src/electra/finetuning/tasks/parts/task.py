@@ -204,6 +204,15 @@ class Task(ABC):
         """
         return 1.0, 0.0
 
+    def soft_target(
+        self, example: Example, answer: npt.NDArray[Any], weight: float
+    ) -> npt.NDArray[np.float32]:
+        """A target that is `weight` parts a teacher's answer; the gold answer has the rest.
+
+        answer: as `predict` gives it, labels in this task's order. weight: 1 where the text has no answer.
+        """
+        raise NotImplementedError
+
     def side(self, example: Example) -> tuple[str, ...]:
         """Returns the texts whose hash decides whether the example is held out as dev."""
         return example.texts

@@ -129,6 +129,16 @@ class TextClassification(LabelledText):
         return not self.unlearned(example) and super().knows(example)
 
     @override
+    def soft_target(
+        self, example: Example, answer: npt.NDArray[Any], weight: float
+    ) -> npt.NDArray[np.float32]:
+        """Returns probabilities [classes]."""
+        mixed = weight * answer
+        if weight < 1:
+            mixed[self.gold_class(example)] += 1 - weight
+        return mixed.astype(np.float32)
+
+    @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         return cross_entropy(logits, targets, self.weights)
 
