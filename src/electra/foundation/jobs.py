@@ -24,15 +24,18 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.foundation import durable
+from electra.foundation.claims import Claims
 from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest, describe_exit
@@ -81,18 +84,31 @@ class Job:
     error: ElectraError | None = None  # if its state is "failed"
 
 
-def run_in_turn(jobs: Iterable[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
+def run_in_turn(jobs: Iterable[Job] | Claims, *, say: Say, stop: Stop) -> Iterator[Job]:
     """Runs jobs one after the other in this process, until asked to stop; yields each when it has ended."""
-    for job in jobs:
-        if stop():
-            return
-        job.state = "running"
-        job.state, job.result, job.error = _perform(job.work, job.arguments, say, stop)
-        yield job
+    claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
+    while claims.left and not stop():
+        elsewhere, job = claims.take()
+        yield from elsewhere
+        if job is not None:
+            job.state = "running"
+            ended = partial(_either, stop, partial(claims.lost, job))
+            try:
+                job.state, job.result, job.error = _perform(job.work, job.arguments, say, ended)
+            finally:
+                is_ours = claims.end(job)
+            if is_ours:
+                yield job
+        elif claims.left:
+            time.sleep(POLL_SECONDS)
+
+
+def _either(first: Stop, second: Stop) -> bool:
+    return first() or second()
 
 
 def run_parallel(
-    jobs: Iterable[Job],
+    jobs: Iterable[Job] | Claims,
     at_once: int,
     *,
     threads: int,
@@ -105,24 +121,32 @@ def run_parallel(
     `look` is called several times a second. On a request to stop, running jobs save and end, and the others
     stay in the state "waiting".
     """
-    waiting = deque(jobs)
+    claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     from multiprocessing.connection import wait
 
     running: list[_Worker] = []
     stopping = False
     try:
-        while running or (waiting and not stopping):
+        while running or (claims.left and not stopping):
             if not stopping and stop():
                 stopping = True
                 for worker in running:
                     worker.process.terminate()
-            while waiting and len(running) < at_once and not stopping:
-                running.append(_start(waiting.popleft(), threads))
+            while claims.left and len(running) < at_once and not stopping:
+                elsewhere, job = claims.take()
+                yield from elsewhere
+                if job is None:
+                    break
+                running.append(_start(job, threads))
             wait([worker.connection for worker in running], POLL_SECONDS)
             for worker in list(running):
-                if worker.listen(say, stopping):
+                lost = claims.lost(worker.job)
+                if lost:
+                    worker.process.terminate()
+                if worker.listen(say, stopping or lost):
                     running.remove(worker)
-                    yield worker.job
+                    if claims.end(worker.job):
+                        yield worker.job
             look()
     finally:  # the caller may have left before the last job ended
         for worker in running:
@@ -130,6 +154,7 @@ def run_parallel(
         for worker in running:
             worker.process.wait()
             worker.connection.close()
+            claims.end(worker.job)
 
 
 @dataclass(frozen=True)

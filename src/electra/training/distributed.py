@@ -92,6 +92,7 @@ class Reduction:
             tuple[Tensor, Any]
         ] = []  # of the first buckets, what travels and the handle to wait for
         self.listening = False
+        self.world = world
         if world.size == 1:
             return
         room = 0
@@ -108,6 +109,13 @@ class Reduction:
         """The next backward pass is the last of its update."""
         self.missing = [len(bucket) for bucket in self.buckets]
         self.listening = True
+
+    def add(self) -> None:
+        """A backward pass is done: its gradients have been added to those before it."""
+
+    def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+        """The sum over all processes and micro-batches of each column of numbers; a row is a micro-batch."""
+        return self.world.sum([float(sum(column)) for column in zip(*values, strict=True)])
 
     def finish(self) -> None:
         """Every gradient becomes the sum over the processes."""
@@ -140,6 +148,100 @@ class Reduction:
         ]
         flat = torch.cat(gradients) if gradients else torch.empty(0)
         self.sent.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
+
+
+class FixedOrder:
+    """Sums the gradients of an update in an order that the number of processes does not change.
+
+    The micro-batches of an update, over all processes, are the leaves of a tree: neighbours are added, then
+    neighbouring sums. A process holds 2^k neighbouring leaves, whose sum is a node of that tree; every process
+    sums the rest of the tree alike. (Where their number is not a power of two, runs of as many neighbours as
+    its odd part are added up first, and are the leaves.)
+    """
+
+    def __init__(
+        self, world: World, parameters: Sequence[nn.Parameter], leaves: int, bucket_bytes: int = BUCKET_BYTES
+    ) -> None:
+        self.world, self.parameters, self.room = world, list(parameters), bucket_bytes // 4
+        self.run = leaves // _power_of_two(leaves)  # leaves that are added up one after the other
+        self.added = 0
+        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (leaves in it, its gradients)
+
+    def begin(self) -> None:
+        """The next backward pass is the last of its update."""
+
+    def add(self) -> None:
+        """Take the gradients of a micro-batch."""
+        gradients = [parameter.grad for parameter in self.parameters]
+        for parameter in self.parameters:
+            parameter.grad = None
+        within = self.added % self.run
+        self.added += 1
+        if within:
+            number, before = self.nodes.pop()
+            self.nodes.append((number + 1, _sum(before, gradients)))
+        else:
+            self.nodes.append((1, gradients))
+        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.run:
+            (number, first), (_, second) = self.nodes[-2:]
+            self.nodes[-2:] = [(2 * number, _sum(first, second))]
+
+    def finish(self) -> None:
+        """Every gradient becomes the sum over the micro-batches of all processes."""
+        [(_, gradients)] = self.nodes
+        self.nodes, self.added = [], 0
+        trained = [number for number, gradient in enumerate(gradients) if gradient is not None]
+        if self.world.size > 1 and trained:
+            flat = torch.cat([torch.as_tensor(gradients[number]).reshape(-1) for number in trained])
+            for piece in torch.split(flat, self.room):
+                every = [torch.empty_like(piece) for _ in range(self.world.size)]
+                dist.all_gather(every, piece)
+                while len(every) > 1:
+                    every = [a + b for a, b in zip(every[::2], every[1::2], strict=True)]
+                piece.copy_(every[0])
+            sizes = [self.parameters[number].numel() for number in trained]
+            for number, piece in zip(trained, torch.split(flat, sizes), strict=True):
+                gradients[number] = piece.view_as(self.parameters[number])
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+
+    def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+        """As `Reduction.losses`, in the order of the micro-batches."""
+        width, rank, size = len(values[0]), self.world.rank, self.world.size
+        own = [float(value) for row in values for value in row]
+        placed = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))
+        every = self.world.sum(placed)  # each number added to zeros: no rounding
+        return [sum(every[column::width]) for column in range(width)]
+
+
+def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
+    """The number of micro-batches in an update. Raises ConfigError where the order cannot be fixed."""
+    key = "training.micro_batch"
+    if batch_size % micro_batch:
+        what = f"a batch of {batch_size} rows is no multiple of {micro_batch}"
+        raise ConfigError(what, key=key, fix="Choose a divisor of `training.batch_size`")
+    leaves = batch_size // micro_batch
+    most = _power_of_two(leaves)
+    if processes & (processes - 1) or processes > most:
+        what = (
+            f"{leaves} micro-batches can be summed in one order by {_powers(most)} processes, not {processes}"
+        )
+        raise ConfigError(what, key=key, fix="Choose a smaller `training.micro_batch`, or other `processes`")
+    return leaves
+
+
+def _powers(most: int) -> str:
+    powers = [str(1 << k) for k in range(most.bit_length())]
+    return powers[0] if len(powers) == 1 else f"{', '.join(powers[:-1])} or {powers[-1]}"
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two that divides it."""
+    return number & -number
+
+
+def _sum(first: list[Tensor | None], second: list[Tensor | None]) -> list[Tensor | None]:
+    return [b if a is None else a if b is None else a.add_(b) for a, b in zip(first, second, strict=True)]
 
 
 def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:

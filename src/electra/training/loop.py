@@ -65,7 +65,7 @@ def update(run: Run) -> None:
 
     objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
-    sums = dict.fromkeys(names, torch.zeros((), device=run.device))
+    each: list[list[torch.Tensor]] = []  # the losses of each micro-batch
     for micro, part in enumerate(corrupted):
         torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + micro))
         with autocast(run.device, run.precision):
@@ -77,8 +77,8 @@ def update(run: Run) -> None:
         if micro == len(corrupted) - 1:
             run.reduction.begin()
         total.backward()  # type: ignore[no-untyped-call]
-        for name in names:
-            sums[name] = sums[name] + losses[name].detach()
+        run.reduction.add()
+        each.append([losses[name].detach() for name in names])
 
     run.reduction.finish()
     norm = float(run.optimizer.clip())
@@ -88,7 +88,7 @@ def update(run: Run) -> None:
             where=run.folder,
             fix=LOWER_RATE,
         )
-    totals = world.sum([float(value) for value in sums.values()])
+    totals = run.reduction.losses(each)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
     if not spikes(run, loss):

@@ -116,6 +116,10 @@ class MachineSection(OnDevice):
     """auto: bf16 matrix products where the hardware has them, fp32 elsewhere. Losses, softmax and sampling
     are always fp32.
     """
+    summation: Literal["fast", "fixed"] = "fast"
+    """The order in which an update's gradients are summed. fixed: one that depends on the rows alone, so that
+    1, 2, 4, ... processes with the same micro-batch and threads each train the same weights to the bit.
+    """
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more where a compiler
     is installed (on a CPU, only without dropout).

@@ -71,10 +71,11 @@ def go_on(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Record under which conditions a run resumes, where they have changed. Returns what to say of that."""
     now, parts = conditions(run), parts_of(recorded)
     kept = [part for part in parts if part["step"] < run.step]
+    free = ("processes",) if run.machine.summation == "fixed" else ()
     changed = [
         f"{name.replace('_', ' ')} {now[name]} instead of {kept[-1][name]}"
         for name in now
-        if kept and name in kept[-1] and kept[-1][name] != now[name]
+        if kept and name in kept[-1] and kept[-1][name] != now[name] and name not in free
     ]
     if changed or not kept:
         kept.append({"step": run.step, **now})

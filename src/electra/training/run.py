@@ -21,7 +21,7 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Corrupted, Objective, OwnOutput
 from electra.training.ahead import Ahead
 from electra.training.budget import Clock
-from electra.training.distributed import Reduction, World
+from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
     WarmStart,
     as_built,
@@ -41,6 +41,7 @@ from electra.training.recipe import (
     Recipe,
     RowsSection,
     ScheduleSection,
+    TrainingSection,
     UpkeepSection,
 )
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
@@ -57,7 +58,7 @@ class Run:
     pair: Pair
     objective: Objective
     optimizer: Optimizer
-    reduction: Reduction
+    reduction: Reduction | FixedOrder
     batches: Batches
     heldout: Batches
     world: World
@@ -100,8 +101,7 @@ class Run:
 
     @property
     def micro_batch_size(self) -> int:
-        share = self.rows.batch_size // self.world.size
-        return min(self.rows.micro_batch or share, share)
+        return rows_of_a_pass(self.recipe.training, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
@@ -214,6 +214,17 @@ def identity_of(
     return identity
 
 
+FIXED_ROWS = 8  # in a forward pass, where the order of sums is fixed and `micro_batch` left open
+
+
+def rows_of_a_pass(training: TrainingSection, processes: int) -> int:
+    """Rows in one forward pass. Where sums have a fixed order it does not depend on the processes."""
+    if training.summation == "fixed":
+        return training.micro_batch or min(FIXED_ROWS, training.batch_size)
+    share = training.batch_size // processes
+    return min(training.micro_batch or share, share)
+
+
 def build_run(
     recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
 ) -> Run:
@@ -250,6 +261,10 @@ def build_run(
             recipe = as_built(recipe, networks.main)
     objective.connect(pair)
     optimizer = Optimizer(pair, training, networks.rates)
+    reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
+    if training.summation == "fixed":
+        leaves = check_fixed_order(training.batch_size, rows_of_a_pass(training, world.size), world.size)
+        reduction = FixedOrder(world, optimizer.parameters, leaves)
     return Run(
         folder=folder,
         store=store,
@@ -257,7 +272,7 @@ def build_run(
         pair=pair,
         objective=objective,
         optimizer=optimizer,
-        reduction=Reduction(world, optimizer.parameters),
+        reduction=reduction,
         batches=Batches(store.train, length=training.length, seed=training.seed, specials=store.specials),
         heldout=Batches(store.heldout, length=training.length, seed=0, specials=store.specials),
         world=world,

@@ -1,0 +1,86 @@
+"""Ray: the copies are tasks on a cluster that exists."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from electra.foundation.errors import ConfigError, Interrupted
+from electra.foundation.progress import Say
+
+POLL_SECONDS = 0.2
+SHOWN = 2000  # characters of what a copy that failed said last
+
+
+def run(
+    command: Sequence[str],
+    copies: int,
+    *,
+    folder: Path,
+    options: Sequence[str],
+    say: Say,
+    stop: Callable[[], bool],
+) -> None:
+    """Start the tasks on the cluster at RAY_ADDRESS (default: the one of this machine).
+
+    options: of each task, such as num_cpus=4 or num_gpus=1. A task whose node is lost starts again elsewhere.
+
+    Raises:
+        ConfigError: Ray is not installed, there is no cluster, or an option is not a number.
+        Interrupted: The user stopped; the tasks are cancelled.
+    """
+    try:
+        import ray  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        fix = "pip install 'electra-encoder[ray]'"
+        raise ConfigError("Ray is not installed", key="engine", fix=fix) from None
+    resources = dict(map(_resource, options))
+    address = os.environ.get("RAY_ADDRESS", "auto")
+    try:
+        ray.init(address=address, logging_level="ERROR", log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as problem:
+        what = f"no Ray cluster at {address} ({str(problem).splitlines()[0]})"
+        fix = "Start one (ray start --head), or set RAY_ADDRESS"
+        raise ConfigError(what, key="engine", fix=fix) from None
+    try:
+        start = ray.remote(max_retries=-1, **resources)(copy).remote
+        running = [start(list(command), os.getcwd()) for _ in range(copies)]
+        say(f"Ray at {address}: {copies} copies")
+        while running:
+            ended, running = ray.wait(running, timeout=POLL_SECONDS)
+            for result in map(ray.get, ended):
+                if result:
+                    say(f"a copy failed: {result}")
+            if stop():
+                for task in running:
+                    ray.cancel(task)
+                ray.wait(running, num_returns=len(running), timeout=30)
+                raise Interrupted(folder)
+    finally:
+        ray.shutdown()
+
+
+def copy(command: Sequence[str], folder: str) -> str:
+    """Run the command on the machine this is called on; what it said last, if it failed."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:  # cancelled: the command saves and ends
+            process.terminate()
+            process.wait()
+            raise
+    return f"exit code {process.returncode}: {output[-SHOWN:].strip()}" if process.returncode else ""
+
+
+def _resource(word: str) -> tuple[str, Any]:
+    name, _, value = word.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        fix = "Write NAME=NUMBER, such as num_cpus=4"
+        raise ConfigError(f"not an option of a Ray task: {word!r}", key="engine_options", fix=fix) from None

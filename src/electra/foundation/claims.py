@@ -1,0 +1,82 @@
+"""The jobs of a command, shared with whoever runs the same command on the same folder.
+
+    claims = Claims(jobs, Leases(folder / ".leases"), done)
+    for job in run_parallel(claims, 2, ...):      # and run_in_turn
+        job.state                                 # "done" as well for what another process has done
+
+Without leases the jobs are this process's alone. With them it takes those that nobody has done or holds,
+waits for those that others hold, and takes over what the dead leave. `done` says whether a job's results are
+there: they are the truth, and are looked at again once a lease is held.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from electra.foundation.leases import Lease, Leases
+
+if TYPE_CHECKING:
+    from electra.foundation.jobs import Job
+
+LOOK_SECONDS = 1.0  # between two looks at what others hold
+
+
+class Claims:
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        leases: Leases | None = None,
+        done: Callable[[Job], bool] = lambda job: False,
+        look: float = LOOK_SECONDS,
+    ) -> None:
+        self._waiting = deque(jobs)
+        self._leases, self._done, self._look = leases, done, look
+        self._held: dict[int, Lease] = {}
+        self._looked = float("-inf")
+
+    @property
+    def left(self) -> bool:
+        """Whether jobs wait for this process, or for others to end them."""
+        return bool(self._waiting)
+
+    def take(self) -> tuple[list[Job], Job | None]:
+        """(jobs that others have done meanwhile, a job to do now; None: others hold all that is left)."""
+        if self._leases is None:
+            return [], self._waiting.popleft() if self._waiting else None
+        if time.monotonic() - self._looked < self._look:
+            return [], None
+        elsewhere: list[Job] = []
+        for job in list(self._waiting):
+            lease = self._leases.take(job.name)
+            if self._done(job):
+                if lease is not None:
+                    lease.release()
+                job.state = "done"
+                self._waiting.remove(job)
+                elsewhere.append(job)
+            elif lease is not None:
+                self._waiting.remove(job)
+                self._held[id(job)] = lease
+                return elsewhere, job
+        self._looked = time.monotonic()
+        return elsewhere, None
+
+    def lost(self, job: Job) -> bool:
+        """Whether another process has taken over a job that this one is at work on."""
+        lease = self._held.get(id(job))
+        return lease is not None and lease.lost()
+
+    def end(self, job: Job) -> bool:
+        """Let go of a job. False where it was lost to another process, whose result is waited for."""
+        lease = self._held.pop(id(job), None)
+        if lease is None:
+            return True
+        lost = lease.lost() and job.state != "done"
+        lease.release()
+        if lost:
+            job.state = "waiting"
+            self._waiting.append(job)
+        return not lost

@@ -1,0 +1,193 @@
+"""Leases on a shared folder: each piece of work is done by one process at a time, on whatever machine.
+
+    leases = Leases(folder)
+    lease = leases.take("glue/cola")      # None: another process is at work on it
+    ...                                   # work, and stop when lease.lost()
+    lease.release()
+
+A lease is a file that names its holder and counts up while the holder lives. It needs no locks of the file
+system and no common clock: a file appears under its name at one moment (link), and a reader takes a lease for
+abandoned when its count has stood still for `PATIENCE` seconds of the reader's own clock, or at once when the
+holder was a process of the reader's machine that is gone. A lease that was abandoned or released is succeeded
+by a file with the next number, which only one process can create; a holder that finds a successor has lost it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+from electra.foundation import durable
+
+BEAT = 5.0
+"""Seconds between two counts of a holder."""
+PATIENCE = 60.0
+"""Seconds after which a count that stands still means that the holder is gone."""
+
+
+@dataclass
+class Lease:
+    """A piece of work that this process holds."""
+
+    path: Path
+    holder: dict[str, Any]
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _lost: threading.Event = field(default_factory=threading.Event)
+
+    def lost(self) -> bool:
+        """Whether another process has taken the work over, because this one was not heard of for long."""
+        return self._lost.is_set()
+
+    def release(self) -> None:
+        """Let others take the work, if it is not done."""
+        self._ended.set()
+        if not self.lost() and not _succeeded(self.path):
+            with suppress(OSError):  # then it is taken over once it is old
+                _write(self.path, {**self.holder, "released": True})
+
+    def keep(self, beat: float) -> None:
+        """Count up until released or lost; runs in a thread of its own."""
+        while not self._ended.wait(beat):
+            if _succeeded(self.path):
+                self._lost.set()
+                return
+            self.holder["count"] += 1
+            with suppress(OSError):  # a full disk, a cable: others will wait for their patience to end
+                _write(self.path, self.holder)
+
+
+class Leases:
+    """The leases of a folder, as this process sees them."""
+
+    def __init__(self, folder: Path, beat: float = BEAT, patience: float = PATIENCE) -> None:
+        self.folder, self.beat, self.patience = folder, beat, patience
+        self._seen: dict[str, tuple[Any, float]] = {}  # name -> what its lease said, and since when
+
+    def take(self, name: str) -> Lease | None:
+        """The lease of a piece of work; None while a living process holds it."""
+        safe = quote(name, safe=" ")
+        with durable.explain_disk_errors(self.folder):
+            durable.make_folder(self.folder)
+            number = max(_numbers(self.folder, safe), default=-1)
+            if number >= 0 and not self._is_free(safe, number):
+                return None
+            lease = Lease(self.folder / f"{safe}.{number + 1}", _myself())
+            if not _create(lease.path, lease.holder):
+                return None
+        for old in range(number + 1):
+            (self.folder / f"{safe}.{old}").unlink(missing_ok=True)
+        threading.Thread(target=lease.keep, args=(self.beat,), daemon=True).start()
+        return lease
+
+    def holder(self, name: str) -> str:
+        """Who holds a piece of work, in words; "" where nobody does."""
+        safe = quote(name, safe=" ")
+        number = max(_numbers(self.folder, safe), default=-1)
+        says = _read(self.folder / f"{safe}.{number}") if number >= 0 else None
+        if not says or says.get("released"):
+            return ""
+        return f"process {says.get('process')} on {says.get('host')}"
+
+    def _is_free(self, safe: str, number: int) -> bool:
+        says = _read(self.folder / f"{safe}.{number}")
+        if says is not None and (says.get("released") or _is_gone(says)):
+            return True
+        before, since = self._seen.get(safe, (None, 0.0))
+        if before != (number, says):
+            self._seen[safe] = (number, says), time.monotonic()
+            return False
+        return time.monotonic() - since > self.patience
+
+
+def _myself() -> dict[str, Any]:
+    return {
+        "host": socket.gethostname(),
+        "boot": _boot(),
+        "process": os.getpid(),
+        "started": _started(os.getpid()),
+        "id": uuid4().hex,
+        "count": 0,
+    }
+
+
+def _is_gone(says: dict[str, Any]) -> bool:
+    """Whether the holder was a process of this machine that has ended."""
+    number = says.get("process")
+    if not isinstance(number, int) or (says.get("host"), says.get("boot")) != (socket.gethostname(), _boot()):
+        return False
+    return not durable.is_running(number) or _started(number) != says.get("started")
+
+
+def _boot() -> str:
+    """What tells this system and its processes from others, containers included; "" where nothing does."""
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{start} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _started(process: int) -> str:
+    """When a process began, in ticks since the start of the system; "" where that is not known."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return fields.rpartition(")")[2].split()[19]  # the name in parentheses may hold anything
+
+
+def _numbers(folder: Path, safe: str) -> list[int]:
+    names = (path.name.removeprefix(f"{safe}.") for path in folder.glob(f"{safe}.*"))
+    return [int(name) for name in names if name.isdecimal()]
+
+
+def _succeeded(path: Path) -> bool:
+    safe, _, number = path.name.rpartition(".")
+    return max(_numbers(path.parent, safe), default=-1) > int(number)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a lease says; None where it cannot be read now."""
+    try:
+        says = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return says if isinstance(says, dict) else None
+
+
+def _draft(path: Path, holder: dict[str, Any]) -> Path:
+    draft = path.with_name(f".{path.name}-{holder['id']}")
+    draft.write_text(json.dumps(holder), encoding="utf-8")
+    return draft
+
+
+def _write(path: Path, holder: dict[str, Any]) -> None:
+    os.replace(_draft(path, holder), path)
+
+
+def _create(path: Path, holder: dict[str, Any]) -> bool:
+    """Make the file, whole at once. False where another process was quicker."""
+    draft = _draft(path, holder)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # no links here; creating is exclusive everywhere
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            return False
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(holder))
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
