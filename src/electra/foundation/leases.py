@@ -9,7 +9,7 @@ A lease is a file that names its holder and counts up while the holder lives. It
 system and no common clock: a file appears under its name at one moment (link), and a reader takes a lease for
 abandoned when its count has stood still for `PATIENCE` seconds of the reader's own clock, or at once when the
 holder was a process of the reader's machine that is gone. A lease that was abandoned or released is succeeded
-by a file with the next number, which only one process can create; a holder that finds a successor has lost it.
+by a file with the next number, which only one process can create; a holder that finds one has lost its own.
 """
 
 from __future__ import annotations
