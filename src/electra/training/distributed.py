@@ -154,7 +154,7 @@ class FixedOrder:
     """Sums the gradients of an update in an order that the number of processes does not change.
 
     The micro-batches of an update, over all processes, are the leaves of a tree: neighbours are added, then
-    neighbouring sums. A process holds 2^k neighbouring leaves, whose sum is a node of that tree; all processes
+    neighbouring sums. A process holds 2^k neighbouring leaves, whose sum is a node of it; all processes
     sum the rest of the tree alike. (Where their number is not a power of two, runs of as many neighbours as
     its odd part are added up first, and are the leaves.)
     """
