@@ -447,3 +447,17 @@ def test_invalid_studies_and_folders_are_one_line(
     (tmp_path / "out" / "thesis.tex").write_text("mine")
     assert main(command) == 2
     assert "holds files that are not a study (thesis.tex" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_commands_share_a_study_and_each_run_is_trained_once(command: list[str], tmp_path: Path) -> None:
+    both = [spawn(command) for _ in range(2)]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    out = tmp_path / "out"
+    runs = sorted((out / "arms").glob("*/seed-*/metrics.jsonl"))
+    assert len(runs) == 4 and results_of(out)["complete"]
+    for run in runs:
+        events = [row["event"] for row in map(json.loads, run.read_text().splitlines()) if "event" in row]
+        assert events.count("started") == 1 and events.count("finished") == 1
+    assert main([*command, "--missing"]) == 0

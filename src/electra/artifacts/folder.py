@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from typing_extensions import override
 
 from electra.artifacts import digests
-from electra.artifacts.session import LOG, Session, open_session, with_article
+from electra.artifacts.session import LOG, Session, hold, open_session, with_article
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.progress import Say, quiet
@@ -173,6 +173,15 @@ class Folder:
         """Returns a summary as names and values (None: not known)."""
         return ()
 
+    @property
+    def leases(self) -> Path:
+        """Where processes that share the folder say which pieces of work they hold."""
+        return self.path / ".leases"
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Holds the folder for a moment, waiting for others that hold it."""
+        return hold(self.path)
+
     def session(
         self,
         record: Mapping[str, Any] | None = None,
@@ -180,9 +189,10 @@ class Folder:
         say: Say = quiet,
         stop: Callable[[], bool] | None = None,
         leads: bool = True,
+        shared: bool = False,
     ) -> AbstractContextManager[Session]:
         """Opens a session, which owns the folder: see `artifacts.session.open_session`."""
-        return open_session(self, record, say=say, stop=stop, leads=leads)
+        return open_session(self, record, say=say, stop=stop, leads=leads, shared=shared)
 
 
 class SealedFolder(Folder):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, Protocol
 
@@ -27,6 +27,8 @@ from electra.foundation.signals import StopRequest
 
 Differences = Sequence[tuple[str, Any, Any]]  # as `electra.foundation.config.differences` gives them
 LOG = "log.txt"
+POLL_SECONDS = 0.1
+SILENT_SECONDS = 3.0  # of waiting for another process before the user is told
 
 
 class Owned(Protocol):
@@ -61,6 +63,16 @@ class Session:
         self.folder, self.stopping, self.leads = folder, stopping, leads
         self.resumed = folder.exists()
         self._say = say
+        self._held = ExitStack()  # the folder's lock
+
+    def share(self) -> None:
+        """Lets other processes into the folder; what they write as well is now written in `alone`."""
+        digests.forget(self.folder.path)  # until all is written
+        self._held.close()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Holds the folder of a shared session for a moment, for what all of its processes write."""
+        return hold(self.folder.path, self.say)
 
     def begin(
         self,
@@ -107,6 +119,7 @@ def open_session(
     say: Say = quiet,
     stop: Callable[[], bool] | None = None,
     leads: bool = True,
+    shared: bool = False,
 ) -> Iterator[Session]:
     """Opens a session, which holds the folder's lock.
 
@@ -116,6 +129,7 @@ def open_session(
         say: receives the session's lines.
         stop: polled between two steps of the work (None: the session catches signals).
         leads: False in the processes of a group that share the folder with the one that locks and writes it.
+        shared: other sessions of the same kind are waited for; each lets the others in with `share`.
 
     Raises:
         RunFolderError: the folder holds something else, is in use, or was begun with other settings.
@@ -124,11 +138,15 @@ def open_session(
     if not folder.exists():
         refuse_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.BESIDE)
     with ExitStack() as stack:
-        if leads:
-            stack.enter_context(durable.lock(folder.path))
+        lock = stack.enter_context(ExitStack())
+        if leads and not shared:
+            lock.enter_context(durable.lock(folder.path))
         if stop is None:
             stop = stack.enter_context(StopRequest())
+        if leads and shared:
+            _wait_for_lock(lock, folder.path, say, stop)
         session = Session(folder, say, stop, leads)
+        session._held = lock
         for name, problem in digests.changed_files(folder.path).items() if leads else ():
             session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:
@@ -139,6 +157,30 @@ def open_session(
             if error.errno not in durable.FULL:
                 raise
             raise durable.disk_error(error, folder.path) from error
+
+
+@contextmanager
+def hold(folder: Path, say: Say = quiet) -> Iterator[None]:
+    """Holds a folder that several processes share, waiting for the one that holds it."""
+    with ExitStack() as stack:
+        _wait_for_lock(stack, folder, say, lambda: False)
+        yield
+
+
+def _wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
+    """Enters the folder's lock once others have let go of it. Raises RunFolderError on a request to stop."""
+    began, is_said = time.monotonic(), False
+    while True:
+        try:
+            stack.enter_context(durable.lock(folder))
+            return
+        except RunFolderError as error:
+            if stop():
+                raise
+            if not is_said and time.monotonic() - began > SILENT_SECONDS:
+                say(f"waiting: {error.what} ({folder})")
+                is_said = True
+        time.sleep(POLL_SECONDS)
 
 
 def with_article(kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, Terminal, display_for
+from electra.commands.parts.copies import Copies
 from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
@@ -21,6 +23,7 @@ from electra.commands.results.study import Study
 from electra.foundation import machine
 from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, nearest
+from electra.foundation.leases import Leases
 from electra.foundation.options import given_names, name_of, several
 from electra.foundation.signals import StopRequest
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ablate(
+    Copies,
     Workers,
     Command[Study],
     group="Measure",
@@ -109,6 +113,8 @@ class Ablate(
     @override
     def run(self) -> Study:
         with display_for(self.progress) as display:
+            with StopRequest() as stop:
+                self.run_copies(self.folder, display.say, stop, self._undone)
             _run_study(self, display)
         return Study(self.folder)
 
@@ -118,8 +124,24 @@ class Ablate(
         with display_for(self.progress) as display:
             _run_study(self, display, dry_run=True)
 
+    def _undone(self) -> list[str]:
+        """Returns the requested runs that are not done, with the process that works on each, if any."""
+        from electra.laboratory.ablation import plan, runner
+
+        folder = StudyFolder(self.folder)
+        if not folder.exists():
+            return [f"the study {self.study}: not begun"]
+        planned, leases = plan.read_plan(self.folder), Leases(folder.leases)
+        arms, seeds = self.arms or planned["fixed"]["arms"], range(self.seed, self.seed + self.seeds)
+        jobs = [job for job in plan.all_jobs(planned, seeds) if job.arm in arms]
+        statuses = [runner.job_status(self.folder, job, planned) for job in jobs]
+        return [leases.described(str(status.job)) for status in statuses if status.state != "done"]
+
     @override
     def main(self) -> int:
+        if self.missing:
+            sys.stdout.writelines(f"{line}\n" for line in self._undone())
+            return 0
         return 1 if self.run().failed else 0
 
 
@@ -141,7 +163,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             raise ConfigError(f"no arm named {name!r}", key="only", fix=nearest(name, list(study.arms)))
     if folder.exists():
         read_plan(request.folder)  # rejects a folder that is not a study's before anything is written there
-    with folder.session(say=display.say, stop=lambda: False) as session:
+    with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         store = _open_store(request, study, display)
         with StopRequest() as session.stopping:
             planned, standing, jobs = _plan(request, study, store)
@@ -151,6 +173,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
                 return
             store.tokenizer.save(folder.tokenizer)  # the workers read it there
             session.begin(planned, differences=(), rewrite=True)
+            session.share()
             _train(request, planned, standing, jobs, session=session, display=display)
 
 
@@ -200,9 +223,16 @@ def _train(
     from electra.laboratory.ablation.overview import Overview
     from electra.pages.study import write_report
 
+    folder, identity = StudyFolder(request.folder), planned["panel"]["identity"]
+    leases = Leases(folder.leases)
+
     def record() -> dict[str, Any]:
-        gathered = results.gather(planned, standing)
-        results.write(request.folder, gathered)
+        for status in standing:  # other processes may have done more
+            if status.state == "waiting" and runner.is_scored(status.folder, identity):
+                status.state = "done"
+        with session.alone():
+            gathered = results.gather(planned, standing)
+            results.write(request.folder, gathered)
         return gathered
 
     title = planned["study"]["title"]
@@ -214,15 +244,22 @@ def _train(
             overview.report_end(job)
             record()
 
-        execution = runner.Execution(request.folder.resolve(), request.jobs, request.threads_each)
+        execution = runner.Execution(
+            request.folder.resolve(), request.jobs, request.threads_each, leases, identity
+        )
         runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
         record_now = record()
         for line in results.describe(record_now):
             session.say(line)
-        session.say(f"page: {write_report(request.folder)}")
+        with session.alone():
+            page = write_report(request.folder)
+        session.say(f"page: {page}")
         if session.stopping() and any(job.state != "done" for job in jobs):
             session.interrupt()
-        StudyFolder(request.folder).record_digests()
+        with session.alone():
+            folder.record_digests()
+            if not record_now["failed"] and record_now["complete"]:
+                leases.clear()
         for failure in record_now["failed"]:
             session.say(f"failed: {failure['job']}: {failure['problem']}")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
 
@@ -20,6 +21,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
+from electra.commands.parts.copies import Copies
 from electra.commands.results.artifact import checked_path
 from electra.commands.results.evaluation import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
@@ -28,6 +30,11 @@ from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import given_names, several
 from electra.foundation.signals import StopRequest
+
+if TYPE_CHECKING:
+    from electra.laboratory.evaluation.running import Options
+    from electra.laboratory.evaluation.suite import Suite
+    from electra.laboratory.evaluation.table import ModelEntry
 
 FINETUNE = "finetune"
 
@@ -38,6 +45,7 @@ def _sections(words: Sequence[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Evaluate(
+    Copies,
     Baselines,
     OnDevice,
     Command[Evaluation],
@@ -77,10 +85,43 @@ class Evaluate(
 
     @override
     def run(self) -> Evaluation:
-        from electra.laboratory.evaluation.running import Options, model_entries
         from electra.laboratory.evaluation.running import evaluate as run_suite
-        from electra.laboratory.evaluation.suite import load_suite
         from electra.pages.suite import write_page
+
+        work = self._work()
+        folder = work.folder
+        with display_for(self.progress) as display, StopRequest() as stop:
+            self.run_copies(folder, display.say, stop, lambda: left_undone(work))
+            record = run_suite(
+                work.suite,
+                work.models,
+                work.roots,
+                folder,
+                options=work.options,
+                say=display.say,
+                stop=stop,
+            )
+            with EvaluationFolder(folder).locked():
+                page = write_page(folder)  # with what is done so far, if it was stopped
+            if record is None:
+                raise Interrupted(str(folder), stop.exit_code or 130)
+            display.say(f"table: {EvaluationFolder(folder).table}")
+            display.say(f"page: {page}")
+            evaluation = Evaluation(folder)
+            for failure in evaluation.failures:
+                display.say(f"failed: {failure['task']} ({failure['model']}): {failure['reason']}")
+        return evaluation
+
+    @override
+    def main(self) -> int:
+        if self.missing:
+            sys.stdout.writelines(f"{line}\n" for line in left_undone(self._work()))
+            return 0
+        return 1 if self.run().failures else 0
+
+    def _work(self) -> _Work:
+        from electra.laboratory.evaluation.running import Options, model_entries
+        from electra.laboratory.evaluation.suite import load_suite
 
         folder, models = checked_path(self.out, "out"), given_names(self.models, "models")
         roots = [Path(root) for root in given_names(self.data, "data")]
@@ -93,29 +134,26 @@ class Evaluate(
         probes = several(self.probe_option, "probe_option")
         options = Options(self.seeds, self.device, self.jobs, settings, probes)
         check_at_least(options, {"seeds": 1, "jobs": 1})
-        with display_for(self.progress) as display, StopRequest() as stop:
-            record = run_suite(
-                suite,
-                model_entries(models, self.untrained_baseline, self.baselines),
-                roots,
-                folder,
-                options=options,
-                say=display.say,
-                stop=stop,
-            )
-            page = write_page(folder)  # with what is done so far, if it was stopped
-            if record is None:
-                raise Interrupted(str(folder), stop.exit_code or 130)
-            display.say(f"table: {EvaluationFolder(folder).table}")
-            display.say(f"page: {page}")
-            evaluation = Evaluation(folder)
-            for failure in evaluation.failures:
-                display.say(f"failed: {failure['task']} ({failure['model']}): {failure['reason']}")
-        return evaluation
+        entries = model_entries(models, self.untrained_baseline, self.baselines)
+        return _Work(suite, entries, roots, folder, options)
 
-    @override
-    def main(self) -> int:
-        return 1 if self.run().failures else 0
+
+@dataclass(frozen=True)
+class _Work:
+    """What an evaluation consists of."""
+
+    suite: Suite
+    models: Sequence[ModelEntry]
+    roots: Sequence[Path]
+    folder: Path
+    options: Options
+
+
+def left_undone(work: _Work) -> list[str]:
+    """Returns the tasks and probes that are not done, each with the process that is working on it, if any."""
+    from electra.laboratory.evaluation.running import missing
+
+    return missing(work.suite, work.models, work.roots, work.folder, work.options)
 
 
 evaluate = function(Evaluate)

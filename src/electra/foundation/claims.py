@@ -25,6 +25,8 @@ LOOK_SECONDS = 1.0  # between two looks at what others hold
 
 
 class Claims:
+    """The jobs that wait for this process, and the leases of those that it is at work on."""
+
     def __init__(
         self,
         jobs: Iterable[Job],
@@ -50,11 +52,12 @@ class Claims:
             return [], None
         elsewhere: list[Job] = []
         for job in list(self._waiting):
-            lease = self._leases.take(job.name)
-            if self._done(job):
-                if lease is not None:
-                    lease.release()
-                job.state = "done"
+            done = self._done(job)
+            lease = None if done else self._leases.take(job.name)
+            if lease is not None and (done := self._done(job)):  # meanwhile
+                lease.release()
+            if done:
+                job.state, job.elsewhere = "done", True
                 self._waiting.remove(job)
                 elsewhere.append(job)
             elif lease is not None:

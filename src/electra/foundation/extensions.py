@@ -152,10 +152,11 @@ class Kind:
 OBJECTIVES = Kind("objective", "electra.objectives", ("Config", "Objective"), "objective.name")
 TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
+ENGINES = Kind("engine", "electra.commands.engines", ("run",), "engine")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
 
 
-KINDS = (OBJECTIVES, TASKS, HEADS, PROBES)
+KINDS = (OBJECTIVES, TASKS, HEADS, ENGINES, PROBES)
 LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
 TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
 MOVED = {  # modules of the last release that users' files may import
@@ -244,7 +245,7 @@ def _built_in(package: str, defines: tuple[str, ...]) -> list[str]:
 def _defined(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             names.add(node.name)
         elif isinstance(node, ast.Assign):
             names |= {target.id for target in node.targets if isinstance(target, ast.Name)}

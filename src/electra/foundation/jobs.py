@@ -82,6 +82,7 @@ class Job:
     state: State = "waiting"
     result: Any = None  # the return value, if the state is "done"
     error: ElectraError | None = None  # if its state is "failed"
+    elsewhere: bool = False  # it was done by another process, or before
 
 
 def run_in_turn(jobs: Iterable[Job] | Claims, *, say: Say, stop: Stop) -> Iterator[Job]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import threading
 import time
@@ -88,6 +89,11 @@ class Leases:
         threading.Thread(target=lease.keep, args=(self.beat,), daemon=True).start()
         return lease
 
+    def clear(self) -> None:
+        """Remove the files, once all work is done."""
+        if self.folder.is_dir():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
     def holder(self, name: str) -> str:
         """Who holds a piece of work, in words; "" where nobody does."""
         safe = quote(name, safe=" ")
@@ -96,6 +102,11 @@ class Leases:
         if not says or says.get("released"):
             return ""
         return f"process {says.get('process')} on {says.get('host')}"
+
+    def described(self, name: str) -> str:
+        """The work, and who holds it, if anybody does."""
+        holder = self.holder(name)
+        return f"{name} ({holder})" if holder else name
 
     def _is_free(self, safe: str, number: int) -> bool:
         says = _read(self.folder / f"{safe}.{number}")

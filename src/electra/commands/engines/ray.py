@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.progress import Say
 
 POLL_SECONDS = 0.2
+SECONDS_TO_CONNECT = 10.0
 SHOWN = 2000  # characters of what a copy that failed said last
 
 
@@ -40,8 +42,9 @@ def run(
     resources = dict(map(_resource, options))
     address = os.environ.get("RAY_ADDRESS", "auto")
     try:
+        _connect(address)
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
-    except (ConnectionError, ValueError, RuntimeError) as problem:
+    except (OSError, ValueError, RuntimeError) as problem:
         what = f"no Ray cluster at {address} ({str(problem).splitlines()[0]})"
         fix = "Start one (ray start --head), or set RAY_ADDRESS"
         raise ConfigError(what, key="engine", fix=fix) from None
@@ -61,6 +64,13 @@ def run(
                 raise Interrupted(folder)
     finally:
         ray.shutdown()
+
+
+def _connect(address: str) -> None:
+    """Raises OSError where nobody listens at a host:port, which Ray itself takes minutes to find out."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
 
 
 def copy(command: Sequence[str], folder: str) -> str:

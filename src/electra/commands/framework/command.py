@@ -125,7 +125,12 @@ class Command(Generic[R_co]):
     @property
     def invocation(self) -> str:
         """The command line, or the Python function, for a record."""
-        return getattr(self, "_typed", f"electra.{name_of(type(self))}(...)")
+        return " ".join(self.command_line) or f"electra.{name_of(type(self))}(...)"
+
+    @property
+    def command_line(self) -> tuple[str, ...]:
+        """The words of the command line that called it; () in Python."""
+        return getattr(self, "_command_line", ())
 
 
 def name_of(command: type[Command[Any]]) -> str:

@@ -156,7 +156,7 @@ def run_command(name: str, words: list[str]) -> int:
         return _print(help_page(command, words))
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", Terminal(lines=True))
-    object.__setattr__(parsed, "_typed", " ".join([name, *words]))
+    object.__setattr__(parsed, "_command_line", (name, *words))
     if dry_run:
         parsed.preview()
         return 0

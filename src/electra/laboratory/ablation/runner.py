@@ -10,7 +10,9 @@ from typing import Any
 from electra.artifacts.ledger import newest_row
 from electra.artifacts.run import RunFolder
 from electra.foundation import durable, jobs
+from electra.foundation.claims import Claims
 from electra.foundation.errors import RunFolderError
+from electra.foundation.leases import Leases
 from electra.laboratory.ablation import worker
 from electra.laboratory.ablation.plan import Job
 
@@ -48,6 +50,9 @@ class Execution:
     """Jobs at a time."""
     threads: int
     """Threads of each job."""
+    leases: Leases
+    panel: dict[str, Any]
+    """The identity of the panel that scores the runs."""
 
 
 def job_status(out: Path, job: Job, plan: Mapping[str, Any]) -> JobStatus:
@@ -88,6 +93,9 @@ def run_jobs(
         if status.state == "waiting"
     }
 
+    identity = execution.panel
+    claims = Claims(status_of, execution.leases, lambda job: is_scored(status_of[job].folder, identity))
+
     def update() -> None:
         for job, status in status_of.items():
             status.state = job.state
@@ -96,7 +104,7 @@ def run_jobs(
         refresh()
 
     for job in jobs.run_parallel(
-        status_of,
+        claims,
         execution.jobs,
         threads=execution.threads,
         say=lambda line: None,

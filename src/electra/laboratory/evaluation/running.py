@@ -26,10 +26,12 @@ from electra.finetuning.runner import baselines
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable, machine
+from electra.foundation.claims import Claims
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, DiskError
 from electra.foundation.extensions import PROBES, TASKS, is_path
 from electra.foundation.jobs import Job, run_in_turn, run_parallel
+from electra.foundation.leases import Leases
 from electra.foundation.machine import Device
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
@@ -115,7 +117,7 @@ def evaluate(
         raise DataError(f"no data for any task ({tasks})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, jobs, probes)
     folder = EvaluationFolder(out)
-    with folder.session(say=say, stop=stop) as session:
+    with folder.session(say=say, stop=stop, shared=True) as session:
         say = session.say  # to log.txt as well
         if session.resumed:
             session.begin({"plan": plan})
@@ -131,39 +133,73 @@ def evaluate(
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
         write(state)
-        work: list[Work] = [*probes, *jobs]
-        steps = [
-            Step(model, item, folder, options.seeds, options.device)
-            for item in work
-            for model in models
-            if (
-                model.init == "pretrained"  # a probe measures what pre-training has taught
-                if not isinstance(item, ReadyTask)
-                else model.init != BASELINE or has_baseline(suite, item.entry.name)
-            )
-        ]
-        processes, running = options.jobs, [Job(step.title, step.run) for step in steps]
+        session.share()
+        processes = options.jobs
+        step_of = {
+            Job(step.title, step.run): step
+            for step in steps_of(suite, models, jobs, probes, folder=folder, options=options)
+        }
+        leases = Leases(folder.leases)
+        claims = Claims(step_of, leases, lambda job: step_of[job].is_done())
         outcomes = (
-            run_in_turn(running, say=say, stop=stop)
+            run_in_turn(claims, say=say, stop=stop)
             if processes == 1
             else run_parallel(
-                running, processes, threads=max(1, machine.default_threads() // processes), say=say, stop=stop
+                claims, processes, threads=max(1, machine.default_threads() // processes), say=say, stop=stop
             )
         )
-        step_of = dict(zip(running, steps, strict=True))
         for job in outcomes:
             if isinstance(job.error, DiskError):
                 raise job.error  # other tasks run after one that failed, but not on a full disk
+            if job.elsewhere:
+                say(f"{job.name}: already done")
             if job.error is not None:
                 say(f"{job.name}: failed, {job.error}")
                 state.failures[step_of[job].name, step_of[job].model.name] = str(job.error)
-            write(state)
-        if any(job.state in ("waiting", "stopped") for job in running):
+            with session.alone():
+                write(state)
+        if any(job.state in ("waiting", "stopped") for job in step_of):
             say("stopped; rerun the command to resume")
             return None
-        record = write(state)
-        folder.record_digests()
+        with session.alone():
+            record = write(state)
+            folder.record_digests()
+            if not state.failures:
+                leases.clear()
         return record
+
+
+def steps_of(
+    suite: Suite,
+    models: Sequence[ModelEntry],
+    jobs: Sequence[ReadyTask],
+    probes: Sequence[ReadyProbe],
+    *,
+    folder: EvaluationFolder,
+    options: Options,
+) -> list[Step]:
+    """Every task and probe with each of the models that it is for."""
+    work: list[Work] = [*probes, *jobs]
+    return [
+        Step(model, item, folder, options.seeds, options.device)
+        for item in work
+        for model in models
+        if (
+            model.init == "pretrained"  # a probe measures what pre-training has taught
+            if not isinstance(item, ReadyTask)
+            else model.init != BASELINE or has_baseline(suite, item.entry.name)
+        )
+    ]
+
+
+def missing(
+    suite: Suite, models: Sequence[ModelEntry], roots: Sequence[Path], out: Path, options: Options
+) -> list[str]:
+    """What is left to do, each with the process that is at work on it, if any."""
+    suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
+    jobs, probes, leases = find_jobs(suite, options, roots), find_probes(suite, roots), Leases(folder.leases)
+    steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
+    return [leases.described(step.title) for step in steps if not step.is_done()]
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
@@ -286,7 +322,8 @@ def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
 
 def write(state: EvaluationState) -> dict[str, Any]:
     """Write evaluation.json and evaluation.tsv; returns the record."""
-    record = make_record(state)
+    known = state.folder.with_earlier(state.plan_with_earlier)  # other processes may have added to it
+    record = make_record(replace(state, plan_with_earlier=known))
     state.folder.write_record(record)
     durable.commit_file(state.folder.table, format_table(record))
     return record

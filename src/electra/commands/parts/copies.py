@@ -1,0 +1,83 @@
+"""Commands whose work several processes share: --engine, --copies, --missing."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from electra.commands.framework.command import Command
+from electra.foundation.config import check_at_least
+from electra.foundation.errors import ConfigError, RunFailed
+from electra.foundation.extensions import ENGINES, trust
+from electra.foundation.progress import Say
+from electra.foundation.signals import Stop
+
+LOCAL = "local"
+OWN = ("--engine", "--copies", "--engine-options")  # what the copies are not given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Work that several machines share."""
+
+    HEADING: ClassVar[str] = "Several machines"
+
+    engine: str = LOCAL
+    """Who runs it. local: this process. The same command on other machines that share OUT does what nobody
+    has done or is doing; slurm and ray start such copies on a cluster. Or the path of a .py file.
+    """
+    copies: int = 2
+    """How many copies an engine starts."""
+    engine_options: str = ""
+    """Words for the engine: options of sbatch, such as "--partition=gpu --time=4:00:00"; for ray, what each
+    copy needs, such as "num_cpus=4 num_gpus=1".
+    """
+    missing: bool = False
+    """Print what is left to do, and who is doing it, and do nothing."""
+
+    def run_copies(self, folder: Path, say: Say, stop: Stop, left: Callable[[], Sequence[str]]) -> None:
+        """Has the engine run copies of this command to their end; does nothing where the engine is local.
+
+        left: names what is not done.
+
+        Raises:
+            ConfigError: There is no such engine, it cannot be used here, or this is no command line.
+            RunFailed: The copies have ended and something is not done.
+        """
+        if self.missing:
+            fix = "Use the command line, or look at the folder"
+            raise ConfigError("prints on a command line", key="missing", fix=fix)
+        if self.engine == LOCAL:
+            return
+        check_at_least(self, {"copies": 1})
+        trust(self.engine)
+        engine = ENGINES.load(self.engine)
+        words = self.command_line if isinstance(self, Command) else ()
+        if not words:
+            fix = "Use the command line, or call the function on each machine"
+            raise ConfigError("an engine starts copies of a command line", key="engine", fix=fix)
+        command = [sys.executable, "-m", "electra", *without(words, OWN)]
+        engine.run(
+            command, self.copies, folder=folder, options=shlex.split(self.engine_options), say=say, stop=stop
+        )
+
+        if undone := left():
+            more = ", ..." if len(undone) > 1 else ""
+            what = f"the copies have ended, and {len(undone)} pieces of work are not done ({undone[0]}{more})"
+            raise RunFailed(what, where=folder, fix="See their output, then rerun the command")
+
+
+def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """A command line without some options and their values."""
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word in options:
+            next(rest, None)
+        elif word.partition("=")[0] not in options:
+            kept.append(word)
+    return kept
