@@ -166,3 +166,34 @@ def test_prepare_shards_and_merges(
     said = capsys.readouterr().err.splitlines()
     assert said[-2].startswith("error: ") and "'2/2' is not a shard" in said[-2]
     assert "all shards need the same tokenizer" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("environment", "text", "shard"),
+    [
+        (
+            {"SLURM_ARRAY_TASK_ID": "5", "SLURM_ARRAY_TASK_MIN": "4", "SLURM_ARRAY_TASK_COUNT": "8"},
+            "auto",
+            (1, 8),
+        ),
+        ({"JOB_COMPLETION_INDEX": "3"}, "auto/4", (3, 4)),
+        ({"RANK": "1", "WORLD_SIZE": "2"}, "auto", (1, 2)),
+    ],
+)
+def test_a_job_of_an_array_knows_its_shard(
+    environment: dict[str, str], text: str, shard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variables in sharding.ENVIRONMENTS:
+        for name in filter(None, variables):
+            monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError):
+        sharding.parse_shard(text)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert sharding.parse_shard(text) == shard
+
+
+def test_a_job_that_does_not_say_how_many_there_are_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "3")
+    with pytest.raises(ConfigError):
+        sharding.parse_shard("auto")

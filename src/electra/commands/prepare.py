@@ -59,7 +59,8 @@ class Prepare(
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None
     """Prepare only one part of the corpus, such as 3/8 (counted from 0), to share the work among machines.
-    Needs --tokenizer. Join the parts with --merge.
+    auto, or auto/8: the number that a Slurm array, a Kubernetes Job or torchrun gives. Needs --tokenizer.
+    Join the parts with --merge.
     """
     merge: bool = False
     """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""

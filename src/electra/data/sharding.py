@@ -42,11 +42,39 @@ _DOCUMENTS = 1 << 16  # documents copied at a time
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs. Raises ConfigError."""
+    """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs.
+
+    "auto" and "auto/8" take the number, and its count where it is left out, from the job that this process
+    belongs to: a Slurm array, an indexed Job of Kubernetes, or torchrun.
+
+    Raises:
+        ConfigError: The text is no shard, or the environment names none.
+    """
     index, slash, count = text.partition("/")
+    if index == "auto":
+        index, known = _shard_of_environment()
+        slash, count = "/", count or known
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise ConfigError(f"{text!r} is not a shard", key="shard", fix="Use 0/8, 1/8, ... 7/8")
     return int(index), int(count)
+
+
+ENVIRONMENTS = (  # of array jobs: the variables of the number, the first number, and the count
+    ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT"),
+    ("JOB_COMPLETION_INDEX", "", "JOB_COMPLETIONS"),
+    ("RANK", "", "WORLD_SIZE"),
+)
+
+
+def _shard_of_environment() -> tuple[str, str]:
+    """Returns number and count; "" for a count that the job does not say."""
+    for index, first, count in ENVIRONMENTS:
+        number = os.environ.get(index, "")
+        if number.isdecimal():
+            begin = os.environ.get(first, "0")
+            return str(int(number) - int(begin)), os.environ.get(count, "")
+    names = ", ".join(index for index, _, _ in ENVIRONMENTS)
+    raise ConfigError(f"none of {names} is set", key="shard", fix="Use 0/8, 1/8, ... 7/8")
 
 
 def build_shard(
