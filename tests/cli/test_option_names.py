@@ -19,7 +19,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "what a command spends or repeats": "budget jobs processes recipe seed seeds threads",
     "bench compares several values, and departs from a recipe": "batch_size compile dropout length precision"
     " size vocab_size",
-    "a setting of two different trainings": "checkpoint_every clip init learning_rate pooling",
+    "a setting of two different trainings": "checkpoint_every clip init learning_rate pooling teacher",
     "of a sentence to look at, or of held-out rows": "mask_fraction",
     "what extend gives a trained model": "layers",
     "how a command's answers look": "json threshold",

@@ -62,7 +62,7 @@ class Predict(
     or the usual names).
     """
     columns: Names = ()
-    """The columns' names, for files without a header line."""
+    """Column names for files without a header line."""
     encoding: str | None = None
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or guessed if that fails)."""
     threshold: float | None = None

@@ -14,24 +14,31 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import Any, Generic, Protocol, TypeVar
 
 from electra.foundation.leases import Lease, Leases
 
-if TYPE_CHECKING:
-    from electra.foundation.jobs import Job
 
+class Piece(Protocol):
+    """A piece of work, such as a `Job`."""
+
+    name: str
+    state: Any
+    elsewhere: bool
+
+
+P = TypeVar("P", bound=Piece)
 LOOK_SECONDS = 1.0  # between two looks at what others hold
 
 
-class Claims:
+class Claims(Generic[P]):
     """The jobs that wait for this process, and the leases of those that it is at work on."""
 
     def __init__(
         self,
-        jobs: Iterable[Job],
+        jobs: Iterable[P],
         leases: Leases | None = None,
-        done: Callable[[Job], bool] = lambda job: False,
+        done: Callable[[P], bool] = lambda job: False,
         look: float = LOOK_SECONDS,
     ) -> None:
         self._waiting = deque(jobs)
@@ -44,13 +51,13 @@ class Claims:
         """Whether jobs wait for this process, or for others to end them."""
         return bool(self._waiting)
 
-    def take(self) -> tuple[list[Job], Job | None]:
+    def take(self) -> tuple[list[P], P | None]:
         """(jobs that others have done meanwhile, a job to do now; None: others hold all that is left)."""
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
         if time.monotonic() - self._looked < self._look:
             return [], None
-        elsewhere: list[Job] = []
+        elsewhere: list[P] = []
         for job in list(self._waiting):
             done = self._done(job)
             lease = None if done else self._leases.take(job.name)
@@ -67,12 +74,12 @@ class Claims:
         self._looked = time.monotonic()
         return elsewhere, None
 
-    def lost(self, job: Job) -> bool:
+    def lost(self, job: P) -> bool:
         """Whether another process has taken over a job that this one is at work on."""
         lease = self._held.get(id(job))
         return lease is not None and lease.lost()
 
-    def end(self, job: Job) -> bool:
+    def end(self, job: P) -> bool:
         """Let go of a job. False where it was lost to another process, whose result is waited for."""
         lease = self._held.pop(id(job), None)
         if lease is None:

@@ -85,7 +85,7 @@ class Job:
     elsewhere: bool = False  # it was done by another process, or before
 
 
-def run_in_turn(jobs: Iterable[Job] | Claims, *, say: Say, stop: Stop) -> Iterator[Job]:
+def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
     """Runs jobs one after the other in this process, until asked to stop; yields each when it has ended."""
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     while claims.left and not stop():
@@ -109,7 +109,7 @@ def _either(first: Stop, second: Stop) -> bool:
 
 
 def run_parallel(
-    jobs: Iterable[Job] | Claims,
+    jobs: Iterable[Job] | Claims[Job],
     at_once: int,
     *,
     threads: int,

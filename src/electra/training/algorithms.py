@@ -33,7 +33,7 @@ class OptimizerSection:
     epsilon: float = 1e-6
     """Adam's epsilon."""
     weight_decay: float = 0.01
-    """Decoupled weight decay; never on biases and norms, as in the published code."""
+    """Decoupled weight decay, except on biases and norms, as in the published code."""
     bias_correction: bool = True
     """Correct Adam's moments for their start at zero; the published code does not."""
     clip: float = 1.0

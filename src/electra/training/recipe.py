@@ -95,7 +95,7 @@ class ScheduleSection:
     budget: str | None = None
     """30m, 2h, 2e16flops, 50Mtokens or 5000steps; sets `steps` when the run starts."""
     warmup: float = 0.01
-    """Share of the steps over which the learning rate rises."""
+    """Warm-up: fraction of the steps in which the learning rate rises."""
     warmup_steps: int | None = None
     """Updates over which the learning rate rises (default: the share `warmup`)."""
     schedule: Literal["linear", "reference", "wsd"] = "linear"
