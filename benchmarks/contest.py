@@ -41,9 +41,9 @@ def timed(work: Callable[[], Any], count: int) -> tuple[Any, dict[str, float]]:
     latter says more on a machine that others use, too.
     """
     wall, processor = time.perf_counter(), time.process_time()
-    found = work()
+    results = work()
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
-    return found, {"sentences_per_s": count / wall, "sentences_per_cpu_s": count / processor}
+    return results, {"sentences_per_s": count / wall, "sentences_per_cpu_s": count / processor}
 
 
 def options(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
@@ -61,20 +61,20 @@ def hold(
     """Let all contenders have their turns; print the table; write OUT/NAME.json and OUT/NAME.svg. `rate`: the
     key that is compared.
     """
-    found: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
+    results: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
     for turn in range(rounds):
         for contender in contenders:
             sys.stderr.write(f"\rround {turn + 1} of {rounds}: {contender.name:40}")
             ended = subprocess.run(contender.command, capture_output=True, text=True, check=False)
             if ended.returncode:
                 sys.exit(f"\n{contender.name} failed: {' '.join(contender.command)}\n{ended.stderr}")
-            found[contender.name].append(json.loads(ended.stdout.splitlines()[-1]))
+            results[contender.name].append(json.loads(ended.stdout.splitlines()[-1]))
     sys.stderr.write("\r" + " " * 70 + "\r")
     # A ratio is taken within each turn, where both sides met the same machine, and then the median.
     rows = {}
-    for contender, turns in found.items():
+    for contender, turns in results.items():
         rates = [turn[rate] for turn in turns]
-        ratios = [turn[rate] / base[rate] for turn, base in zip(turns, found[baseline], strict=True)]
+        ratios = [turn[rate] / base[rate] for turn, base in zip(turns, results[baseline], strict=True)]
         rows[contender] = {"median": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
         rows[contender] |= {
             "ratio": round(statistics.median(ratios), 2),

@@ -81,7 +81,7 @@ def build(point: Point, recipe: str) -> Run:
         {"model": {"size": point.size}, "training": {**settings, "device": "cpu"}},
     )
     run = build_run(make_recipe(sections), Path("memory"), random_store(point.vocabulary), World())
-    return replace(run, telemetry=Telemetry(run.folder, leads=False, total_steps=0))
+    return replace(run, telemetry=Telemetry(run.folder, is_main=False))
 
 
 def measure(point: Point, recipe: str, seconds: float, compiled: bool) -> dict[str, Any]:
@@ -178,28 +178,28 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "small"])
     parser.add_argument("--compile", action="store_true", help="the layers, as long runs do")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     rows = []
-    for point in grid(given.sizes):
-        rows.append(measure(point, given.recipe, given.seconds, given.compile))
+    for point in grid(arguments.sizes):
+        rows.append(measure(point, arguments.recipe, arguments.seconds, arguments.compile))
         sys.stderr.write(f"{point}: {1 / rows[-1]['seconds_per_token']:,.0f} tokens/s\n")
     coefficients = fit(rows)
     for row in rows:
         row["predicted"] = float(np.dot(coefficients, row["terms"]))
     law = dict(zip(TERMS, coefficients, strict=True))
     errors = [row["predicted"] / row["seconds_per_token"] - 1 for row in rows]
-    given.out.mkdir(parents=True, exist_ok=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     result = {
-        "recipe": given.recipe,
-        "compiled": given.compile,
+        "recipe": arguments.recipe,
+        "compiled": arguments.compile,
         "platform": platform.platform(),
         "torch": torch.__version__,
         "seconds": law,
         "points": rows,
     }
-    (given.out / "cost-law.json").write_text(json.dumps(result, indent=1) + "\n")
-    draw(rows, given.out / "cost-law.svg")
+    (arguments.out / "cost-law.json").write_text(json.dumps(result, indent=1) + "\n")
+    draw(rows, arguments.out / "cost-law.svg")
     print(f"{'size':8}{'length':>8}{'batch':>8}{'vocabulary':>12}{'tokens/s':>12}{'by the law':>12}")
     for row in rows:
         shape = f"{row['size']:8}{row['length']:8}{row['batch']:8}{row['vocabulary']:12,}"

@@ -32,19 +32,19 @@ def networks(size: str, layers: int | None, dropout: float) -> tuple[DebertaEnco
         attention_probs_dropout_prob=dropout, relative_attention=True, position_buckets=256,
         norm_rel_ebd="layer_norm", share_att_key=True, pos_att_type="p2c|c2p", position_biased_input=False,
     )  # fmt: skip
-    theirs = DebertaV2Model(config)
+    reference = DebertaV2Model(config)
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
         from pathlib import Path
 
         shape = replace(read_config(Path(folder)).encoder, dropout=dropout, attention_dropout=dropout)
     ours = DebertaEncoder(shape)
-    tensors = {f"deberta.{name}": tensor for name, tensor in theirs.state_dict().items()}
+    tensors = {f"deberta.{name}": tensor for name, tensor in reference.state_dict().items()}
     template = {f"encoder.{name}": tensor for name, tensor in ours.state_dict().items()}
     state, unused = from_transformers(tensors, template, "deberta", "encoder", "memory")
     assert not unused
     ours.load_state_dict({name.removeprefix("encoder."): tensor for name, tensor in state.items()})
-    return ours, theirs
+    return ours, reference
 
 
 def main() -> None:
@@ -55,10 +55,10 @@ def main() -> None:
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dropout", type=float, default=0.1)
-    given = parser.parse_args()
-    ours, theirs = networks(given.size, given.layers, given.dropout)
+    arguments = parser.parse_args()
+    ours, reference = networks(arguments.size, arguments.layers, arguments.dropout)
 
-    def one(run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, training: bool) -> float:
+    def timed(run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, training: bool) -> float:
         began = time.perf_counter()
         if training:
             run(ids).sum().backward()
@@ -67,19 +67,19 @@ def main() -> None:
                 run(ids)
         return time.perf_counter() - began
 
-    runs = {"electra": ours, "transformers": lambda ids: theirs(ids).last_hidden_state}
-    for length in given.lengths:
-        ids = torch.randint(5, 8192, (max(1, given.tokens // length), length))
+    runs = {"electra": ours, "transformers": lambda ids: reference(ids).last_hidden_state}
+    for length in arguments.lengths:
+        ids = torch.randint(5, 8192, (max(1, arguments.tokens // length), length))
         for training in (True, False):
-            ours.train(training), theirs.train(training)
+            ours.train(training), reference.train(training)
             times: dict[str, list[float]] = {name: [] for name in runs}
-            for _ in range(given.rounds + 1):
+            for _ in range(arguments.rounds + 1):
                 for name, run in runs.items():
-                    times[name].append(one(run, ids, training))
-                    ours.zero_grad(), theirs.zero_grad()
+                    times[name].append(timed(run, ids, training))
+                    ours.zero_grad(), reference.zero_grad()
             took = {name: statistics.median(values[1:]) for name, values in times.items()}
             print(json.dumps({
-                "size": given.size, "layers": ours.config.num_layers, "length": length,
+                "size": arguments.size, "layers": ours.config.num_layers, "length": length,
                 "mode": "training" if training else "scoring", "threads": torch.get_num_threads(),
                 "tokens_per_second": {name: round(ids.numel() / value) for name, value in took.items()},
                 "times_as_fast": round(took["transformers"] / took["electra"], 2),

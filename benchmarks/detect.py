@@ -26,8 +26,8 @@ from contest import Contender, hold, options, python, timed
 def sentences(count: int) -> list[str]:
     from electra.data.python_docs import documents
 
-    found = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
-    kept = [" ".join(part.split()) for part in found if 3 <= len(part.split()) <= 80]
+    results = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
+    kept = [" ".join(part.split()) for part in results if 3 <= len(part.split()) <= 80]
     return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))[:count]]
 
 
@@ -59,7 +59,7 @@ def ours(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     from electra.inference.detection import detect
 
     loaded = load(model, "discriminator")
-    return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
+    return lambda: [[token.p_replaced for token in results.tokens] for results in detect(loaded, texts)]
 
 
 def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
@@ -67,10 +67,10 @@ def graph(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     from electra.inference.detection import detect
 
     loaded = load_onnx(Path(model), "discriminator")
-    return lambda: [[token.p_replaced for token in found.tokens] for found in detect(loaded, texts)]
+    return lambda: [[token.p_replaced for token in results.tokens] for results in detect(loaded, texts)]
 
 
-def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
+def reference(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
     import torch
     from transformers import (
         AutoConfig,
@@ -89,9 +89,11 @@ def theirs(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
             batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, return_tensors="pt")
             with torch.inference_mode():
                 logits = network(**batch).logits
-                judged = (logits[..., 1] - logits[..., 0] if modern else logits).sigmoid()
+                probabilities = (logits[..., 1] - logits[..., 0] if modern else logits).sigmoid()
             lengths = batch["attention_mask"].sum(1).tolist()
-            scores += [row[1 : length - 1].tolist() for row, length in zip(judged, lengths, strict=True)]
+            scores += [
+                row[1 : length - 1].tolist() for row, length in zip(probabilities, lengths, strict=True)
+            ]
         return scores
 
     return score
@@ -104,22 +106,24 @@ def main() -> None:
     parser.add_argument("--onnx", action="store_true")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--scores", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    texts = sentences(given.sentences)
-    if given.side:
-        score = {"electra": ours, "transformers": theirs}.get(given.side, graph)(given.model, texts)
-        scores, told = timed(score, len(texts))
-        np.save(given.scores, np.concatenate([np.array(row) for row in scores]))
-        print(json.dumps({**told, "tokens": sum(map(len, scores))}))
+    arguments = parser.parse_args()
+    texts = sentences(arguments.sentences)
+    if arguments.side:
+        score = {"electra": ours, "transformers": reference}.get(arguments.side, graph)(
+            arguments.model, texts
+        )
+        scores, timing = timed(score, len(texts))
+        np.save(arguments.scores, np.concatenate([np.array(row) for row in scores]))
+        print(json.dumps({**timing, "tokens": sum(map(len, scores))}))
         return
     with tempfile.TemporaryDirectory() as folder:
-        model = given.model or fresh_model(Path(folder) / "model")
+        model = arguments.model or fresh_model(Path(folder) / "model")
         if model == "tiny-en":
             from electra.artifacts.included import included_model
 
             model = str(included_model(model) / "discriminator")
         models = {"transformers": model, "electra": model}
-        if given.onnx:
+        if arguments.onnx:
             from electra.exchange.load import load
             from electra.exchange.onnx_graph import write_onnx
 
@@ -143,19 +147,19 @@ def main() -> None:
         hold(
             "detect",
             contenders,
-            rounds=given.rounds,
-            out=given.out,
+            rounds=arguments.rounds,
+            out=arguments.out,
             rate="sentences_per_s",
             unit="sentences/s",
             baseline="transformers",
         )
-        one = np.load(f"{folder}/transformers.npy")
+        expected = np.load(f"{folder}/transformers.npy")
         for side in list(models)[1:]:
             other = np.load(f"{folder}/{side}.npy")
-            if one.shape != other.shape:
+            if expected.shape != other.shape:
                 print(f"{side}: NOT THE SAME TOKENS")
                 continue
-            agreed, worst = ((one >= 0.5) == (other >= 0.5)).mean(), np.abs(one - other).max()
+            agreed, worst = ((expected >= 0.5) == (other >= 0.5)).mean(), np.abs(expected - other).max()
             print(f"{side}: largest difference of a score {worst:.1e}; {agreed:.4%} of the marks agree")
 
 

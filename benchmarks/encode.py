@@ -69,7 +69,7 @@ def same_ids(store: TokenStore, file: Path) -> bool:
         np.fromfile(f"{file}.index", dtype="<u8").astype(np.int64),
     )
     places = {"train": 0, "heldout": 0}
-    seen = set()
+    distinct = set()
     for ids in np.split(tokens, ends[:-1]):
         for split, place in places.items():
             documents = getattr(store, split)
@@ -77,9 +77,9 @@ def same_ids(store: TokenStore, file: Path) -> bool:
                 places[split] += 1
                 break
         else:
-            if ids.tobytes() not in seen:
+            if ids.tobytes() not in distinct:
                 return False
-        seen.add(ids.tobytes())
+        distinct.add(ids.tobytes())
     return all(place == getattr(store, split).num_documents for split, place in places.items())
 
 
@@ -114,13 +114,14 @@ def main() -> None:
         rounds = []
         for number in range(options.rounds):
             out = work / f"store{number}"
-            theirs = timed(lambda: plain(options.corpus, tokenizer, work / "plain.ds"))
+            reference = timed(lambda: plain(options.corpus, tokenizer, work / "plain.ds"))
             ours = timed(
                 lambda out=out: build_store([options.corpus], tokenizer, out, workers=options.workers)
             )  # type: ignore[misc]
-            rounds.append((theirs, ours))
+            rounds.append((reference, ours))
             print(
-                f"round {number + 1}: plain {theirs[0]:.2f} s ({theirs[1]:.2f} cpu), store {ours[0]:.2f} s"
+                f"round {number + 1}: plain {reference[0]:.2f} s ({reference[1]:.2f} cpu),"
+                f" store {ours[0]:.2f} s"
                 f" ({ours[1]:.2f} cpu)",
                 file=sys.stderr,
             )
@@ -132,10 +133,10 @@ def main() -> None:
             "tokens": store.audit["tokens"],
             "workers": options.workers,
             "identical_ids": same_ids(store, work / "plain.ds"),
-            "plain_s": round(statistics.median(theirs[0] for theirs, _ in rounds), 2),
+            "plain_s": round(statistics.median(reference[0] for reference, _ in rounds), 2),
             "store_s": round(statistics.median(ours[0] for _, ours in rounds), 2),
-            "speedup_wall": round(statistics.median(theirs[0] / ours[0] for theirs, ours in rounds), 2),
-            "speedup_cpu": round(statistics.median(theirs[1] / ours[1] for theirs, ours in rounds), 2),
+            "speedup_wall": round(statistics.median(reference[0] / ours[0] for reference, ours in rounds), 2),
+            "speedup_cpu": round(statistics.median(reference[1] / ours[1] for reference, ours in rounds), 2),
             "batch_128x128_ms": round(1000 * assembly, 3),
         }
     print(json.dumps(result))

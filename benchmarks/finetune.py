@@ -29,28 +29,28 @@ def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[st
     from electra.finetuning.tasks import load_task
 
     task = load_task("sst2")
-    found = read_dataset(
+    dataset = read_dataset(
         Settings(task="sst2", data=Path(data), out=Path("unused"), limit_train=examples), task
     )
-    train, dev = ([(e.texts[0], int(e.gold)) for e in split] for split in (found.train, found.dev))
+    train, dev = ([(e.texts[0], int(e.gold)) for e in split] for split in (dataset.train, dataset.dev))
     return train, dev
 
 
-def ours(given: argparse.Namespace, folder: str) -> dict[str, float]:
+def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     from electra.finetuning.runner.all_seeds import finetune
     from electra.finetuning.settings import Settings
 
     settings = Settings(
-        task="sst2", data=Path(given.data), out=Path(folder) / "out",
-        limit_train=given.examples, epochs=given.epochs, learning_rate=given.learning_rate,
-        layer_decay=1.0, pooling="cls", precision=given.precision,
+        task="sst2", data=Path(arguments.data), out=Path(folder) / "out",
+        limit_train=arguments.examples, epochs=arguments.epochs, learning_rate=arguments.learning_rate,
+        layer_decay=1.0, pooling="cls", precision=arguments.precision,
     )  # fmt: skip
-    results = finetune(given.model, settings, lambda line: None)
+    results = finetune(arguments.model, settings, lambda line: None)
     assert results is not None
     return {"accuracy": float(results["eval_accuracy"])}
 
 
-def theirs(given: argparse.Namespace, folder: str) -> dict[str, float]:
+def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     import numpy as np
     from transformers import (
         AutoModelForSequenceClassification,
@@ -61,11 +61,11 @@ def theirs(given: argparse.Namespace, folder: str) -> dict[str, float]:
     )
 
     tokenizer, network = (
-        AutoTokenizer.from_pretrained(given.model),
-        AutoModelForSequenceClassification.from_pretrained(given.model),
+        AutoTokenizer.from_pretrained(arguments.model),
+        AutoModelForSequenceClassification.from_pretrained(arguments.model),
     )
     splits = []
-    for rows in read(given.data, given.examples):
+    for rows in read(arguments.data, arguments.examples):
         encoded = tokenizer([text for text, _ in rows], truncation=True, max_length=128)
         splits.append(
             [
@@ -74,18 +74,18 @@ def theirs(given: argparse.Namespace, folder: str) -> dict[str, float]:
             ]
         )
     settings = TrainingArguments(
-        output_dir=folder, num_train_epochs=given.epochs,
+        output_dir=folder, num_train_epochs=arguments.epochs,
         per_device_train_batch_size=32, per_device_eval_batch_size=32,
-        learning_rate=given.learning_rate, warmup_steps=0.1, weight_decay=0.0,
-        bf16=given.precision == "bf16", use_cpu=True, report_to=[], disable_tqdm=True,
+        learning_rate=arguments.learning_rate, warmup_steps=0.1, weight_decay=0.0,
+        bf16=arguments.precision == "bf16", use_cpu=True, report_to=[], disable_tqdm=True,
         save_strategy="no", logging_strategy="no",
     )  # fmt: skip
     trainer = Trainer(
         network, settings, DataCollatorWithPadding(tokenizer), train_dataset=splits[0], eval_dataset=splits[1]
     )
     trainer.train()
-    found = trainer.predict(splits[1])
-    return {"accuracy": float((np.argmax(found.predictions, -1) == found.label_ids).mean())}
+    output = trainer.predict(splits[1])
+    return {"accuracy": float((np.argmax(output.predictions, -1) == output.label_ids).mean())}
 
 
 def main() -> None:
@@ -97,25 +97,33 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
     parser.add_argument("--side", choices=["electra", "transformers"], help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.side:
+    arguments = parser.parse_args()
+    if arguments.side:
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            scores = (ours if given.side == "electra" else theirs)(given, folder)
+            scores = (ours if arguments.side == "electra" else reference)(arguments, folder)
             seconds = time.perf_counter() - began
-        print(json.dumps({"examples_per_s": given.examples * given.epochs / seconds, **scores}))
+        print(json.dumps({"examples_per_s": arguments.examples * arguments.epochs / seconds, **scores}))
         return
-    shared = [given.model, "--data", given.data, "--examples", given.examples, "--epochs", given.epochs]
-    shared += ["--learning-rate", given.learning_rate, "--precision", given.precision]
+    shared = [
+        arguments.model,
+        "--data",
+        arguments.data,
+        "--examples",
+        arguments.examples,
+        "--epochs",
+        arguments.epochs,
+    ]
+    shared += ["--learning-rate", arguments.learning_rate, "--precision", arguments.precision]
     contenders = [
         Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
     ]
-    name = f"finetune-{given.precision}"
+    name = f"finetune-{arguments.precision}"
     result = hold(
         name,
         contenders,
-        rounds=given.rounds,
-        out=given.out,
+        rounds=arguments.rounds,
+        out=arguments.out,
         rate="examples_per_s",
         unit="examples/s",
         baseline="transformers",

@@ -64,15 +64,15 @@ def main() -> None:
     )
     parser.add_argument("store")
     parser.add_argument("--rounds", type=int, default=3)
-    given, options = parser.parse_known_args()
-    turns = [first_step(given.store, options) for _ in range(given.rounds)]
+    arguments, options = parser.parse_known_args()
+    turns = [first_step(arguments.store, options) for _ in range(arguments.rounds)]
     wall, processor = (statistics.median(column) for column in zip(*turns, strict=True))
     print(
         json.dumps(
             {
                 "seconds": round(wall, 2),
                 "processor_seconds": round(processor, 2),
-                "rounds": given.rounds,
+                "rounds": arguments.rounds,
                 "options": options,
             }
         )

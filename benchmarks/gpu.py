@@ -38,26 +38,26 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rehearse", action="store_true", help="tiny shapes on the CPU")
     parser.add_argument("--attention", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    device = "cpu" if given.rehearse else "cuda"
+    arguments = parser.parse_args()
+    device = "cpu" if arguments.rehearse else "cuda"
     if device == "cuda" and not torch.cuda.is_available():
         sys.exit("no CUDA device here: nothing was measured (--rehearse tries the parts on the CPU)")
-    if given.attention:
+    if arguments.attention:
         print(json.dumps(attention_row(device)))
         return
     print(describe(device), flush=True)
     run_tests(device)
-    cases = [("tiny", 128)] if given.rehearse else list(itertools.product(("small", "base"), (128, 512)))
+    cases = [("tiny", 128)] if arguments.rehearse else list(itertools.product(("small", "base"), (128, 512)))
     for size, length in cases:
-        train(size, length, device, given)
+        train(size, length, device, arguments)
     ended = subprocess.run(
-        python(__file__, "--attention", *(["--rehearse"] if given.rehearse else [])),
+        python(__file__, "--attention", *(["--rehearse"] if arguments.rehearse else [])),
         capture_output=True,
         text=True,
         check=False,
     )
     sys.exit(ended.stderr) if ended.returncode else tell_attention(
-        json.loads(ended.stdout.splitlines()[-1]), given.out
+        json.loads(ended.stdout.splitlines()[-1]), arguments.out
     )
 
 
@@ -84,10 +84,10 @@ def run_tests(device: str) -> None:
         sys.exit(ended.stdout)
 
 
-def train(size: str, length: int, device: str, given: argparse.Namespace) -> None:
+def train(size: str, length: int, device: str, arguments: argparse.Namespace) -> None:
     """The contest of one size and length."""
     batch = 2 if device == "cpu" else TOKENS // length
-    shared = ["--batch", batch, "--length", length, "--seconds", given.seconds, "--device", device]
+    shared = ["--batch", batch, "--length", length, "--seconds", arguments.seconds, "--device", device]
     loop = python(HERE / "transformers_loop.py", "--size", size, "--dropout", 0.1, *shared)
     recipe = "tiny" if size == "tiny" else f"paper-{size}"
     ours = electra(
@@ -116,8 +116,8 @@ def train(size: str, length: int, device: str, given: argparse.Namespace) -> Non
     result = hold(
         f"gpu-{size}-{length}",
         contenders,
-        rounds=given.rounds,
-        out=given.out,
+        rounds=arguments.rounds,
+        out=arguments.out,
         rate="tokens_per_s_median",
         unit="tokens/s",
         baseline="transformers, bf16",
@@ -147,7 +147,7 @@ def attention_row(device: str) -> dict[str, Any]:
     """Milliseconds of attention, forward and backward, for 12 heads of 64 (bf16, no dropout)."""
     from electra.training.bench import best_of
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for length in (16,) if device == "cpu" else (128, 512):
         rows, heads = (2, 2) if device == "cpu" else (TOKENS // length, 12)
         q, k, v = (
@@ -166,15 +166,15 @@ def attention_row(device: str) -> dict[str, Any]:
         }
         if device == "cpu":
             ways.pop("variable length")  # a kernel of GPUs
-        found[str(length)] = {
+        results[str(length)] = {
             name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device))
             for name, way in ways.items()
         }
         if device == "cuda":
             with torch.no_grad():
                 difference = (ways["mask"]() - ways["variable length"]()).abs().max()
-            found[str(length)]["largest difference"] = float(difference)
-    return found
+            results[str(length)]["largest difference"] = float(difference)
+    return results
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -190,11 +190,11 @@ def variable_length(q: Tensor, k: Tensor, v: Tensor, ends: Tensor, longest: int)
     return out.view_as(q)
 
 
-def tell_attention(found: dict[str, Any], out: Path) -> None:
+def tell_attention(results: dict[str, Any], out: Path) -> None:
     print("\nattention, forward and backward, ms")
-    for length, ways in found.items():
+    for length, ways in results.items():
         print(f"  length {length}: " + ", ".join(f"{name} {value:.3g}" for name, value in ways.items()))
-    (out / "gpu-attention.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "gpu-attention.json").write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -31,12 +31,12 @@ def main(data: Path, models: list[str]) -> None:
             )
             for name in panel.DEFAULT:
                 began = time.process_time()
-                found = panel.TASKS[name].score(subject)
-                assert found is not None
+                score = panel.TASKS[name].score(subject)
+                assert score is not None
                 seconds = time.process_time() - began
                 print(
-                    f"{Path(model).name:24} {kind:8} {name:9} {found['value']:.4f}  {seconds:4.0f} CPU s  mix"
-                    f" {found['mix']}",
+                    f"{Path(model).name:24} {kind:8} {name:9} {score['value']:.4f}  {seconds:4.0f} CPU s  mix"
+                    f" {score['mix']}",
                     flush=True,
                 )
 

@@ -25,39 +25,39 @@ def main() -> None:
         action="store_true",
         help="the transformers loop under torch.compile too (minutes to compile)",
     )
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     shared = [
         "--batch",
-        given.batch,
+        arguments.batch,
         "--length",
-        given.length,
+        arguments.length,
         "--seconds",
-        given.seconds,
+        arguments.seconds,
         "--device",
-        given.device,
+        arguments.device,
     ]
     contenders = []
     for dropout in (0.1, 0.0):
         for precision in ("fp32", "bf16"):
-            theirs = python(
+            reference = python(
                 HERE / "transformers_loop.py",
                 "--precision",
                 precision,
                 "--dropout",
                 dropout,
                 "--size",
-                given.size,
+                arguments.size,
                 *shared,
             )
-            contenders.append(Contender(f"transformers, {precision}, dropout {dropout}", theirs))
-            if given.compiled and precision == "bf16":
+            contenders.append(Contender(f"transformers, {precision}, dropout {dropout}", reference))
+            if arguments.compiled and precision == "bf16":
                 contenders.append(
-                    Contender(f"transformers, bf16, compiled, dropout {dropout}", [*theirs, "--compile"])
+                    Contender(f"transformers, bf16, compiled, dropout {dropout}", [*reference, "--compile"])
                 )
         ours = [
             "bench",
             "--recipe",
-            f"paper-{given.size}",
+            f"paper-{arguments.size}",
             "--vocab-size",
             30522,
             "--dropout",
@@ -68,15 +68,15 @@ def main() -> None:
         contenders.append(
             Contender(f"electra, bf16, dropout {dropout}", electra(*ours, "--precision", "bf16"))
         )
-        if given.device == "cpu":
+        if arguments.device == "cpu":
             two = electra(*ours, "--precision", "bf16", "--processes", 2)
             contenders.append(Contender(f"electra, bf16, 2 processes, dropout {dropout}", two))
-    name, baseline = f"pretrain-{given.size}-{given.length}", "transformers, fp32, dropout 0.1"
+    name, baseline = f"pretrain-{arguments.size}-{arguments.length}", "transformers, fp32, dropout 0.1"
     result = hold(
         name,
         contenders,
-        rounds=given.rounds,
-        out=given.out,
+        rounds=arguments.rounds,
+        out=arguments.out,
         rate="tokens_per_s_median",
         unit="tokens/s",
         baseline=baseline,

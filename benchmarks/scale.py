@@ -87,20 +87,25 @@ def write_text(path: Path, megabytes: float) -> None:
 def measure(program: str, *words: object) -> Any:
     command = [sys.executable, "-c", program, *map(str, words)]
     alone = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout
-    return json.loads(said.splitlines()[-1])
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout
+    return json.loads(output.splitlines()[-1])
 
 
 def slope(x: list[float], y: list[float]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def prepare(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
+def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """The peak of each size, and what a document adds from the first size to the last."""
     rows = []
-    for size in asked.megabytes:
+    for size in arguments.megabytes:
         write_text(folder / "text.txt", size)
-        words = (folder / "text.txt", folder / "store", asked.memory * 1_000_000, asked.near_duplicates)
+        words = (
+            folder / "text.txt",
+            folder / "store",
+            arguments.memory * 1_000_000,
+            arguments.near_duplicates,
+        )
         rows.append({"megabytes": size, **measure(PREPARE, *words)})
         subprocess.run(["rm", "-rf", *map(str, words[:2])], check=True)
         print(
@@ -118,15 +123,15 @@ def prepare(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
 
 def pretrain(folder: Path, steps: int) -> dict[str, Any]:
     """Memory and open files over the steps; the first quarter is left out of the slope."""
-    found = measure(PRETRAIN, folder / "run", steps)
-    late = [row for row in found if row[0] >= steps // 4]
+    rows = measure(PRETRAIN, folder / "run", steps)
+    late = [row for row in rows if row[0] >= steps // 4]
     per_step = slope([row[0] for row in late], [row[1] for row in late])
     files = sorted({row[2] for row in late})
     print(
         f"pretrain: {late[0][1] / 2**20:.0f} MiB at step {late[0][0]}, {late[-1][1] / 2**20:.0f} at the end"
     )
     print(f"pretrain: {per_step:.0f} bytes a step over {steps} steps, open files {files}")
-    return {"pretrain": found, "bytes_per_step": per_step, "open_files": files}
+    return {"pretrain": rows, "bytes_per_step": per_step, "open_files": files}
 
 
 def draw(record: dict[str, Any], folder: Path) -> None:
@@ -165,14 +170,14 @@ def main() -> None:
     parser.add_argument("--near-duplicates", type=float)
     parser.add_argument("--steps", type=int, default=2000, help="0: prepare alone")
     parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        record = prepare(Path(name), asked)
-        if asked.steps:
-            record |= pretrain(Path(name), asked.steps)
-            if asked.figures:
-                draw(record, asked.figures)
+        record = prepare(Path(name), arguments)
+        if arguments.steps:
+            record |= pretrain(Path(name), arguments.steps)
+            if arguments.figures:
+                draw(record, arguments.figures)
     print(json.dumps(record | {"seconds": time.monotonic() - began}))
 
 

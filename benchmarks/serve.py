@@ -82,17 +82,17 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20, help="of each client")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", default="1")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     command = [
         sys.executable,
         "-m",
         "electra",
         "serve",
-        given.model,
+        arguments.model,
         "--port",
         "0",
         "--threads",
-        given.threads,
+        arguments.threads,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -101,18 +101,18 @@ def main() -> None:
         )
         asyncio.run(load(address, 10, 5))  # warm
         held = [memory(server.pid)]
-        for turn in range(given.rounds):
-            times, statuses, seconds = asyncio.run(load(address, given.clients, given.requests))
+        for turn in range(arguments.rounds):
+            times, statuses, seconds = asyncio.run(load(address, arguments.clients, arguments.requests))
             held.append(memory(server.pid))
             wrong = sum(status != 200 for status in statuses)
             p50, p99 = np.percentile(times, [50, 99])
-            told = {
-                "round": turn + 1, "clients": given.clients, "requests": len(statuses), "errors": wrong,
+            row = {
+                "round": turn + 1, "clients": arguments.clients, "requests": len(statuses), "errors": wrong,
                 "requests_per_second": round(len(statuses) / seconds, 1),
                 "p50_ms": round(1000 * p50, 1),
                 "p99_ms": round(1000 * p99, 1), "memory_mib": round(held[-1], 1),
             }  # fmt: skip
-            print(json.dumps(told))
+            print(json.dumps(row))
         lines = httpx.get(f"{address}/metrics").text.splitlines()
         total, count = (
             float(next(line for line in lines if line.startswith(f"electra_batch_texts_{name}")).split()[1])

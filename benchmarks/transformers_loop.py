@@ -50,26 +50,30 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dropout", type=float, default=0.1)
-    given = parser.parse_args()
-    generator, discriminator = (network.to(given.device) for network in networks(given.size, given.dropout))
+    arguments = parser.parse_args()
+    generator, discriminator = (
+        network.to(arguments.device) for network in networks(arguments.size, arguments.dropout)
+    )
     parameters = list(
         {id(p): p for network in (generator, discriminator) for p in network.parameters()}.values()
     )
     optimizer = torch.optim.AdamW(parameters, lr=5e-4, eps=1e-6, weight_decay=0.01, fused=True)
-    if given.compile:
+    if arguments.compile:
         generator, discriminator = torch.compile(generator), torch.compile(discriminator)
 
     def step() -> float:
-        original = torch.randint(1000, VOCABULARY, (given.batch, given.length), device=given.device)
-        masked = torch.rand(original.shape, device=given.device) < 0.15
-        with torch.autocast(given.device, torch.bfloat16, enabled=given.precision == "bf16"):
+        original = torch.randint(
+            1000, VOCABULARY, (arguments.batch, arguments.length), device=arguments.device
+        )
+        masked = torch.rand(original.shape, device=arguments.device) < 0.15
+        with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.precision == "bf16"):
             logits = generator(original.masked_fill(masked, MASK)).logits[masked].float()
             mlm = F.cross_entropy(logits, original[masked])
             noise = -torch.log(-torch.log(torch.rand_like(logits) + 1e-9) + 1e-9)
             corrupted = original.clone()
             corrupted[masked] = (logits.detach() + noise).argmax(-1)
-            judged = discriminator(corrupted).logits.float()
-            loss = mlm + 50 * F.binary_cross_entropy_with_logits(judged, (corrupted != original).float())
+            logits = discriminator(corrupted).logits.float()
+            loss = mlm + 50 * F.binary_cross_entropy_with_logits(logits, (corrupted != original).float())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
@@ -80,12 +84,12 @@ def main() -> None:
         step()
     times: list[float] = []
     started = time.perf_counter()
-    while time.perf_counter() - started < given.seconds or len(times) < 3:
+    while time.perf_counter() - started < arguments.seconds or len(times) < 3:
         began = time.perf_counter()
         step()
         times.append(time.perf_counter() - began)
-    tokens = given.batch * given.length
-    cuda = given.device == "cuda"
+    tokens = arguments.batch * arguments.length
+    cuda = arguments.device == "cuda"
     memory = (
         torch.cuda.max_memory_allocated() >> 20
         if cuda

@@ -65,12 +65,12 @@ def loop(model: str, texts: list[str], kind: str, result: Callable[[Any, Any], A
     network = getattr(transformers, kind).from_pretrained(model).float().eval()
 
     def score() -> Any:
-        found = []
+        results = []
         for first in range(0, len(texts), 32):
             batch = tokenizer(texts[first : first + 32], padding=True, truncation=True, return_tensors="pt")
             with torch.inference_mode():
-                found.append(result(network(**batch), batch["attention_mask"]).numpy())
-        return np.concatenate(found)
+                results.append(result(network(**batch), batch["attention_mask"]).numpy())
+        return np.concatenate(results)
 
     return score
 
@@ -93,22 +93,24 @@ def main() -> None:
     parser.add_argument("--model", help=argparse.SUPPRESS)
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--found", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    texts = sentences(given.sentences)
-    work = {"embed": embed, "predict": predict}[given.what]
-    if given.side:
-        found, told = timed(work(given.side, given.model, texts), len(texts))
-        np.save(given.found, found)
-        print(json.dumps(told))
+    arguments = parser.parse_args()
+    texts = sentences(arguments.sentences)
+    work = {"embed": embed, "predict": predict}[arguments.what]
+    if arguments.side:
+        results, timing = timed(work(arguments.side, arguments.model, texts), len(texts))
+        np.save(arguments.found, results)
+        print(json.dumps(timing))
         return
     with tempfile.TemporaryDirectory() as name:
         from electra.artifacts.included import MODELS
         from electra.commands.results.model import load
 
         folder = Path(name)
-        model = str(MODELS / "tiny-en" / "discriminator") if given.what == "embed" else tune(folder, texts)
+        model = (
+            str(MODELS / "tiny-en" / "discriminator") if arguments.what == "embed" else tune(folder, texts)
+        )
         models = {"transformers": model, "electra": model}
-        if given.what == "embed":
+        if arguments.what == "embed":
             models["sentence-transformers"] = model
         for side in ("onnx", "int8"):
             models[side] = str(folder / side)
@@ -117,22 +119,22 @@ def main() -> None:
             Contender(
                 side,
                 python(
-                    __file__, given.what, f"--sentences={len(texts)}", f"--side={side}",
+                    __file__, arguments.what, f"--sentences={len(texts)}", f"--side={side}",
                     f"--model={models[side]}", f"--found={folder / side}.npy",
                 ),
             )
             for side in models
         ]  # fmt: skip
         hold(
-            given.what, contenders, rounds=given.rounds, out=given.out,
+            arguments.what, contenders, rounds=arguments.rounds, out=arguments.out,
             rate="sentences_per_s", unit="sentences/s", baseline="transformers",
         )  # fmt: skip
-        one = np.load(folder / "transformers.npy")
+        expected = np.load(folder / "transformers.npy")
         for side in list(models)[1:]:
             other = np.load(folder / f"{side}.npy")
-            close = f"{side}: largest difference {np.abs(one - other).max():.1e}"
-            same = f"; {(one.argmax(1) == other.argmax(1)).mean():.2%} of the labels agree"
-            print(close + (same if given.what == "predict" else ""))
+            close = f"{side}: largest difference {np.abs(expected - other).max():.1e}"
+            same = f"; {(expected.argmax(1) == other.argmax(1)).mean():.2%} of the labels agree"
+            print(close + (same if arguments.what == "predict" else ""))
 
 
 if __name__ == "__main__":

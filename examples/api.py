@@ -1,4 +1,4 @@
-"""The whole journey by the Python API, from text to predictions and a report.
+"""A complete run through the Python API, from text to predictions and a report.
 
 Pre-training is interrupted halfway and resumed; fine-tuning reads a DataFrame.
 
@@ -42,7 +42,7 @@ def write_text(path: Path) -> Path:
 
 
 def interrupt_at(share: float) -> Callable[[str, float | None], None]:
-    """As if somebody pressed Ctrl-C, or the notebook's stop button, when this share of the work is done."""
+    """Returns a progress callback that acts as if the user pressed Ctrl-C once this fraction is done."""
 
     def progress(line: str, done: float | None) -> None:
         if done is not None and done >= share:
@@ -52,13 +52,13 @@ def interrupt_at(share: float) -> Callable[[str, float | None], None]:
 
 
 def journey(folder: Path) -> dict[str, object]:
-    """Everything in order; what the test looks at."""
+    """Runs all steps in order and returns their results."""
     folder.mkdir(parents=True, exist_ok=True)
     store = electra.prepare(
         write_text(folder / "text.txt"), out=folder / "store", vocab_size=100, unit="line", heldout=0.1
     )
 
-    # Pre-training stops after the update at hand, saves, and raises; the same call resumes.
+    # Pre-training stops after the current update, saves, and raises; the same call resumes.
     settings = {"out": folder / "run", "recipe": "tiny", "budget": "60steps", "overrides": SMALL}
     try:
         electra.pretrain(store, progress=interrupt_at(0.5), **settings)

@@ -1,18 +1,18 @@
-"""A task and a head of one's own: the discriminator as a classifier, without new parameters.
+"""A custom task and head: the discriminator as a classifier, without new parameters.
 
     electra finetune runs/mine --task examples/prompting.py --head examples/prompting.py \
         --data sst-2/ --epochs 0 --out runs/zero-shot
     electra finetune runs/mine --task examples/prompting.py --head examples/prompting.py \
         --data sst-2/ --limit-train 32 --epochs 50 --layer-decay 1 --out runs/few-shot
 
-A template makes one sentence of the text and each label's words, the discriminator reads them all, and the
-wording that looks most original wins (Xia et al. 2022). Training continues replaced token detection on such
-sentences: the right words are original, the others replaced. sst-2/ holds GLUE's files; for a task of your
-own change TEMPLATE, WORDS and `TASK`. Templates of other tasks: Gao et al. 2021, Table 1.
+A template combines the text with each label's words into a sentence; the discriminator reads all of them, and
+the label whose words look most original wins (Xia et al. 2022). Training continues replaced token detection
+on such sentences: the correct label's words are original, the others replaced. sst-2/ contains GLUE's files;
+for your own task change TEMPLATE, WORDS and `TASK`. Templates of other tasks: Gao et al. 2021, Table 1.
 
-The task is a classification that gives a window for each label of each example; the head is the
-discriminator's own, and its logit of a sentence the mean over the tokens of the label's words. Where k labels
-share the highest score, a right one among them counts 1/k.
+The task is a classification with one window per label of each example. The head is the discriminator's, and
+its logit of a sentence is the mean over the tokens of the label's words. If k labels share the highest score
+and one of them is correct, the example counts 1/k.
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ class Prompting(TextClassification):
     has_classes: ClassVar[bool] = False
 
     template: str
-    words: tuple[str, ...]  # one word or several for each label
+    words: tuple[str, ...]  # for each label, one or more words
 
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
     ) -> Windows:
-        """A window for each label of each example, in that order. Its targets are ORIGINAL or REPLACED at the
-        label's words, and NO_TARGET elsewhere.
+        """Returns a window for each label of each example, in that order.
+
+        Its targets are ORIGINAL or REPLACED at the label's words, and NO_TARGET elsewhere.
         """
         ids, targets, truncated = list[Ids](), list[Ids](), 0
         known = all(example.gold is not None for example in examples)
@@ -85,11 +86,11 @@ class Prompting(TextClassification):
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
         """Replaced token detection on the labels' words: logits [B], targets [B, T]."""
-        wanted = targets.amax(1).float()
-        return F.binary_cross_entropy_with_logits(logits, wanted, reduction="sum"), len(logits)
+        replaced = targets.amax(1).float()
+        return F.binary_cross_entropy_with_logits(logits, replaced, reduction="sum"), len(logits)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Of each example the labels' shares of how original they look."""
+        """Returns for each example the probabilities of its labels."""
         odds = -np.stack(outputs).astype(np.float64).reshape(-1, windows.group)
         shares = np.exp(odds - odds.max(1, keepdims=True))
         return list(shares / shares.sum(1, keepdims=True))
@@ -113,9 +114,9 @@ class OwnHead(HeadModule):
 
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         assert batch.targets is not None
-        there_BT = batch.targets != NO_TARGET
+        has_target_BT = batch.targets != NO_TARGET
         logits_BT: Tensor = self.own(hidden_BTD)
-        return (logits_BT.float() * there_BT).sum(1) / there_BT.sum(1)
+        return (logits_BT.float() * has_target_BT).sum(1) / has_target_BT.sum(1)
 
 
 class DiscriminatorsOwn(HeadFactory):
@@ -134,13 +135,13 @@ class DiscriminatorsOwn(HeadFactory):
 def encode(
     tokenizer: Tokenizer, template: str, texts: Sequence[str], words: str, max_length: int
 ) -> tuple[Ids, Ids, bool]:
-    """(ids, places of the words' tokens, whether nothing was cut): the longer text is truncated."""
+    """Returns (ids, positions of the label's tokens, whether all fits); the longer text is truncated."""
     values = dict(zip(("text", "text2"), texts, strict=False)) | {"label": words}
     parts = re.split(r"\{(text2?|label)\}", template)  # literal, field, literal, ...
     sentence, spans = parts[0], dict[str, tuple[int, int]]()
     for field, literal in zip(parts[1::2], parts[2::2], strict=True):
         value = values[field].strip()
-        if field != "label" and literal[:1] in tuple(MARKS):  # a mark of the template's own follows
+        if field != "label" and literal[:1] in tuple(MARKS):  # the template adds a punctuation mark
             value = value.rstrip(MARKS + " ")
         spans[field] = (len(sentence), len(sentence) + len(value))
         sentence += value + literal
@@ -155,19 +156,19 @@ def encode(
     label = inside(spans.pop("label"))
     if not label or tokenizer.specials.unk in [whole.ids[i] for i in label]:
         raise ConfigError(f"the model's vocabulary cannot write {words!r}", fix="Change WORDS")
-    cuttable, gone = [inside(span) for span in spans.values()], set[int]()
-    while len(whole.ids) - len(gone) > max_length:
+    cuttable, removed = [inside(span) for span in spans.values()], set[int]()
+    while len(whole.ids) - len(removed) > max_length:
         longest = max(cuttable, key=len)
         if not longest:
-            what = f"the template alone has more than {max_length} tokens"
-            raise ConfigError(what, key="max_length", fix="Raise it")
-        gone.add(longest.pop())
-    kept = [i for i in range(len(whole.ids)) if i not in gone]
-    return np.array(whole.ids, np.int64)[kept], np.flatnonzero(np.isin(kept, label)), not gone
+            problem = f"the template alone has more than {max_length} tokens"
+            raise ConfigError(problem, key="max_length", fix="Raise it")
+        removed.add(longest.pop())
+    kept = [i for i in range(len(whole.ids)) if i not in removed]
+    return np.array(whole.ids, np.int64)[kept], np.flatnonzero(np.isin(kept, label)), not removed
 
 
 def expected_accuracy(shares: npt.NDArray[Any], gold: npt.NDArray[Any]) -> float:
-    """Of drawing one of the likeliest labels at random."""
+    """Returns the expected accuracy of drawing one of the most probable labels at random."""
     top = shares == shares.max(1, keepdims=True)
     return float((top[np.arange(len(gold)), gold] / top.sum(1)).mean())
 

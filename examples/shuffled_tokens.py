@@ -1,12 +1,12 @@
-"""An objective of one's own: which tokens have changed places?
+"""A custom objective: which tokens have changed places?
 
     electra pretrain --objective.name examples/shuffled_tokens.py --corpus texts/ --out runs/shuffled \\
         --budget 30m
     electra pretrain --objective.name examples/shuffled_tokens.py --help    # lists the options below
 
-In every row some tokens trade places; one network reads the row and says, at every position, whether the
-token is original. No generator is trained. What can be learned is word order alone: every wrong word comes
-from elsewhere in the same row.
+In every row some tokens trade places; one network reads the row and predicts, at every position, whether the
+token is original. No generator is trained. Only word order can be learned: every wrong word comes from
+elsewhere in the same row.
 
 The file of an objective defines a frozen dataclass `Config`, whose fields are its options, and a class
 `Objective`. `tests/examples/test_example_files.py` shows how to run electra's own tests on it.
@@ -30,9 +30,9 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 @dataclass(frozen=True)
 class Config:
     mask_fraction: float = 0.15
-    """Share of each row's ordinary tokens that trade places."""
+    """Fraction of each row's non-special tokens that trade places."""
     final_mask_fraction: float | None = None
-    """Where that share ends when it moves linearly over the training (default: constant)."""
+    """Fraction at the end of training, if it changes linearly (default: constant)."""
     reach: float | None = None
     """About how many of the chosen places a token may move, so that local order matters (default: any)."""
 
@@ -57,8 +57,10 @@ class Objective(interface.Objective):
         return {"shuffled": 1.0}  # total loss = sum over names of weight * summed loss / count
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Everything random is drawn here, on the host, from keys of the examples: so the result does not
-        depend on how a batch is divided over processes, and a resumed run draws the same.
+        """Draws everything random on the host, from keys of the examples.
+
+        So the result does not depend on how a batch is divided over processes, and a resumed run draws the
+        same.
         """
         fraction = masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
         part = masking.mask_batch(

@@ -40,7 +40,7 @@ class OrderedClasses(TextClassification):
         return -(soft * torch.log_softmax(logits.float(), dim=-1)).sum(), float(len(targets))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        """Of predictions as `TextClassification.predict` gives them: the probability of each class."""
+        """Scores predictions of `TextClassification.predict`: the probability of each class."""
         predicted = np.stack(predictions).argmax(-1)
         gold = np.array([self.gold_class(example) for example in examples])
         return {
@@ -51,7 +51,7 @@ class OrderedClasses(TextClassification):
 
 
 def quadratic_kappa(predicted: Any, gold: Any) -> Score:
-    """1 - the squared error over the one of predictions that are shuffled (Cohen 1968)."""
+    """Returns 1 minus the squared error relative to that of shuffled predictions (Cohen 1968)."""
     chance = float(((predicted[:, None] - gold[None, :]) ** 2).mean())
     if chance == 0:
         return Score(None, "one label only, in the data and predicted")

@@ -1,11 +1,11 @@
-"""A probe of one's own: does the model notice misspelt words?
+"""A custom probe: does the model notice misspelt words?
 
     electra analyze runs/mine runs/other --probe examples/typos.py --data texts/ --out runs/analysis
     electra analyze --probe examples/typos.py --probe-option help    # lists the options below
 
-Held-out sentences get misspellings of three kinds; the model judges every word, and the area under the ROC
-curve says how well its judgement tells the misspelt words from all others. A tokenizer alone finds many
-misspellings, because it cuts unknown words into more tokens: that is the scorer to beat, and stands beside.
+Held-out sentences get misspellings of three kinds; the model scores every word, and the area under the ROC
+curve measures how well the scores separate the misspelt words from all others. A tokenizer alone finds many
+misspellings, because it splits unknown words into more tokens: the number of tokens is the baseline to beat.
 
 The file of a probe defines a frozen dataclass `Config`, whose fields are its options (a string under each
 says what it does), and a class `Probe`. `tests/examples/test_example_files.py` shows how to run electra's own
@@ -41,9 +41,9 @@ class Config:
     sentences: int = 300
     """Sentences of held-out text."""
     fraction: float = 0.1
-    """Share of the words of four letters and more that are misspelt."""
+    """Fraction of the words of four or more letters to misspell."""
     resamples: int = 200
-    """Bootstrap samples of an interval."""
+    """Bootstrap samples per confidence interval."""
     seed: int = 0
     """Seed of the misspellings and the bootstrap."""
 
@@ -79,8 +79,8 @@ class Probe(contract.Probe):
             scores[TOKENS] = np.concatenate(
                 [np.bincount(owners(tokenizer, words), minlength=len(words)) for words in misspelt]
             )
-            for scorer, found in scores.items():
-                ranking = Ranking(np.nan_to_num(found, nan=-np.inf), wrong)  # a word without tokens: last
+            for scorer, values in scores.items():
+                ranking = Ranking(np.nan_to_num(values, nan=-np.inf), wrong)  # words without tokens rank last
 
                 def measure(weights: bootstrap.Floats, ranking: Ranking = ranking) -> dict[str, float]:
                     return {"AUC": ranking.auc(weights)}
@@ -98,7 +98,7 @@ class Probe(contract.Probe):
         return findings
 
     def misspell(self, words: Sequence[str], kind: str, index: int) -> list[str]:
-        """The sentence with some of its words misspelt, drawn from the key of the sentence."""
+        """Returns the sentence with some words misspelt, drawn from the key of the sentence."""
         keys = seeds.keys(self.config.seed, f"typos/{kind}", 0, np.array([index]))
         chosen, places = seeds.uniforms(keys, 2 * len(words)).reshape(2, -1)
         return [

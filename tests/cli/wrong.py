@@ -421,7 +421,7 @@ RECIPES = [
     Case(
         "budget below one step",
         ConfigError,
-        r"is less than one step.*Give more",
+        r"--budget: 1tokens ",
         lambda p: p.pretrain("--budget", "1tokens"),
     ),
     Case(

@@ -52,10 +52,10 @@ class Objective(interface.Objective):
         slots, real = corrupted.masked_positions, corrupted.real().flatten()
         hidden = student.encoder(*read).flatten(0, 1)
         with torch.no_grad():
-            theirs = teacher.encoder(*read).flatten(0, 1)
-            wanted = teacher.logits(theirs[slots]).float().log_softmax(-1)
+            reference = teacher.encoder(*read).flatten(0, 1)
+            target = teacher.logits(reference[slots]).float().log_softmax(-1)
         logits = student.logits(hidden[slots]).float()
-        kl = F.kl_div(logits.log_softmax(-1), wanted, reduction="sum", log_target=True)
-        cosine = 1 - F.cosine_similarity(pair.heads["states"](hidden).float(), theirs.float(), dim=-1)
+        kl = F.kl_div(logits.log_softmax(-1), target, reduction="sum", log_target=True)
+        cosine = 1 - F.cosine_similarity(pair.heads["states"](hidden).float(), reference.float(), dim=-1)
         top1_correct = logits.argmax(-1) == corrupted.targets
         return Outcome({"kl": kl, "cosine": cosine[real].sum()}, {"top1_correct": top1_correct})

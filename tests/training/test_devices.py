@@ -43,12 +43,12 @@ def loss_and_gradients(device: str, encoder: str) -> tuple[dict[str, float], dic
 @every_device
 @every_encoder
 def test_loss_and_gradients_are_those_of_the_cpu(device: str, encoder: str) -> None:
-    (losses, gradients), (expected, theirs) = (
+    (losses, gradients), (expected, reference) = (
         loss_and_gradients(device, encoder),
         loss_and_gradients("cpu", encoder),
     )
     assert losses == pytest.approx(expected, rel=1e-5)
-    for name, value in theirs.items():
+    for name, value in reference.items():
         assert torch.allclose(
             gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())
         ), name

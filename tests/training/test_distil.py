@@ -95,18 +95,18 @@ def made_with(**options: Any) -> tuple[Any, Any, Any]:
 
 
 def states_of(encoder: Any, part: Any) -> list[torch.Tensor]:
-    seen: list[torch.Tensor] = []
-    hooks = [layer.register_forward_hook(lambda _, __, out: seen.append(out)) for layer in encoder.layers]
+    recorded: list[torch.Tensor] = []
+    hooks = [layer.register_forward_hook(lambda _, __, out: recorded.append(out)) for layer in encoder.layers]
     encoder(part.input_ids, part.position_ids, part.piece_ids)
     for hook in hooks:
         hook.remove()
-    return seen
+    return recorded
 
 
 def test_the_losses_are_distances_between_states_and_between_means() -> None:
     made, pair, part = made_with(discriminator_weight=0)
     losses = made.forward(pair, part).losses
-    mine, theirs = states_of(pair.main.encoder, part), states_of(pair.frozen["teacher"].encoder, part)
+    actual, theirs = states_of(pair.main.encoder, part), states_of(pair.frozen["teacher"].encoder, part)
     assert set(losses) == {"states", "vectors"} and pair.auxiliary is None
     states = vectors = texts = 0.0
     for row in range(4):
@@ -115,13 +115,15 @@ def test_the_losses_are_distances_between_states_and_between_means() -> None:
             at = (pieces == piece).nonzero().flatten()
             texts += 1
             for depth, other in ((1, 2), (2, 4)):
-                seen = pair.heads[f"depth_{depth}"](mine[depth - 1])[row, at].detach().double().numpy()
+                recorded = pair.heads[f"depth_{depth}"](actual[depth - 1])[row, at].detach().double().numpy()
                 want = theirs[other - 1][row, at].double().numpy()
                 cosines = (
-                    (seen * want).sum(-1) / np.linalg.norm(seen, axis=-1) / np.linalg.norm(want, axis=-1)
+                    (recorded * want).sum(-1)
+                    / np.linalg.norm(recorded, axis=-1)
+                    / np.linalg.norm(want, axis=-1)
                 )
                 states += (1 - cosines).sum() / 2
-            a, b = seen.mean(0), want.mean(0)
+            a, b = recorded.mean(0), want.mean(0)
             vectors += 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     assert float(losses["states"].detach()) == pytest.approx(states, rel=1e-5)
     assert float(losses["vectors"].detach()) == pytest.approx(vectors, rel=1e-5)
@@ -139,7 +141,7 @@ def test_relations_are_those_of_minilm() -> None:
         qkv = encoder.layers[-1].qkv(entered).detach().double()
         both.append(qkv.chunk(3, dim=-1))
     heads, total = 8, 0.0  # the most up to 12 that divide 32 and 48
-    for mine, theirs in zip(*both, strict=True):
+    for actual, theirs in zip(*both, strict=True):
         for row in range(4):
             for head in range(heads):
                 for place in range(16):
@@ -147,7 +149,7 @@ def test_relations_are_those_of_minilm() -> None:
                         continue
                     near = (part.piece_ids[row] == part.piece_ids[row, place]).numpy()
                     each = []
-                    for whole in (mine, theirs):
+                    for whole in (actual, theirs):
                         K = whole.shape[-1] // heads
                         x = whole[row, :, head * K : (head + 1) * K].numpy()
                         scores = np.exp(x[near] @ x[place] / K**0.5)
@@ -292,14 +294,14 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
         with start(recipe(source, objective=objective), tmp_path / "run", store, World()):
             pass
 
-    with pytest.raises(ModelError, match="another tokenizer"):
+    with pytest.raises(ModelError, match="teacher"):
         begin(other)
-    with pytest.raises(ConfigError) as wanted:
+    with pytest.raises(ConfigError) as refused:
         begin(teacher, teacher="")
-    assert wanted.value.key == "objective.teacher"
-    with pytest.raises(ConfigError) as wanted:
+    assert refused.value.key == "objective.teacher"
+    with pytest.raises(ConfigError) as refused:
         begin(teacher, states_weight=0, vectors_weight=0)
-    assert wanted.value.key == "objective.states_weight"
+    assert refused.value.key == "objective.states_weight"
     wrong = make_teacher(tmp_path / "broken")
     tensors = load_file(wrong / "model.safetensors")
     next(iter(tensors.values())).view(-1)[0] = float("nan")
@@ -309,14 +311,14 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="finite"):
         begin(wrong)
     for given in ("0;1", "two", "0,9"):
-        with pytest.raises(ConfigError) as wanted:
+        with pytest.raises(ConfigError) as refused:
             electra.distil(teacher, store.path, out=tmp_path / "none", keep_layers=given, progress="quiet")
-        assert wanted.value.key == "keep_layers" and not (tmp_path / "none" / "run.toml").exists()
-    with pytest.raises(ConfigError) as wanted:
+        assert refused.value.key == "keep_layers" and not (tmp_path / "none" / "run.toml").exists()
+    with pytest.raises(ConfigError) as refused:
         electra.prepare(
             tmp_path / "text.txt", out=tmp_path / "cut", tokenizer=teacher, cut_to=20, progress="quiet"
         )
-    assert wanted.value.key == "tokenizer.cut_to" and not (tmp_path / "cut").exists()
-    with pytest.raises(ConfigError) as wanted:
+    assert refused.value.key == "tokenizer.cut_to" and not (tmp_path / "cut").exists()
+    with pytest.raises(ConfigError) as refused:
         electra.prepare(tmp_path / "text.txt", out=tmp_path / "cut", cut_to=200, progress="quiet")
-    assert wanted.value.key == "tokenizer.cut_to"
+    assert refused.value.key == "tokenizer.cut_to"

@@ -92,9 +92,9 @@ def test_ended_in_the_middle_of(
 def test_resumed_with_other_intervals(whole: Path, tmp_path: Path) -> None:
     go(tmp_path, until=5)
     go(tmp_path, log_every=5, checkpoint_every=2, evaluate_every=6)
-    mine, theirs = fingerprint(tmp_path), fingerprint(whole)
-    assert mine["model.safetensors"] == theirs["model.safetensors"]
-    assert mine["optimizer.safetensors"] == theirs["optimizer.safetensors"]
+    actual, theirs = fingerprint(tmp_path), fingerprint(whole)
+    assert actual["model.safetensors"] == theirs["model.safetensors"]
+    assert actual["optimizer.safetensors"] == theirs["optimizer.safetensors"]
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ short_and_long = pytest.mark.parametrize(
 def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
     small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
     recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})
-    seen: list[tuple[float, int]] = []
+    recorded: list[tuple[float, int]] = []
     with start(recipe, tmp_path, toy.store(), World()) as run, StopRequest() as stop:
         while run.step + 1 < steps:
             loop.update(run)
@@ -168,11 +168,11 @@ def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
                 loop.evaluate(run, stop)
                 loop.save(run)
                 gc.collect()
-                seen.append((resident(), open_files()))
-    memory, files = zip(*seen[1:], strict=True)
+                recorded.append((resident(), open_files()))
+    memory, files = zip(*recorded[1:], strict=True)
     assert max(files) == min(files)
     assert memory[-1] - memory[0] < 20
-    assert len(run.evaluated) == len(seen) and len(list(run.recent)) <= 64 and len(run.window) <= 10
+    assert len(run.evaluated) == len(recorded) and len(list(run.recent)) <= 64 and len(run.window) <= 10
 
 
 def test_loading_and_saving_at_one_path(tmp_path: Path) -> None:

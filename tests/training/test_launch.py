@@ -64,7 +64,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def launch(processes: int, **script: str) -> int:
         words = ["electra", str(tmp_path), json.dumps({k.strip("_"): v for k, v in script.items()})]
         ended = launcher.launch(words, processes)
-        sys.stderr.write(ended.said)
+        sys.stderr.write(ended.output)
         return ended.code
 
     return launch

@@ -11,10 +11,12 @@ import torch
 
 from electra.model.pair import Pair
 from electra.testing import toy
-from electra.training.algorithms import ALGORITHMS, Row
+from electra.training.algorithms import ALGORITHMS, AlgorithmSpec
 from electra.training.optimizer import Optimizer
 
-MOMENTUM = Row(lambda groups, settings: torch.optim.SGD(groups, lr=0.0, momentum=0.9), ("momentum_buffer",))
+MOMENTUM = AlgorithmSpec(
+    lambda groups, settings: torch.optim.SGD(groups, lr=0.0, momentum=0.9), ("momentum_buffer",)
+)
 
 
 def made(rates: dict[str, float] | None = None, **settings: object) -> tuple[Pair, Optimizer]:

@@ -63,9 +63,9 @@ def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
 def test_an_honest_run_is_what_it_says_and_is_left_alone(tmp_path: Path) -> None:
     run = train(tmp_path)
     before = contents(tmp_path)
-    found = replay(run, toy.store(), 3)
-    assert [finding.problem for finding in found] == [""] * 4
-    assert [(finding.path.name, finding.what) for finding in found] == [
+    findings = replay(run, toy.store(), 3)
+    assert [finding.problem for finding in findings] == [""] * 4
+    assert [(finding.path.name, finding.what) for finding in findings] == [
         ("step-00000009", "replayed to step 12"),
         ("metrics.jsonl", "the batches of 3 logged steps"),
         ("metrics.jsonl", "the losses of 3 logged steps, bit by bit"),
@@ -84,8 +84,8 @@ def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
     assert problems(run)["metrics.jsonl"].startswith("step 11: batch_digest 0123456789abcdef in the ledger, ")
     run.metrics.write_bytes(kept)
     edit(run, 12, lambda row: row["losses"].update(rtd=row["losses"]["rtd"] * (1 + 1e-12)))
-    told = problems(run)["metrics.jsonl"]
-    assert told.startswith("step 12: losses {") and "; it was trained with torch" in told
+    lines = problems(run)["metrics.jsonl"]
+    assert lines.startswith("step 12: losses {") and "; it was trained with torch" in lines
     run.metrics.write_bytes(kept)
 
     store = toy.store()
@@ -108,16 +108,18 @@ def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
+def test_too_few_checkpoints_or_updates_are_refused(tmp_path: Path) -> None:
     run = train(tmp_path / "run", training={"keep": 1})
-    told = r"the ledger ends at step 12, and the checkpoints that verify are of steps 12\. Keep more .*keep"
-    with pytest.raises(CheckpointError, match=told):
+    with pytest.raises(CheckpointError) as refused:
         replay(run, toy.store(), 3)
+    assert "step 12" in refused.value.what and "`training.keep`" in refused.value.fix
     more = train(tmp_path / "more")
-    with pytest.raises(CheckpointError, match=r"are of steps 9, 12\. Replay 3 at most"):
+    with pytest.raises(CheckpointError) as refused:
         replay(more, toy.store(), 4)
-    with pytest.raises(ConfigError, match="must be at least 1, not 0"):
+    assert "9, 12" in refused.value.what and "3" in refused.value.fix
+    with pytest.raises(ConfigError) as invalid:
         replay(more, toy.store(), 0)
+    assert invalid.value.key == "replay"
 
 
 @pytest.mark.slow
@@ -151,10 +153,10 @@ def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_
     out = tmp_path / "run"
     for process in ranks(command(toy_store, out), 2, tmp_path):
         process.finish()
-    found = electra.Run(out).replay(4)
-    assert not [finding for finding in found if finding.problem]
-    assert found[2].what == "the losses of 4 logged steps, up to rounding"
-    assert "2 processes" in found[3].what
+    findings = electra.Run(out).replay(4)
+    assert not [finding for finding in findings if finding.problem]
+    assert findings[2].what == "the losses of 4 logged steps, up to rounding"
+    assert "2 processes" in findings[3].what
     edit(RunFolder(out), 23, lambda row: row.update(loss=row["loss"] * 1.01))
     assert problems(RunFolder(out), 4, TokenStore.open(toy_store))
 
@@ -164,12 +166,17 @@ def test_the_command(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "run"
     complete(command(toy_store, out))
     assert main(["verify", str(out), "--replay", "4"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1] == f"ok      {out}/checkpoints/step-00000024  weights and moments, bit by bit"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"ok      {out}/checkpoints/step-00000024  weights and moments, bit by bit"
     edit(RunFolder(out), 22, lambda row: row.update(loss=1.0))
     assert main(["verify", str(out), "--replay", "4"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told if "metrics.jsonl" in line] == ["DAMAGED", "ok", "ok", "DIFFERS"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "metrics.jsonl" in line] == [
+        "DAMAGED",
+        "ok",
+        "ok",
+        "DIFFERS",
+    ]
     assert main(["verify", str(out), "--replay", "4", "--store", str(out)]) == 2
     assert "not a token store" in capsys.readouterr().err
 
@@ -181,20 +188,18 @@ def test_the_texts_of_a_batch(toy_store: Path, tmp_path: Path) -> None:
     run = electra.Run(out)
     texts = run.batch(2)
     assert len(texts) == 8 and all(texts) and texts != run.batch(1) and ". " in " ".join(texts)
-    with pytest.raises(ConfigError, match="the run has no step 3"):
+    with pytest.raises(ConfigError):
         run.batch(3)
-    with pytest.raises(StoreError, match="no such token store"):
+    with pytest.raises(StoreError):
         run.batch(1, store=tmp_path / "none")
 
 
 @pytest.mark.slow
 def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
-    """It said ok after comparing nothing."""
     run = train(tmp_path / "run", training={"log_every": 4, "keep": 5})
-    with pytest.raises(
-        ConfigError, match=r"no row of the ledger is of 2 updates after step 9. Replay 3 at least"
-    ):
+    with pytest.raises(ConfigError) as refused:
         replay(run, toy.store(), 2)
+    assert refused.value.key == "replay" and "3" in refused.value.fix
     assert not problems(run, 3)
 
 
@@ -206,7 +211,7 @@ def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
 def test_a_run_that_was_resumed_under_other_conditions_is_not_accused(
     changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was promised is compared: up to the resumption bit by bit, after it the batches."""
+    """Up to the resumption all is compared bit by bit, after it only the batches."""
     if "compile" in changed:
         monkeypatch.setattr("electra.training.compilation.compile_layers", _marked)
     settings = {"training": {"steps": 12, "checkpoint_every": 3, "keep": 9}, "model": {"layers": 1}}

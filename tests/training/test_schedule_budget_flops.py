@@ -107,9 +107,10 @@ def test_budgets(text: str, expected: tuple[float, str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "30", "m30", "-3m", "0steps", "5 apples", "30Mm", "1e999999flopsx"])
-def test_what_is_no_budget_is_said(text: str) -> None:
-    with pytest.raises(ConfigError, match="Use 30m, 2h"):
+def test_an_invalid_budget_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as refused:
         budget.parse(text)
+    assert refused.value.key == "budget"
 
 
 def test_steps_of_a_budget() -> None:
@@ -119,5 +120,6 @@ def test_steps_of_a_budget() -> None:
         )
 
     assert (steps("1m"), steps("1e12flops"), steps("1Mtokens"), steps("77steps")) == (120, 100, 244, 77)
-    with pytest.raises(ConfigError, match="less than one step"):
+    with pytest.raises(ConfigError) as refused:
         steps("100tokens")
+    assert refused.value.key == "budget"

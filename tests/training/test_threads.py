@@ -26,9 +26,9 @@ def test_the_faster_is_chosen_and_told(
     rates: tuple[float, float], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "measure", lambda most: rates)
-    told = set_threads(None, None, "--training.threads")
+    message = set_threads(None, None, "--training.threads")
     assert torch.get_num_threads() == chosen
-    assert told.startswith(f"{chosen} CPU thread") and "--training.threads" in told
+    assert f"{chosen} CPU thread" in message and "--training.threads" in message
 
 
 def test_who_has_chosen_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,15 +46,15 @@ def test_who_has_chosen_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None
 def test_measuring_takes_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     assert threads.SECONDS * threads.ROUNDS * 2 <= 1
     monkeypatch.setattr(threads, "SECONDS", 0.001)
-    one, every = threads.measure(2)
-    assert one > 0 and every > 0
+    single, both = threads.measure(2)
+    assert single > 0 and both > 0
 
 
 def test_a_training_that_has_become_slow_says_so_once() -> None:
     pace = Pace("--training.threads")
     assert [pace.slower(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
-    told = pace.slower(1500.0)
-    assert "4.4 times slower" in told and told.count("\n") == 0
+    warning = pace.slower(1500.0)
+    assert "4.4 times slower" in warning and "\n" not in warning
     assert [pace.slower(1000.0) for _ in range(5)] == [""] * 5
 
 

@@ -168,7 +168,7 @@ def _measure(bench: Bench, setting: Setting) -> Row | None:
         row = measure(bench.recipe_for(setting), bench.vocab_size, bench.seconds, world)
     finally:
         leave_world()
-    return row if world.leads else None
+    return row if world.is_main else None
 
 
 def _side_by_side(bench: Bench, setting: Setting) -> Row:
@@ -180,7 +180,7 @@ def _side_by_side(bench: Bench, setting: Setting) -> Row:
     if ended.code in EXIT_CODES.values():
         raise Interrupted("bench", ended.code, saved=False)
     if ended.code:
-        raise RunFailed(ended.said.strip() or "a measurement failed", where="electra bench")
+        raise RunFailed(ended.output.strip() or "a measurement failed", where="electra bench")
     return _row(lines)
 
 

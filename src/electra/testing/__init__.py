@@ -1,12 +1,13 @@
-"""Tests for your own objectives, tasks and probes: the ones that ours pass. Nothing else needs pytest.
+"""Contract tests for your own objectives, tasks and probes: the tests that ours pass. They need pytest.
 
     import electra.testing
 
     class TestMine(electra.testing.ObjectiveContract):
         objective = "path/to/mine.py"
 
-`ObjectiveContract`, `TaskContract` and `ProbeContract` hold the tests; `toy`, `toy_task` and `small` make the
-networks, texts and examples that they run on, `driven` runs the command line in processes to be killed.
+`ObjectiveContract`, `TaskContract` and `ProbeContract` contain the tests. `toy`, `toy_task` and `small` make
+the networks, texts and examples that they run on; `driven` runs the command line in other processes, which
+tests may kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the batteries share: a class names what is tested, and every test runs for each of them."""
+"""The base class of the contract tests: a class names its subjects, and every test runs for each of them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from electra.foundation.extensions import trust
 
 
 class Contract:
+    """Runs the tests of a subclass for each name or path in the attribute that `subject` names."""
+
     subject: ClassVar[str]
     """The attribute of a subclass that holds the name or path, or several, of what is tested."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Gives the tests their argument `name`, and marks the files as trusted."""
         if "name" in metafunc.fixturenames:
-            given: str | Path | Sequence[str | Path] = getattr(self, self.subject)
-            names = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
+            subjects: str | Path | Sequence[str | Path] = getattr(self, self.subject)
+            names = [str(name) for name in ([subjects] if isinstance(subjects, str | Path) else subjects)]
             trust(*names)
             metafunc.parametrize("name", names, ids=[Path(name).stem for name in names])

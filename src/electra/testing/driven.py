@@ -1,8 +1,7 @@
-"""A small real run, driven through the command line in a process of its own, to be killed or to be waited
-for.
+"""Small real runs through the command line, in processes of their own that tests kill or wait for.
 
-Importing torch takes longer than such a run. So most of these processes are forked from one that has imported
-everything and done nothing else; `spawn` starts one as a user does.
+Importing torch takes longer than such a run. So most of these processes are forked from one that has only
+imported everything; `spawn` starts one as a user does.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ OBJECTS = ["the house", "a green apple", "the long road", "some bread", "the sea
 
 
 def write_corpus(path: Path, documents: int = 120) -> Path:
+    """Writes a corpus of small English-like sentences, one document a line, and returns its path."""
     draw = random.Random(0)
     lines = []
     for _ in range(documents):
@@ -55,6 +55,7 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
 
 @pytest.fixture(scope="session")
 def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A token store of that corpus, made once per session."""
     from electra.data.packing import build_store
     from electra.data.settings import CorpusConfig, TokenizerConfig
 
@@ -71,6 +72,14 @@ def toy_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(store: Path, out: Path, processes: int = 1, **changes: str) -> list[str]:
+    """Returns the words of a `pretrain` command with the small settings.
+
+    Args:
+        store: The token store.
+        out: The run folder.
+        processes: Number of processes.
+        changes: Options to change, without the leading dashes.
+    """
     settings = SETTINGS | {f"--{name}": value for name, value in changes.items()}
     flags = [word for pair in settings.items() for word in pair]
     if processes > 1:
@@ -89,49 +98,47 @@ FORKS.set_forkserver_preload(
         "electra.inference.examples",
         "electra.exchange.huggingface",
     ]
-    + [
-        "sklearn.metrics",
-        "torch._dynamo",
-        "torch.distributed",
-    ]  # which those import when they come to need them
+    + ["sklearn.metrics", "torch._dynamo", "torch.distributed"]  # imported lazily by the modules above
 )
 
 
 class Forked:
-    """`electra WORD...` in a process of its own, without figures in its report."""
+    """Runs `electra WORD...` in a process of its own, without figures in its report."""
 
     def __init__(self, words: list[str], **variables: str) -> None:
         descriptor, name = tempfile.mkstemp(prefix="electra-test-")
         os.close(descriptor)
-        self.said = Path(name)
-        self.process = FORKS.Process(target=_carry_out, args=(words, self.said, variables), daemon=True)
+        self.log = Path(name)
+        self.process = FORKS.Process(target=_run_command, args=(words, self.log, variables), daemon=True)
         self.process.start()
 
     def poll(self) -> int | None:
+        """Returns the exit code, or None while the process runs."""
         return self.process.exitcode
 
     def send(self, number: signal.Signals) -> None:
+        """Sends a signal, if the process still runs."""
         assert self.process.pid is not None
         if self.poll() is None:
             os.kill(self.process.pid, number)
 
     def finish(self, timeout: float = 240) -> str:
-        """What it said, once it has ended."""
+        """Waits for the process to end and returns its output, standard error included."""
         self.process.join(timeout)
-        assert self.poll() is not None, self.said.read_text()
-        text = self.said.read_text()
-        self.said.unlink()
+        assert self.poll() is not None, self.log.read_text()
+        text = self.log.read_text()
+        self.log.unlink()
         return text
 
 
-def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
+def _run_command(words: list[str], log: Path, variables: dict[str, str]) -> None:
     from electra.commands.framework.main import main
     from electra.pages import svg
     from electra.testing import offline
 
     offline.block_network()
     os.environ.update(variables)
-    with open(said, "w") as file:
+    with open(log, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.argv = ["electra", *words]
@@ -140,23 +147,31 @@ def _carry_out(words: list[str], said: Path, variables: dict[str, str]) -> None:
 
 
 def complete(words: list[str]) -> str:
+    """Runs a command that must succeed, and returns its output."""
     process = Forked(words)
     output = process.finish()
     assert process.poll() == 0, output
     return output
 
 
-def ranks(words: list[str], size: int, meet: Path, **variables: str) -> list[Forked]:
-    """The processes that a launcher would start; `meet` is a folder."""
-    with tempfile.NamedTemporaryFile(dir=meet) as file:
-        place = f"file://{file.name}-meet"
+def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[Forked]:
+    """Starts the processes that a launcher would start.
+
+    Args:
+        words: The command.
+        size: Number of processes.
+        folder: Where they meet.
+        variables: Further environment variables.
+    """
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        rendezvous = f"file://{file.name}-rendezvous"
     return [
         Forked(
             words,
             RANK=str(rank),
             LOCAL_RANK=str(rank),
             WORLD_SIZE=str(size),
-            ELECTRA_RENDEZVOUS=place,
+            ELECTRA_RENDEZVOUS=rendezvous,
             **variables,
         )
         for rank in range(size)
@@ -164,7 +179,7 @@ def ranks(words: list[str], size: int, meet: Path, **variables: str) -> list[For
 
 
 def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
-    """As a user starts it, or as `python LAUNCHER...` does."""
+    """Starts a command as a user does, or as `python LAUNCHER...` does."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -183,17 +198,18 @@ def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
 
 
 def rows(out: Path, kind: str = "train") -> list[dict[str, Any]]:
+    """Returns the ledger's rows of a kind."""
     return RunFolder(out).ledger().of(kind)
 
 
 def steps_done(out: Path) -> int:
-    """The last step in the ledger while it is being written."""
+    """Returns the last step in a ledger that is being written; -1 for an empty one."""
     rows = RunFolder(out).ledger().rows
     return int(rows[-1]["step"]) if rows else -1
 
 
 def fingerprint(out: Path) -> dict[str, Any]:
-    """Everything that must be equal to the bit: weights, moments, and the ledger but for its times."""
+    """Returns what must be bit-identical: weights, optimizer state, and the ledger without times."""
     last = RunFolder(out).saved()[0]
     digests = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (last.weights, last.optimizer)

@@ -1,4 +1,4 @@
-"""What every objective promises, whoever wrote it: the tests of `electra.testing.ObjectiveContract`."""
+"""The contract tests of objectives: `electra.testing.ObjectiveContract`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from electra.foundation.errors import ConfigError
 from electra.testing import toy
 from electra.testing.contract import Contract
 
-# What two ways of sharing out a batch may differ by, as a share of the loss or of the largest gradient. The
-# networks are double here, but objectives compute in float32 (unit roundoff u = 2^-24) the softmax and losses
-# at each position, and their sums. A term does not depend on the other rows, so only the order of the sums
-# differs. A sum of n terms in any order is off by at most (n - 1) u of the sum of their sizes (Higham 2002,
-# 4.2), so two orders are apart by at most 2 n u = n eps; n is at most the 8 x 16 positions. A loss's weight
-# (50 in some) scales its terms and its gradient alike. Observed, with AVX2 and without: 3 u of these 256 u.
-# Dividing by each micro-batch's own counts is off by thousands of times as much.
+# Tolerance between two ways of dividing a batch, relative to the loss or the largest gradient. The networks
+# are float64 here, but objectives compute softmax, losses and sums in float32 (unit roundoff u = 2^-24). A
+# term does not depend on other rows, so only the order of the sums differs. A sum of n terms in any order is
+# off by at most (n - 1) u times the sum of their magnitudes (Higham 2002, section 4.2), so two orders differ
+# by at most 2 n u = n eps; n is at most the 8 x 16 positions. A loss's weight (50 in some) scales its terms
+# and its gradient alike. Observed with and without AVX2: 3 u out of 256 u. Dividing by each micro-batch's own
+# counts is off by thousands of times as much.
 FLOAT32 = 8 * 16 * float(np.finfo(np.float32).eps)
 
 
 def corrupted(
-    made: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3
+    objective: Any, size: int = 8, *, step: int = 0, start: int = 0, stop: int | None = None, seed: int = 3
 ) -> Any:
-    return made.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
+    """Returns a corrupted batch of the toy store; `start` and `stop` select rows of a batch of `size`."""
+    return objective.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
 
 
 def same(a: Any, b: Any) -> bool:
+    """Whether two corrupted batches have bit-identical tensors."""
     return all(
         torch.equal(getattr(a, f.name), getattr(b, f.name))
         for f in dataclasses.fields(a)
@@ -42,36 +44,37 @@ def same(a: Any, b: Any) -> bool:
 
 
 def options(name: str) -> set[str]:
+    """Returns the names of an objective's options."""
     return {field.name for field in dataclasses.fields(objectives.module_of(name).Config)}
 
 
 def with_rate(name: str, mask_fraction: float) -> Any:
-    """The objective at a mask rate, where it has one."""
+    """Returns the objective at a mask fraction, if it has one."""
     return toy.objective(
         name, **({"mask_fraction": mask_fraction} if "mask_fraction" in options(name) else {})
     )
 
 
 class ObjectiveContract(Contract):
-    """Subclass it in a test file, with the objective's name or path."""
+    """Contract tests of objectives: subclass it in a test file, with the objective's name or path."""
 
     subject = "objective"
     objective: ClassVar[str | Path | Sequence[str | Path]]
 
     def test_shapes_and_counts(self, name: str) -> None:
-        made = toy.objective(name)
-        part = corrupted(made)
+        objective = toy.objective(name)
+        part = corrupted(objective)
         assert part.input_ids.shape == part.masked_ids.shape == (8, 16)
         assert part.masked_positions.shape == part.targets.shape == part.uniforms.shape
-        outcome = made.forward(toy.pair_for(made), part)
-        assert set(outcome.losses) == set(made.weights) == set(part.counts)
+        outcome = objective.forward(toy.pair_for(objective), part)
+        assert set(outcome.losses) == set(objective.weights) == set(part.counts)
         assert all(loss.shape == () and torch.isfinite(loss) for loss in outcome.losses.values())
-        assert made.source and dataclasses.is_dataclass(made.config)
+        assert objective.source and dataclasses.is_dataclass(objective.config)
 
     def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
-        made = with_rate(name, 0.3)
+        objective = with_rate(name, 0.3)
         batch = toy.batches().batch(0, 64)
-        part = made.corrupt(batch, 3, 0.0)
+        part = objective.corrupt(batch, 3, 0.0)
         chosen: Any = np.zeros(batch.special.size, dtype=bool)
         chosen[part.masked_positions.numpy()] = True
         chosen = chosen.reshape(batch.special.shape)
@@ -86,28 +89,28 @@ class ObjectiveContract(Contract):
         assert len(np.unique(part.masked_positions)) == len(part.masked_positions)
 
     def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
-        made = toy.objective(name)
-        assert same(corrupted(made), corrupted(made))
-        one, other = corrupted(made), corrupted(made, seed=4)
-        where = torch.equal(one.masked_positions, other.masked_positions)
-        assert not (where and torch.equal(one.masked_ids, other.masked_ids))
-        assert not torch.equal(one.uniforms, other.uniforms)
-        one, other = corrupted(made, step=0), corrupted(made, step=1)
-        assert not torch.equal(one.uniforms[:5], other.uniforms[:5])
+        objective = toy.objective(name)
+        assert same(corrupted(objective), corrupted(objective))
+        first, second = corrupted(objective), corrupted(objective, seed=4)
+        same_positions = torch.equal(first.masked_positions, second.masked_positions)
+        assert not (same_positions and torch.equal(first.masked_ids, second.masked_ids))
+        assert not torch.equal(first.uniforms, second.uniforms)
+        first, second = corrupted(objective, step=0), corrupted(objective, step=1)
+        assert not torch.equal(first.uniforms[:5], second.uniforms[:5])
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
-        made = with_rate(name, 0.6)
-        whole = corrupted(made, 8)
-        parts = [corrupted(made, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
+        objective = with_rate(name, 0.6)
+        whole = corrupted(objective, 8)
+        parts = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
         assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))
         assert torch.equal(whole.uniforms, torch.cat([part.uniforms for part in parts]))
 
     def test_losses_and_gradients_do_not_depend_on_micro_batches(self, name: str) -> None:
-        made = toy.objective(name)
-        pair = toy.pair_for(made).double()
-        losses, gradients = toy.loss_and_gradients(made, pair, [corrupted(made, 8)])
-        parts = [corrupted(made, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
-        split_losses, split_gradients = toy.loss_and_gradients(made, pair, parts)
+        objective = toy.objective(name)
+        pair = toy.pair_for(objective).double()
+        losses, gradients = toy.loss_and_gradients(objective, pair, [corrupted(objective, 8)])
+        parts = [corrupted(objective, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
+        split_losses, split_gradients = toy.loss_and_gradients(objective, pair, parts)
         for key, value in losses.items():
             assert split_losses[key] == pytest.approx(value, rel=FLOAT32)
         scale = max(float(gradient.abs().max()) for gradient in gradients.values())
@@ -115,8 +118,8 @@ class ObjectiveContract(Contract):
             assert float((split_gradients[key] - gradient).abs().max()) <= FLOAT32 * scale, key
 
     def test_finite_with_nothing_masked(self, name: str) -> None:
-        made = toy.objective(name)
-        part = corrupted(made)
+        objective = toy.objective(name)
+        part = corrupted(objective)
         tensors = {
             f.name: getattr(part, f.name)
             for f in dataclasses.fields(part)
@@ -130,50 +133,52 @@ class ObjectiveContract(Contract):
             },
             counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
         )
-        losses, gradients = toy.loss_and_gradients(made, toy.pair_for(made), [empty])
+        losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty])
         assert all(np.isfinite(value) for value in losses.values())
         assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
 
     @pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
     def test_learns_one_batch_by_heart(self, name: str, architecture: str) -> None:
-        made = toy.objective(name)
-        pair = toy.pair_for(made, architecture=architecture)
-        part = corrupted(made, 4)
+        objective = toy.objective(name)
+        pair = toy.pair_for(objective, architecture=architecture)
+        part = corrupted(objective, 4)
         optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
         first: dict[str, float] = {}
         losses: dict[str, float] = {}
         for _ in range(80):
-            losses, _ = toy.loss_and_gradients(made, pair, [part])
+            losses, _ = toy.loss_and_gradients(objective, pair, [part])
             first = first or losses
             optimizer.step()
-        total = sum(weight * losses[key] for key, weight in made.weights.items())
-        assert total < 0.5 * sum(weight * first[key] for key, weight in made.weights.items())
-        if made.weights.get("mlm"):  # an adversarial generator's is only watched
+        total = sum(weight * losses[key] for key, weight in objective.weights.items())
+        assert total < 0.5 * sum(weight * first[key] for key, weight in objective.weights.items())
+        if objective.weights.get("mlm"):  # an adversarial generator's MLM loss is only recorded
             assert losses["mlm"] < 0.3 * first["mlm"]
 
     def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
-        made = toy.objective(name)
-        pair = toy.pair_for(made)
+        objective = toy.objective(name)
+        pair = toy.pair_for(objective)
         own = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
-        if not own:  # one network alone: nobody to teach, and nothing may be claimed
-            assert pair.auxiliary is None and not made.feedback
+        if not own:  # a single network has no other to train
+            assert pair.auxiliary is None and not objective.feedback
             return
-        losses = made.forward(pair, corrupted(made)).losses
-        small = "mlm" if made.main == "discriminator" else "sampler"
+        losses = objective.forward(pair, corrupted(objective)).losses
+        small = "mlm" if objective.main == "discriminator" else "sampler"
         others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
         gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
-        taught = any(gradient is not None and gradient.any() for parts in gradients for gradient in parts)
-        assert taught == made.feedback
+        has_feedback = any(
+            gradient is not None and gradient.any() for parts in gradients for gradient in parts
+        )
+        assert has_feedback == objective.feedback
         assert (
             any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True))
-            or made.feedback
+            or objective.feedback
         )
 
     def test_padding_changes_nothing(self, name: str) -> None:
-        """Rows that hold padding give the losses of the same rows without it."""
-        made = toy.objective(name)
-        pair = toy.pair_for(made).double()
-        part = corrupted(made, 2, stop=1)
+        """Rows with padding have the losses of the same rows without it."""
+        objective = toy.objective(name)
+        pair = toy.pair_for(objective).double()
+        part = corrupted(objective, 2, stop=1)
         B, T = part.input_ids.shape
         pieces = part.piece_ids if part.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
         positions = part.position_ids if part.position_ids is not None else torch.arange(T).expand(B, T)
@@ -184,29 +189,31 @@ class ObjectiveContract(Contract):
             piece_ids=torch.nn.functional.pad(pieces, (0, 5), value=-1),
             position_ids=torch.nn.functional.pad(positions, (0, 5)),
         )
-        plain, padded = made.forward(pair, part).losses, made.forward(pair, wide).losses
+        plain, padded = objective.forward(pair, part).losses, objective.forward(pair, wide).losses
         for key, value in plain.items():
             assert float(padded[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
 
     def test_unknown_option_is_named(self, name: str) -> None:
-        with pytest.raises(ConfigError, match=r"objective\.no_such: no such key"):
+        with pytest.raises(ConfigError) as refused:
             toy.objective(name, no_such=0.2)
+        assert refused.value.where == "objective.no_such"
 
     def test_values_beyond_their_limits_are_refused(self, name: str) -> None:
-        """Of options that have some: `share`, `weight`."""
+        """The limits are those of options declared with `share` or `weight`."""
         for field in dataclasses.fields(objectives.module_of(name).Config):
             least, most, _ = field.metadata.get("limits", (math.inf, -math.inf, ""))
             beyond = (least - 0.5, most * 2, math.nan) if least <= most else ()
             for value in beyond:
-                with pytest.raises(ConfigError, match=rf"objective\.\w+: .*{value}"):
+                with pytest.raises(ConfigError) as refused:
                     toy.objective(name, **{field.name: value})
+                assert refused.value.key.startswith("objective.") and str(value) in refused.value.what
 
     def test_evaluation_fixes_the_mask_rate(self, name: str) -> None:
         if not {"mask_fraction", "final_mask_fraction"} <= options(name):
-            pytest.skip("it has no mask rate that moves")
-        made = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
+            pytest.skip("its mask fraction is constant")
+        objective = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
         batch = toy.batches().batch(0, 64)
-        fixed = len(made.for_evaluation(0.15).corrupt(batch, 3, 0.0).targets)
+        fixed = len(objective.for_evaluation(0.15).corrupt(batch, 3, 0.0).targets)
         assert fixed == len(toy.objective(name, mask_fraction=0.15).corrupt(batch, 3, 1.0).targets)
-        at_start, at_end = (len(made.corrupt(batch, 3, progress).targets) for progress in (0.0, 1.0))
+        at_start, at_end = (len(objective.corrupt(batch, 3, progress).targets) for progress in (0.0, 1.0))
         assert at_start > 3 * at_end

@@ -1,4 +1,4 @@
-"""What every probe promises, whoever wrote it: the tests of `electra.testing.ProbeContract`."""
+"""The contract tests of probes: `electra.testing.ProbeContract`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from typing_extensions import override
 
 from electra.exchange.load import Loaded
 from electra.laboratory import analysis
@@ -20,25 +21,27 @@ from electra.testing import small
 from electra.testing.contract import Contract
 
 WRONG = "wrong"
-# Kinds of wrong that a detector of one word cannot know: their headline numbers are not compared.
+# Kinds of error that a detector of one fixed word cannot find: their headline numbers are not compared.
 REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")
 QUICK = {"resamples": 40, "length": 20}
 
 
 @dataclass(frozen=True)
 class Constant(Loaded):
-    """A discriminator that says the same of everything."""
+    """A discriminator with the same output for every token."""
 
+    @override
     def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
         return torch.zeros(input_ids.shape)
 
 
 @dataclass(frozen=True)
 class Oracle(Loaded):
-    """A discriminator that knows the one token that is always wrong in these tests."""
+    """A discriminator that recognises the one token that is always wrong in these tests."""
 
     knows: str = WRONG
 
+    @override
     def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
         wrong = self.tokenizer.token_to_id(self.knows)
         assert wrong is not None
@@ -46,7 +49,7 @@ class Oracle(Loaded):
 
 
 def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
-    """A model whose generator always puts the wrong word, judged by a scorer of this kind."""
+    """Returns a model whose generator always samples the wrong word, with this kind of discriminator."""
     model = small.model(folder, kind.__name__, extra=WRONG)
     generator = model.generator
     wrong = generator.tokenizer.token_to_id(WRONG)
@@ -59,8 +62,10 @@ def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
 
 
 def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
-    """Learners whose every error is the wrong word, a treebank, running text, an agreement paradigm, judged
-    sentences, pairs of sentences, lists of hypotheses.
+    """Writes small data sets for all of our probes into `folder` and returns it.
+
+    They are: learner texts whose every error is the wrong word, a treebank, running text, an agreement
+    paradigm, sentences with acceptability labels, sentence pairs, and n-best lists.
     """
     draw = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "cola", "sts-b", "nbest"):
@@ -85,12 +90,12 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     )
     pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
     (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
-    _write_judged(folder, draw)
+    _write_sentence_tasks(folder, draw)
     return folder
 
 
-def _write_judged(folder: Path, draw: np.random.Generator) -> None:
-    """CoLA, STS-B and n-best lists of the toy sentences, of which some words are the wrong one."""
+def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
+    """Writes CoLA, STS-B and n-best lists of the toy sentences, some with the wrong word."""
     plain = [" ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES] * 3
 
     def spoilt(text: str) -> str:
@@ -98,9 +103,9 @@ def _write_judged(folder: Path, draw: np.random.Generator) -> None:
         words[int(draw.integers(len(words)))] = WRONG
         return " ".join(words)
 
-    judged = "".join(f"toy\t1\t\t{text}\ntoy\t0\t*\t{spoilt(text)}\n" for text in plain)
+    acceptability = "".join(f"toy\t1\t\t{text}\ntoy\t0\t*\t{spoilt(text)}\n" for text in plain)
     for name in ("train", "dev"):
-        (folder / f"cola/{name}.tsv").write_text(judged)
+        (folder / f"cola/{name}.tsv").write_text(acceptability)
     pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in plain[:5] for other in plain[:8]]
     (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
     lists = [
@@ -115,14 +120,14 @@ def _write_judged(folder: Path, draw: np.random.Generator) -> None:
 
 
 def ask(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
-    """What the probe finds out about the model, with those of the options that it has."""
-    known = {field.name for field in dataclasses.fields(analysis.module_of(name).Config)}
-    probe = analysis.create(name, {key: value for key, value in options.items() if key in known})
+    """Runs a probe on the model and returns its findings. Options that the probe lacks are ignored."""
+    names = {field.name for field in dataclasses.fields(analysis.module_of(name).Config)}
+    probe = analysis.create(name, {key: value for key, value in options.items() if key in names})
     return probe.run([model], probe.find([data]), lambda *_: None)
 
 
 class ProbeContract(Contract):
-    """Subclass it in a test file, with the probe's name or path.
+    """Contract tests of probes: subclass it in a test file, with the probe's name or path.
 
     A probe with data of its own overrides `write_data`.
     """
@@ -145,48 +150,45 @@ class ProbeContract(Contract):
         scales: Mapping[str, tuple[float, float]] = analysis.module_of(name).Probe.scales
         return scales or pytest.skip("its headline has no scale")
 
-    def test_it_says_what_it_is(self, name: str) -> None:
+    def test_title_question_source_and_options_are_described(self, name: str) -> None:
         probe = analysis.create(name)
         assert isinstance(probe, Probe)
         for text in (probe.title, probe.question, probe.source):
             assert isinstance(text, str) and text
         assert probe.question.rstrip().endswith("?") and probe.version >= 1
-        assert all(isinstance(wanted, Input) and wanted.what and wanted.patterns for wanted in probe.inputs())
-        told = analysis.describe_options(name)
-        assert [option for option, _, _ in told] == [field.name for field in dataclasses.fields(probe.config)]
-        assert all(text for _, _, text in told), "each option has a string under it"
+        assert all(isinstance(each, Input) and each.what and each.patterns for each in probe.inputs())
+        options = analysis.describe_options(name)
+        assert [option for option, _, _ in options] == [f.name for f in dataclasses.fields(probe.config)]
+        assert all(text for _, _, text in options), "each option has a string under it"
 
-    def test_data_it_needs_are_asked_for(self, name: str, tmp_path: Path) -> None:
+    def test_missing_data_are_refused(self, name: str, tmp_path: Path) -> None:
         probe = analysis.create(name)
-        if any(wanted.required for wanted in probe.inputs()):
+        if any(each.required for each in probe.inputs()):
             with pytest.raises(ProbeDataError):
                 probe.find([tmp_path])
 
-    def test_it_finds_the_same_again(self, name: str, tmp_path: Path, data: Path) -> None:
-        """Of a model with random weights."""
+    def test_results_are_reproducible(self, name: str, tmp_path: Path, data: Path) -> None:
         model = small.model(tmp_path, "random", extra=WRONG)
-        found = ask(name, model, data, self.options).to_json()
-        assert found["headline"] and json.dumps(found, allow_nan=False)
-        assert ask(name, model, data, self.options).to_json() == found
+        findings = ask(name, model, data, self.options).to_json()
+        assert findings["headline"] and json.dumps(findings, allow_nan=False)
+        assert ask(name, model, data, self.options).to_json() == findings
 
-    def test_a_scorer_that_says_always_the_same_gets_chance(
-        self, name: str, tmp_path: Path, data: Path
-    ) -> None:
+    def test_a_constant_scorer_gets_chance(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
-        found = ask(name, scorer(tmp_path, Constant), data, self.options)
+        findings = ask(name, scorer(tmp_path, Constant), data, self.options)
         for key, (chance, _) in scales.items():
-            if key in found.headline:
-                assert found.headline[key].value == pytest.approx(chance, abs=1e-9), key
-        json.dumps(found.to_json(), allow_nan=False)
+            if key in findings.headline:
+                assert findings.headline[key].value == pytest.approx(chance, abs=1e-9), key
+        json.dumps(findings.to_json(), allow_nan=False)
 
     def test_a_perfect_scorer_gets_the_maximum(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
-        found = ask(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
+        findings = ask(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
         compared = {
             key: best
             for key, (_, best) in scales.items()
-            if key in found.headline and not any(word in key for word in REPLACES)
+            if key in findings.headline and not any(word in key for word in REPLACES)
         }
         assert compared
         for key, best in compared.items():
-            assert found.headline[key].value == pytest.approx(best, abs=1e-9), key
+            assert findings.headline[key].value == pytest.approx(best, abs=1e-9), key

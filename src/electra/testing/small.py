@@ -1,6 +1,4 @@
-"""Small networks with random weights everywhere, and hand-written sentences, for the probes of
-representations and sentences.
-"""
+"""Small networks with random weights, and hand-written sentences, for tests of probes."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ PIECES = [
     "new",
 ]
 
-# word, part of speech, head; "like" and "that" have two readings
+# word/part of speech/head; "like" and "that" are ambiguous
 SENTENCES = (
     "the/DET/2 cats/NOUN/3 like/VERB/0 meals/NOUN/3 ./PUNCT/3",
     "a/DET/2 chef/NOUN/0 like/ADP/5 the/DET/5 cat/NOUN/2 ./PUNCT/2",
@@ -53,6 +51,7 @@ SENTENCES = (
 
 
 def tokenizer(folder: Path, *extra: str) -> Tokenizer:
+    """Writes a WordPiece vocabulary of the sentences' pieces and the `extra` ones, and loads it."""
     (folder / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n"
     )
@@ -68,6 +67,7 @@ def network(
     layers: int = 2,
     extra: str = "",
 ) -> Loaded:
+    """Returns a small network with random weights, as if loaded from `folder`."""
     words = tokenizer(folder, *([extra] if extra else []))
     config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
     made = build_pair(config, main_kind=kind, seed=seed).main
@@ -80,7 +80,7 @@ def network(
 
 
 def write_pair(folder: Path, architecture: str = "electra", *, seed: int = 1) -> Path:
-    """A folder that holds discriminator/ and generator/ as exported."""
+    """Writes discriminator/ and generator/ as exported, and returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("discriminator", "generator"):
         made = network(folder, kind, architecture, seed=seed)  # type: ignore[arg-type]
@@ -98,6 +98,7 @@ def model(
     layers: int = 2,
     extra: str = "",
 ) -> Model:
+    """Returns a model with discriminator and generator, as probes get it."""
     from electra.laboratory.analysis.contract import Model
 
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -110,6 +111,8 @@ def model(
 
 @dataclass(frozen=True)
 class ShownTable:
+    """A table of a probe's page."""
+
     title: str
     note: str
     columns: tuple[str, ...]
@@ -118,7 +121,7 @@ class ShownTable:
 
 @dataclass(frozen=True)
 class Shown:
-    """Findings as the page shows them; cells with intervals are `Estimate`s."""
+    """A probe's findings as its page shows them; cells with intervals are `Estimate`s."""
 
     headline: dict[str, Estimate]
     tables: list[ShownTable]
@@ -128,6 +131,7 @@ class Shown:
 
 
 def shown(findings: Findings) -> Shown:
+    """Returns the findings as their page shows them."""
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
@@ -149,6 +153,7 @@ def shown(findings: Findings) -> Shown:
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:
+    """Writes the sentences as a CoNLL-U file and returns its path."""
     lines = []
     for number in range(repeats):
         for row, sentence in enumerate(SENTENCES):

@@ -1,4 +1,4 @@
-"""What every fine-tuning task promises, whoever wrote it: the tests of `electra.testing.TaskContract`."""
+"""The contract tests of fine-tuning tasks: `electra.testing.TaskContract`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENGTH = 16
 
 
 class TaskContract(Contract):
-    """Subclass it in a test file, with the task's name or path.
+    """Contract tests of tasks: subclass it in a test file, with the task's name or path.
 
     A task whose files are neither tables of texts nor columns of words and tags overrides `write_data`. Its
     words should be those of `electra.testing.toy_task`, which the model knows.
@@ -35,35 +35,37 @@ class TaskContract(Contract):
     task: ClassVar[str | Path | Sequence[str | Path]]
 
     def write_data(self, name: str, folder: Path) -> Path:
-        """Files `train` and `dev` that one can learn something from."""
+        """Writes files `train` and `dev` with something to learn, and returns their folder."""
         if load_task(name).head in ("classifier", "vectors"):
             return write_table(name, folder)
         if load_task(name).head == "tagger":
             return toy_task.write_tagging(folder, train=40, dev=20)
-        raise NotImplementedError(f"override write_data: {name} reads files that only it knows")
+        raise NotImplementedError(f"override write_data for {name}, which reads files of its own")
 
     @pytest.fixture
     def data(self, name: str, tmp_path: Path) -> Path:
+        """The folder of the task's data."""
         return self.write_data(name, tmp_path / "data")
 
     @pytest.fixture
     def tokens(self, tmp_path: Path) -> Tokens:
+        """The toy tokenizer."""
         return Tokens(toy_task.tokenizer(tmp_path / "vocabulary"))
 
     def read(self, name: str, data: Path, split: str = "train") -> tuple[Any, Any]:
-        """The task as training data make it, and the examples of a split."""
+        """Returns the task, fitted to the training data, and the examples of a split."""
         task = load_task(name).configured(TaskOptions())
         files = {split: next(path for path in data.iterdir() if path.name.startswith(split))}
         files["train"] = next(path for path in data.iterdir() if path.name.startswith("train"))
         return task.fit(task.read(files["train"]).examples), task.read(files[split]).examples
 
-    def test_it_says_what_it_is(self, name: str) -> None:
+    def test_its_attributes_are_complete_and_comparable(self, name: str) -> None:
         task = load_task(name)
         assert task.name and task.version >= 1 and task.source and task.metrics and task.epochs > 0
         assert task.head in ("classifier", "tagger", "reader", "vectors") and task.max_length > 2
         assert load_task(name) == task and hash(repr(task)) == hash(repr(load_task(name)))
 
-    def test_examples_say_where_they_stand(self, name: str, data: Path) -> None:
+    def test_examples_have_ids_and_locations(self, name: str, data: Path) -> None:
         task, examples = self.read(name, data)
         assert examples and len({example.id for example in examples}) == len(examples)
         for example in examples:
@@ -73,19 +75,17 @@ class TaskContract(Contract):
         assert task.num_outputs >= 1 and len(task.label_names) in (0, task.num_outputs)
         assert len(set(task.label_names)) == len(task.label_names)
 
-    def test_windows_fit_and_are_the_same_again(self, name: str, data: Path, tokens: Tokens) -> None:
+    def test_windows_fit_and_are_reproducible(self, name: str, data: Path, tokens: Tokens) -> None:
         task, examples = self.read(name, data)
         for train in (True, False):
             windows, again = (task.featurize(examples, tokens, LENGTH, train=train) for _ in range(2))
             assert len(windows) >= len(examples) or task.head == "reader"
             assert int(windows.lengths().max()) <= LENGTH
-            for one, other in zip(windows.input_ids, again.input_ids, strict=True):
-                assert np.array_equal(one, other)
+            for first, second in zip(windows.input_ids, again.input_ids, strict=True):
+                assert np.array_equal(first, second)
 
     def test_losses_add_up(self, name: str, data: Path, tokens: Tokens) -> None:
-        """(sum, count): two halves of a batch have the sum and the count of the whole. (Not of a loss that
-        compares the windows of a batch.)
-        """
+        """Two halves of a batch have the sum and the count of the whole, unless windows are compared."""
         task, examples = self.read(name, data)
         targets, logits = self.batch(task, task.featurize(examples, tokens, LENGTH, train=True))
         whole, count = task.loss(logits, targets)
@@ -103,7 +103,7 @@ class TaskContract(Contract):
         assert math.isclose(sum(part[1] for part in parts), count, rel_tol=off)
 
     def batch(self, task: Any, windows: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """All targets, padded as the trainer pads them, and random outputs of a head for them."""
+        """Returns all targets, padded as in training, and random outputs of a head for them."""
         from electra.finetuning.windows.features import collate
 
         batch = collate(windows, np.arange(len(windows)), pad=0)
@@ -116,7 +116,7 @@ class TaskContract(Contract):
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
     def test_a_fine_tuning_and_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
-        """From the data to the saved model, whose predictions are those that were scored."""
+        """The saved model predicts what was scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
         short = Settings(
             task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH
@@ -135,7 +135,7 @@ class TaskContract(Contract):
 
 
 def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:
-    """A table with the task's columns. A good word has the last label or a high number."""
+    """Writes a table with the task's columns; a good word has the last label or a high number."""
     task: Any = load_task(name)
     labels = ("0.5", "4.5") if task.num_outputs == 1 else (getattr(task, "labels", ()) or ("0", "1"))
     columns = task.header or (*task.texts[0], task.label[0])
@@ -153,4 +153,5 @@ def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path
 
 
 def read_table(path: Path) -> list[list[str]]:
+    """Returns the cells of a TSV file."""
     return [line.split("\t") for line in path.read_text().splitlines()]

@@ -1,6 +1,4 @@
-"""A toy world for tests: a token store in memory whose text has structure to learn, and recipes that train in
-seconds.
-"""
+"""A toy world for tests: a token store in memory whose text has structure to learn, and fast recipes."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
 
 
 def documents(count: int, seed: int) -> TokenDocuments:
-    """Chains in which each token nearly decides the next one."""
+    """Returns chains of tokens in which each token nearly determines the next."""
     random = np.random.default_rng(seed)
     pieces = []
     for _ in range(count):
@@ -46,6 +44,7 @@ def documents(count: int, seed: int) -> TokenDocuments:
 
 
 def store(path: Path = Path("nowhere")) -> TokenStore:
+    """Returns a token store in memory, with a vocabulary of 60."""
     return TokenStore(
         path=path,
         train=documents(200, 1),
@@ -58,10 +57,15 @@ def store(path: Path = Path("nowhere")) -> TokenStore:
 
 
 def batches(length: int = 16, seed: int = 1) -> Batches:
+    """Returns the batches of the store's training documents."""
     return Batches(store().train, length=length, seed=seed, specials=SPECIALS)
 
 
 def recipe(**sections: Any) -> Recipe:
+    """Returns a recipe of 6 steps that trains in seconds, with changed sections.
+
+    Settings that the objective requires are set.
+    """
     base: dict[str, Any] = {
         "model": {"size": "tiny", "dropout": 0.1},
         "training": {
@@ -80,6 +84,7 @@ def recipe(**sections: Any) -> Recipe:
 
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
+    """Returns a small encoder's shape, with changes."""
     shape: dict[str, Any] = {
         "embedding_size": 16 if architecture == "electra" else 32,
         "hidden_size": 32,
@@ -97,6 +102,7 @@ def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
 
 
 def objective(name: str, **options: Any) -> Objective:
+    """Returns an objective with these options."""
     known = CorpusCounts(store())
     return objectives.create(
         {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known
@@ -104,11 +110,12 @@ def objective(name: str, **options: Any) -> Objective:
 
 
 def names() -> list[str]:
-    """The objectives that need no other model: those without a teacher."""
+    """Returns the names of the objectives that need no teacher."""
     return [name for name in objectives.names() if not list(objective(name).others(config()))]
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
+    """Returns initialised networks for an objective; `changes` are those of `config`."""
     sharing = made.needs.get("sharing", "embeddings")
     networks = shapes_for(made, **changes)
     frozen = {row.name: build_network(row) for row in networks.frozen}
@@ -127,6 +134,7 @@ def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
 
 
 def shapes_for(made: Objective, **changes: Any) -> Networks:
+    """Returns the table of an objective's networks; `changes` are those of `config`."""
     full = config(**changes)
     small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
     pair = Networks.pair(full, small if made.auxiliary else None, made.main)
@@ -137,7 +145,7 @@ def shapes_for(made: Objective, **changes: Any) -> Networks:
 def loss_and_gradients(
     made: Objective, pair: Pair, parts: list[Any]
 ) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
-    """The losses, and the gradients of the total, over the union of corrupted batches."""
+    """Returns the mean losses, and the gradients of their weighted total, over several corrupted batches."""
     pair.zero_grad()
     counts = {name: sum(part.counts[name] for part in parts) for name in made.weights}
     sums = dict.fromkeys(made.weights, 0.0)

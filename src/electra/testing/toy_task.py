@@ -1,6 +1,4 @@
-"""A toy world for fine-tuning: a word-level tokenizer, random encoders saved as Hugging Face folders, and a
-task one can learn.
-"""
+"""A toy world for fine-tuning: a word-level tokenizer, random encoders and learnable tasks."""
 
 from __future__ import annotations
 
@@ -39,6 +37,7 @@ POSITIONS = 24
 
 
 def tokenizer(folder: Path) -> Tokenizer:
+    """Writes the toy vocabulary and loads it."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GOOD, *BAD, *OTHER, "."]
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
@@ -46,7 +45,7 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 
 def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) -> Path:
-    """A random discriminator as a Hugging Face folder."""
+    """Writes a random discriminator as a Hugging Face folder and returns it."""
     words = tokenizer(folder.with_name(folder.name + "-vocabulary"))
     config = EncoderConfig(
         architecture=architecture,  # type: ignore[arg-type]
@@ -67,13 +66,14 @@ def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) 
 
 
 def sentence(draw: random.Random, label: int, longest: int = 10) -> str:
+    """Returns a sentence of neutral words with one good (label 1) or bad (label 0) word."""
     words = [draw.choice(OTHER) for _ in range(draw.randint(1, longest))]
     words.insert(draw.randint(0, len(words)), draw.choice((BAD, GOOD)[label]))
     return " ".join(words)
 
 
 def write_classification(folder: Path, train: int = 300, dev: int = 60, test: int = 0) -> Path:
-    """One sentence, labels 0 (a bad word) and 1 (a good word), in SST-2's layout."""
+    """Writes single sentences with labels 0 (a bad word) and 1 (a good word), in SST-2's layout."""
     draw = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
@@ -88,7 +88,7 @@ def write_classification(folder: Path, train: int = 300, dev: int = 60, test: in
 
 
 def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
-    """Two sentences and a number from 1 to 6: how many of them have a good word."""
+    """Writes pairs of sentences with a score from 1 to 6 that grows with the number of good words."""
     draw = random.Random(2)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
@@ -101,7 +101,7 @@ def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
 
 
 def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
-    """Quick, exact, on the CPU."""
+    """Returns fast, deterministic fine-tuning settings for the CPU, with changes."""
     chosen: dict[str, object] = {
         "learning_rate": 2e-3,
         "layer_decay": 1.0,
@@ -114,8 +114,9 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
 
 
 def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
-    """Columns of word and BIO tag: a good or bad word begins an entity, which goes on over "film" or "music".
-    Some sentences are long.
+    """Writes columns of words and BIO tags.
+
+    A good or bad word begins an entity, which continues over "film" or "music". Some sentences are long.
     """
     draw = random.Random(3)
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +136,7 @@ def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
 
 
 def tags_of(words: list[str]) -> list[str]:
+    """Returns the BIO tags of the words."""
     tags: list[str] = []
     for word in words:
         kind = "good" if word in GOOD else "bad"

@@ -1,0 +1,1 @@
+"""Pre-training: recipes, runs and the training loop."""

@@ -6,17 +6,19 @@ import math
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 
 def _undecorated(method: Any) -> Any:
-    """torch keeps these methods out of compiled programs by a decorator that imports the compiler: a second
-    at the start of every run.
-    """
+    """Returns the method without torch's decorator, which imports the compiler: a second at every start."""
     return getattr(method, "__wrapped__", method)
 
 
 class AdamW(torch.optim.AdamW):
-    """torch's own, without that second. Each group's `lr` is set before each step."""
+    """torch's fused AdamW without its slow import, optionally without bias correction.
+
+    Each group's `lr` is set before each step.
+    """
 
     add_param_group = _undecorated(torch.optim.Optimizer.add_param_group)
     _step = torch.no_grad()(_undecorated(torch.optim.AdamW.step))
@@ -32,6 +34,7 @@ class AdamW(torch.optim.AdamW):
         self.bias_correction, self.epsilon = bias_correction, eps
         self.decays = [group["weight_decay"] for group in self.param_groups]
 
+    @override
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         if not self.bias_correction:
             for group, decay in zip(self.param_groups, self.decays, strict=True):
@@ -39,11 +42,10 @@ class AdamW(torch.optim.AdamW):
         self._step()
 
     def _cancel_bias_correction(self, group: dict[str, Any], decay: float) -> None:
-        """Choose the rate, epsilon and decay that make the corrected update of torch equal the uncorrected
-        one of the published code.
+        """Sets rate, epsilon and decay so that torch's corrected update equals the uncorrected one.
 
-        torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^step. Wanted: p -= rate * m / (sqrt(v)
-            + epsilon).
+        torch: p -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps) with c = 1 - beta^step.
+        The published code: p -= rate * m / (sqrt(v) + epsilon).
         """
         step = 1 + self._num_updates(group)
         c1, c2 = (1 - beta**step for beta in group["betas"])
@@ -52,5 +54,5 @@ class AdamW(torch.optim.AdamW):
         group["weight_decay"] = decay * math.sqrt(c2) / c1
 
     def _num_updates(self, group: dict[str, Any]) -> int:
-        """Updates of the group's weights so far: fewer than the run's where their stage began later."""
+        """Returns the updates of the group's weights: fewer than the run's if their stage began later."""
         return next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)

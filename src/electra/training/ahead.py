@@ -1,6 +1,6 @@
-"""The next update's rows, made ready on the host while an accelerator is busy with this one's.
+"""Prepares the next update's rows on the host while an accelerator computes this one.
 
-What is made does not depend on when: rows are drawn from keys of the examples
+The rows do not depend on when they are prepared: they are drawn from keys of the examples
 (objectives/parts/interface.py).
 """
 
@@ -12,22 +12,29 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from electra.objectives.parts.interface import Corrupted
 
 
-class Ahead:
+class Prefetcher:
+    """Computes the batches of the next step in a background thread."""
+
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None
         self._next: tuple[Hashable, Future[list[Corrupted]]] | None = None
 
-    def take(
-        self, step: int, state: Hashable, make: Callable[[int], list[Corrupted]], further: bool
+    def get(
+        self, step: int, state: Hashable, make: Callable[[int], list[Corrupted]], prefetch: bool
     ) -> list[Corrupted]:
-        """What `make` gives for the step; where `further`, that for the next step is begun as well.
+        """Returns `make(step)`, from the background thread if it was prefetched.
 
-        state: what `make` depends on beside the step; what was begun in another is made anew.
+        Args:
+            step: The step.
+            state: What `make` depends on besides the step; a prefetched result of another state is
+                discarded.
+            make: Computes the batches of a step.
+            prefetch: Whether to start computing the batches of the next step.
         """
-        waiting, self._next = self._next, None
-        known = waiting is not None and waiting[0] == (step, state)
-        made = waiting[1].result() if waiting is not None and known else make(step)
-        if further:
+        pending, self._next = self._next, None
+        valid = pending is not None and pending[0] == (step, state)
+        batches = pending[1].result() if pending is not None and valid else make(step)
+        if prefetch:
             self._thread = self._thread or ThreadPoolExecutor(1)
             self._next = (step + 1, state), self._thread.submit(make, step + 1)
-        return made
+        return batches

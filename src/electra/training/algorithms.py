@@ -1,5 +1,6 @@
-"""What steps the weights: one row for each optimizer that a recipe may name. Torch is imported when one is
-built.
+"""The optimizers that a recipe may name, one row each.
+
+torch is imported only when an optimizer is built, because `--help` reads this module.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Groups = list[dict[str, Any]]  # each with its "params", "peak" rate and "weight
 
 @dataclass(frozen=True)
 class OptimizerSection:
-    """How gradients become updates."""
+    """Optimizer settings of the recipe's [training]."""
 
-    HEADING: ClassVar[str] = "How gradients become updates"
+    HEADING: ClassVar[str] = "Optimizer"
 
     learning_rate: float = 5e-4
     """Peak learning rate."""
     generator_learning_rate: float | None = None
-    """Learning rate of the weights that only the generator has (default: the same)."""
+    """Peak learning rate of weights that only the generator has (default: `learning_rate`)."""
     optimizer: Algorithm = "adamw"
     """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -35,20 +36,22 @@ class OptimizerSection:
     weight_decay: float = 0.01
     """Decoupled weight decay, except on biases and norms, as in the published code."""
     bias_correction: bool = True
-    """Correct Adam's moments for their start at zero; the published code does not."""
+    """Adam's bias correction; the published code has none."""
     clip: float = 1.0
-    """Largest global gradient norm, over both networks together."""
+    """Maximum global gradient norm, over both networks together."""
     clip_separately: bool = False
-    """Clip the generator's own weights apart from all others, as DeBERTa's decoupled trainer does."""
+    """Clip the gradients of weights that only the generator has separately, as in DeBERTa's trainer."""
 
 
 @dataclass(frozen=True)
-class Row:
+class AlgorithmSpec:
+    """An optimizer that recipes may name."""
+
     build: Callable[[Groups, OptimizerSection], torch.optim.Optimizer]
     moments: tuple[str, ...]
-    """What it keeps of each weight, as checkpoints name it."""
-    takes: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """The weights that it can step; AdamW steps the others."""
+    """Its state for each weight, as named in checkpoints."""
+    accepts: Callable[[str, Tensor], bool] = lambda name, weight: True
+    """Whether it can update a weight; AdamW updates the others."""
 
 
 def _adamw(groups: Groups, settings: OptimizerSection) -> torch.optim.Optimizer:
@@ -63,12 +66,14 @@ def _muon(groups: Groups, settings: OptimizerSection) -> torch.optim.Optimizer:
     return Muon(groups, lr=0.0, adjust_lr_fn="match_rms_adamw")
 
 
-ALGORITHMS: dict[Algorithm, Row] = {
-    "adamw": Row(_adamw, ("step", "exp_avg", "exp_avg_sq")),
-    "muon": Row(_muon, ("momentum_buffer",), lambda name, weight: weight.dim() >= 2 and ".layers." in name),
+ALGORITHMS: dict[Algorithm, AlgorithmSpec] = {
+    "adamw": AlgorithmSpec(_adamw, ("step", "exp_avg", "exp_avg_sq")),
+    "muon": AlgorithmSpec(
+        _muon, ("momentum_buffer",), lambda name, weight: weight.dim() >= 2 and ".layers." in name
+    ),
 }
 
 
 def algorithm_for(chosen: Algorithm, name: str, weight: Tensor) -> Algorithm:
-    """What steps a weight where the recipe has chosen an algorithm."""
-    return chosen if ALGORITHMS[chosen].takes(name, weight) else "adamw"
+    """Returns the algorithm that updates a weight: the chosen one if it accepts the weight, else AdamW."""
+    return chosen if ALGORITHMS[chosen].accepts(name, weight) else "adamw"

@@ -1,8 +1,7 @@
-"""How fast this machine trains: its ceilings, one step and its parts, tokens per second, and the share of the
-ceiling reached.
+"""Measures how fast this machine trains: tokens per second, the parts of a step, and the hardware's limits.
 
-The text is random ids, which costs what real text costs. Matrix-product FLOPs are counted as they are
-executed (torch's counter), so the share of the ceiling (MFU) has no generous embedding lookups in it.
+The text is random ids, which cost as much as real text. FLOPs of matrix products are counted as they are
+executed (torch's counter), so embedding lookups do not inflate the model FLOPs utilisation (MFU).
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
 WARM_UP = 2  # steps before the clock starts
-FEWEST = 5  # steps measured, however long they take
+FEWEST = 5  # minimum number of measured steps
 
 
 def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
-    """Documents of random ordinary ids, in memory."""
+    """Returns a store of random non-special ids, in memory."""
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
     return TokenStore(
@@ -50,11 +49,17 @@ def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> To
 
 
 def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
-    """Train on random ids for about `seconds`, after a warm-up. Rates are those of all processes together."""
+    """Trains on random ids for about `seconds`, after a warm-up, and returns the measurements.
+
+    Rates are those of all processes together. Times are in seconds, `mfu` is a fraction.
+
+    Raises:
+        RunFailed: if the recipe says `compile=on` and the layers cannot be compiled.
+    """
     world = world or World()
     recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
     run = build_run(recipe, Path("memory"), random_store(vocab_size), world)
-    run = replace(run, telemetry=Telemetry(run.folder, leads=False))
+    run = replace(run, telemetry=Telemetry(run.folder, is_main=False))
     problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
     if problem is not None:
         raise RunFailed(f"the layers cannot be compiled: {problem}", key="compile=on")
@@ -73,7 +78,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         began = now()
         update(run)
         times.append(now() - began)
-    memory = device_kind(run.device).peak_memory()  # before the ceilings take some of their own
+    memory = device_kind(run.device).peak_memory()  # before `ceiling` and `copy_rate` allocate their own
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
     peak = ceiling(run.device, run.precision)
     return {
@@ -102,7 +107,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
 
 def parts(run: Run, steps: int) -> dict[str, float]:
-    """Median seconds of a step by its parts, each timed by itself (a GPU is waited for)."""
+    """Returns the median seconds of each part of a step, timed separately and synchronised on a GPU."""
     now = clock(run.device)
     spent: dict[str, float] = {}
 
@@ -144,6 +149,7 @@ def parts(run: Run, steps: int) -> dict[str, float]:
 
 
 def clock(device: torch.device) -> Callable[[], float]:
+    """Returns a function that waits for the device and returns the time in seconds."""
     wait = device_kind(device).wait
 
     def now() -> float:
@@ -154,7 +160,7 @@ def clock(device: torch.device) -> Callable[[], float]:
 
 
 def ceiling(device: torch.device, precision: str) -> float:
-    """FLOP/s of a plain matrix product large enough to be limited by nothing else, at its best moment."""
+    """Returns the FLOP/s of a large square matrix product, at its best moment."""
     size = 8192 if device_kind(device).chunk > 1 else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
@@ -162,7 +168,7 @@ def ceiling(device: torch.device, precision: str) -> float:
 
 
 def copy_rate(device: torch.device) -> float:
-    """Bytes/s, read and written, of copying an array larger than the caches."""
+    """Returns the bytes/s, read plus written, of copying an array larger than the caches."""
     source = torch.ones(
         1 << (28 if device_kind(device).own_memory else 26), dtype=torch.float32, device=device
     )
@@ -171,6 +177,7 @@ def copy_rate(device: torch.device) -> float:
 
 
 def best_of(work: Callable[[], object], device: torch.device, seconds: float = 0.5) -> float:
+    """Returns the shortest time of `work` in seconds, over at least three calls and `seconds` in all."""
     now = clock(device)
     work()
     times: list[float] = []

@@ -1,4 +1,4 @@
-"""What a budget buys: time, FLOPs, tokens or steps, as a fixed number of steps."""
+"""Converts a budget of time, FLOPs, tokens or steps into a number of steps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from electra.foundation.errors import ConfigError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
-TENTH = 0.1  # of a budget of time: until then the number of steps is set again
-LARGEST = 1e30  # more than anyone has spent
+TENTH = 0.1  # fraction of a time budget in which the number of steps is re-estimated
+LARGEST = 1e30  # more than any real budget
 _PATTERN = re.compile(
     r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
     re.ASCII,
@@ -21,37 +21,47 @@ _PATTERN = re.compile(
 
 @dataclass
 class Clock:
-    """A budget of time, of a run in its first tenth."""
+    """A time budget during the first tenth of its run."""
 
     seconds: float
     began: float
-    """When, by this process's clock; earlier where updates were done by another."""
+    """Start, by this process's monotonic clock; moved back by the updates of earlier processes."""
     _first: tuple[int, float] | None = field(default=None, init=False)
 
     def due(self, step: int, seconds: float, total: int) -> bool:
-        """Whether the number of steps is to be set again before the next update, after `step` of `total`
-        updates that took `seconds`.
+        """Whether to re-estimate the number of steps before the next update.
+
+        Args:
+            step: Finished updates.
+            seconds: Time spent in them.
+            total: Total number of steps as estimated so far.
         """
         if self._first is None and seconds:
-            self._first = step, seconds  # the first updates of a process take longer
+            self._first = step, seconds  # the first updates of a process are slower and not representative
         return step > 0 and (self.past_a_tenth or step >= TENTH * total)
 
     @property
-    def gone(self) -> float:
+    def elapsed(self) -> float:
+        """Seconds of the budget that have passed."""
         return time.monotonic() - self.began
 
     @property
     def past_a_tenth(self) -> bool:
-        return self.gone >= TENTH * self.seconds
+        """Whether a tenth of the budget has passed."""
+        return self.elapsed >= TENTH * self.seconds
 
     def update(self, step: int, seconds: float) -> float:
-        """Mean seconds of an update so far."""
+        """Returns the mean seconds per update so far, without the first updates of this process."""
         before, spent = self._first or (0, 0.0)
         return seconds / step if step == before else (seconds - spent) / (step - before)
 
 
 def parse(text: str) -> tuple[float, str]:
-    """(amount, unit), unit one of seconds, flops, tokens, steps."""
+    """Returns (amount, unit) of a budget; the unit is seconds, flops, tokens or steps.
+
+    Raises:
+        ConfigError: if the text is not a budget.
+    """
     match = _PATTERN.fullmatch(text.strip())
     if (
         match is None
@@ -70,7 +80,17 @@ def parse(text: str) -> tuple[float, str]:
 def steps_for(
     text: str, *, tokens_per_step: int, flops_per_step: float, steps_in_seconds: Callable[[float], float]
 ) -> int:
-    """The number of updates a budget pays for, at least one. Only a budget of time measures anything."""
+    """Returns the number of updates that a budget pays for.
+
+    Args:
+        text: The budget.
+        tokens_per_step: Tokens per update.
+        flops_per_step: FLOPs per update.
+        steps_in_seconds: Measures how many updates fit; called only for a budget of time.
+
+    Raises:
+        ConfigError: if the text is not a budget, or pays for less than one update.
+    """
     amount, unit = parse(text)
     if unit == "seconds":
         steps = int(steps_in_seconds(amount))
@@ -78,6 +98,6 @@ def steps_for(
         steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
         raise ConfigError(
-            f"{text} is less than one step", key="budget", fix="Give more, or train a smaller size"
+            f"{text} is less than one step", key="budget", fix="Use a larger budget or a smaller size"
         )
     return steps

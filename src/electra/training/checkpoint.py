@@ -1,4 +1,4 @@
-"""Checkpoints: directories of safetensors and JSON, committed whole, verified by SHA-256."""
+"""Checkpoints: directories of safetensors and JSON, written atomically and verified by SHA-256."""
 
 from __future__ import annotations
 
@@ -23,54 +23,75 @@ def write(
     state: dict[str, Any],
     *,
     keep: int,
-    also: int | None = None,
+    protect: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Commit a checkpoint, verify it, and then remove the oldest beyond `keep`, never that of step `also`."""
-    made = at_step(folder, int(state["step"]))
+    """Writes and verifies a checkpoint, then removes the oldest ones beyond `keep`.
+
+    Args:
+        folder: The run's checkpoints.
+        pair: The networks.
+        optimizer: The optimizer.
+        state: JSON-serialisable state; contains `step`.
+        keep: Number of checkpoints to keep, at least 1.
+        protect: The step of a checkpoint that is never removed.
+        ops: File operations, replaced by tests.
+
+    Raises:
+        CheckpointError: if the written checkpoint does not verify; older ones are then kept.
+    """
+    target = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
-        made.weights.name: save(on_host(dict(pair.named_parameters()))),
-        made.optimizer.name: save(on_host(optimizer.tensors())),
-        made.state.name: json.dumps(state, indent=2).encode(),
+        target.weights.name: save(on_host(dict(pair.named_parameters()))),
+        target.optimizer.name: save(on_host(optimizer.tensors())),
+        target.state.name: json.dumps(state, indent=2).encode(),
     }
-    durable.commit_directory(made.path, files, ops)
-    problem = durable.verify_directory(made.path)
+    durable.commit_directory(target.path, files, ops)
+    problem = durable.verify_directory(target.path)
     if problem is not None:
         raise CheckpointError(
-            f"was written but does not read back ({problem})", where=made, fix="Check the disk"
+            f"the written checkpoint does not verify ({problem})", where=target.path, fix="Check the disk"
         )
-    verified = [old for old in list_checkpoints(folder) if old.step <= made.step and old.step != also]
+    verified = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
     for old in verified[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
-    return made.path
+    return target.path
 
 
 def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Returns detached, contiguous copies of the tensors in main memory."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def read_weights(path: Path, pair: Pair) -> None:
-    """Fill the pair from a checkpoint; raises CheckpointError when names or shapes are not its own."""
+    """Loads the pair's weights from a checkpoint.
+
+    Raises:
+        CheckpointError: if names or shapes differ from the pair's.
+    """
     saved = load_file(Checkpoint(path).weights)
     own = dict(pair.named_parameters())
     if set(saved) != set(own):
-        stray = sorted(set(saved) ^ set(own))[0]
-        raise CheckpointError(f"holds another model's weights ({stray} is not in both)", where=path)
+        unmatched = sorted(set(saved) ^ set(own))[0]
+        raise CheckpointError(f"contains another model's weights ({unmatched} is not in both)", where=path)
     for name, parameter in own.items():
         if saved[name].shape != parameter.shape:
-            raise CheckpointError(
-                f"{name} has shape {tuple(saved[name].shape)}, not {tuple(parameter.shape)}", where=path
-            )
+            shapes = f"{tuple(saved[name].shape)}, expected {tuple(parameter.shape)}"
+            raise CheckpointError(f"{name} has shape {shapes}", where=path)
         parameter.data.copy_(saved[name])
 
 
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:
-    """Weights, moments and state."""
-    found = Checkpoint(path)
-    state = found.record
+    """Loads weights and optimizer state, and returns the checkpoint's state.
+
+    Raises:
+        CheckpointError: if the checkpoint belongs to another model or lacks a tensor.
+    """
+    saved = Checkpoint(path)
+    state = saved.record
     read_weights(path, pair)
     try:
-        optimizer.load_tensors(load_file(found.optimizer), int(state["step"]))
+        optimizer.load_tensors(load_file(saved.optimizer), int(state["step"]))
     except KeyError as missing:
-        raise CheckpointError(f"has no {missing}", where=found.optimizer) from None
+        raise CheckpointError(f"{missing} is missing", where=saved.optimizer) from None
     return state

@@ -1,9 +1,10 @@
-"""The number of steps that a budget of time buys, set again while the run is in its first tenth.
+"""Re-estimates the number of steps of a time budget while the run is in its first tenth.
 
-Before a run starts, some updates are measured, which gives a number within seconds. It may be far off: the
-machine was busy, or the layers are compiled later. So in the first tenth the number is set again, by what
-updates, evaluations and checkpoints have really taken, and the learning rate follows it from there on. Each
-number is recorded with the step from which it holds, so a resumed run and a replay do what the run did.
+Before a run starts, a few updates are measured, which gives an estimate within seconds. It may be far off:
+the machine was busy, or the layers are compiled later. So in the first tenth of the run the number of steps
+is re-estimated from the real times of updates, evaluations and checkpoints, and the learning rate follows it
+from there on. Each estimate is recorded with the step from which it holds, so resumed and replayed runs use
+the same numbers.
 """
 
 from __future__ import annotations
@@ -17,56 +18,68 @@ from electra.training.run import Run
 
 @dataclass(frozen=True)
 class Costs:
-    """In seconds."""
+    """The measured times of a run's work, in seconds."""
 
     update: float
     evaluation: float = 0.0
     checkpoint: float = 0.0
 
-    def steps_in(self, seconds: float, run: Run, gone: float = 0.0, updates: float = 0.0) -> float:
-        """Updates that fit into what is left of a budget, with the evaluations and checkpoints that belong to
-        them. At least half of the budget is for updates: a short one on a slow machine would buy nothing but
-        evaluations, so there it is exceeded.
+    def steps_in(self, seconds: float, run: Run, elapsed: float = 0.0, updates: float = 0.0) -> float:
+        """Returns how many updates fit into the rest of a budget, with their evaluations and checkpoints.
 
-        gone: seconds of it that have passed; updates: how many of them updates took.
+        At least half of the budget is reserved for updates, so a short budget on a slow machine is exceeded
+        rather than spent on evaluations.
+
+        Args:
+            seconds: The budget.
+            run: The run.
+            elapsed: Seconds of the budget that have passed.
+            updates: Seconds of these that updates took.
         """
         evaluations, checkpoints = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
-        each = (
+        per_step = (
             self.update
             + (self.evaluation / evaluations if evaluations else 0)
             + (self.checkpoint / checkpoints if checkpoints else 0)
         )
-        once = (1 if evaluations else 11) * self.evaluation + (0 if checkpoints else 20) * self.checkpoint
-        left = seconds - gone - once * max(0.0, 1 - gone / seconds)
-        return max(left, seconds / 2 - updates, 0.0) / each
+        # the default intervals are fractions of the run, so their number is fixed
+        fixed = (1 if evaluations else 11) * self.evaluation + (0 if checkpoints else 20) * self.checkpoint
+        remaining = seconds - elapsed - fixed * max(0.0, 1 - elapsed / seconds)
+        return max(remaining, seconds / 2 - updates, 0.0) / per_step
 
     def __str__(self) -> str:
-        parts = {"an update": self.update, "an evaluation": self.evaluation, "a checkpoint": self.checkpoint}
-        return ", ".join(f"{name} {seconds:.2g} s" for name, seconds in parts.items() if seconds)
+        parts = {"update": self.update, "evaluation": self.evaluation, "checkpoint": self.checkpoint}
+        return ", ".join(f"{seconds:.2g} s per {name}" for name, seconds in parts.items() if seconds)
 
 
 def follow_clock(run: Run, clock: Clock) -> bool:
-    """Set the number of steps again, and record it. Whether that was the last time."""
-    before, gone = run.total_steps, clock.gone
+    """Re-estimates the number of steps and records it. Returns whether the estimate is final."""
+    before = run.total_steps
     costs = Costs(clock.update(run.step, run.seconds), **run.costs)
-    steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, gone, run.seconds)))
+    steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
     last = clock.past_a_tenth or abs(steps - before) <= TENTH * before
     [steps, is_last] = map(int, run.world.broadcast([steps, last]))  # type: ignore[call-overload]
     run.lengths.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.recipe.training, steps=steps))
-    if run.world.leads:
+    if run.world.is_main:
         folder = RunFolder(run.folder)
         folder.write_record(with_lengths(folder.record, run, settled=bool(is_last)))
-        again = "" if is_last else "; they are measured again in the first tenth"
-        what = f"{run.schedule.budget} is {steps:,} steps, as measured so far ({costs}){again}"
-        run.telemetry.event(run.step, "budget", what, steps=steps)
+        final = "now fixed" if is_last else "re-estimated during the first tenth of the run"
+        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {final}"
+        run.telemetry.event(run.step, "budget", message, steps=steps)
     return bool(is_last)
 
 
 def with_lengths(
     record: dict[str, dict[str, object]], run: Run, *, settled: bool
 ) -> dict[str, dict[str, object]]:
-    """The record of a run with the number of its steps as it is now known, and as it was before."""
+    """Returns the record with the current number of steps and the earlier estimates.
+
+    Args:
+        record: The run's record.
+        run: The run.
+        settled: Whether the number is final.
+    """
     environment = {**record["environment"], "lengths": [list(entry) for entry in run.lengths]}
     return {
         **record,

@@ -1,10 +1,9 @@
-"""Regional compilation: torch.compile of the encoders' layers, one at a time, so that layers of one shape
-share one compilation.
+"""Regional compilation: torch.compile of each encoder layer, so that layers of one shape share a compilation.
 
-Nothing else is compiled and no module is wrapped: names of weights, checkpoints and exports stay as they are.
-Shapes are fixed (rows and length of a micro-batch; the number of masked slots never reaches a layer), so a
-step is compiled in the first moments or not at all, and a run that continues meets the same kernels as the
-run that was never stopped. torch keeps what it compiled in a cache on disk.
+Nothing else is compiled and no module is wrapped, so names of weights, checkpoints and exports are unchanged.
+Shapes are fixed (rows and length of a micro-batch; the number of masked slots never reaches a layer). So
+compilation happens at the start or not at all, and a resumed run uses the same kernels as an uninterrupted
+one. torch caches compiled code on disk.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from electra.model.precision import autocast, device_kind
 from electra.training import budget
 from electra.training.run import Run
 
-WORTH_SECONDS = 600.0  # `auto`: shorter runs may not earn back a minute of compiling
-# compiled forms of a layer that are kept: generator and discriminator, first layer and others, sizes of
-# micro-batches
+WORTH_SECONDS = 600.0  # `auto`: in shorter runs a minute of compiling may not pay off
+# Compiled variants that torch may keep per layer: generator and discriminator, first layer and others, sizes
+# of micro-batches.
 SHAPES = 64
 
 
 def worth_it(run: Run) -> bool:
-    """Whether the run is to be compiled: as its recipe says, or for `auto` by how long it will last.
+    """Whether to compile the run: as its recipe says, or for `auto` according to its expected duration.
 
-    On a CPU compiled layers with dropout are no faster than plain ones.
+    On a CPU compiled layers with dropout are not faster than uncompiled ones.
     """
     setting, text = run.machine.compile, run.schedule.budget
     if setting != "auto":
@@ -47,11 +46,15 @@ def worth_it(run: Run) -> bool:
 
 
 def drops(run: Run) -> bool:
+    """Whether any trained network uses dropout."""
     return any(max(row.config.dropout, row.config.attention_dropout) > 0 for row in run.networks.trained)
 
 
 def compile_layers(run: Run) -> str | None:
-    """Compile the layers of every network and try them; on failure undo it and say why."""
+    """Compiles the layers of all networks and runs them once.
+
+    Returns None, or, after undoing it, the compiler's error message.
+    """
     import torch._dynamo
     import torch._inductor.config
 
@@ -63,7 +66,7 @@ def compile_layers(run: Run) -> str | None:
     run.compiled = True
     try:
         _rehearse(run)
-    except Exception as error:  # whatever a compiler may say
+    except Exception as error:  # compilers raise errors of any type
         plain_layers(run)
         lines = str(error).strip().splitlines()
         return lines[0] if lines else type(error).__name__
@@ -71,12 +74,14 @@ def compile_layers(run: Run) -> str | None:
 
 
 def plain_layers(run: Run) -> None:
+    """Undoes `compile_layers`."""
     run.compiled = False
     for layer in layers(run.pair):
         layer._compiled_call_impl = None  # type: ignore[assignment]
 
 
 def layers(pair: Pair) -> Iterator[nn.Module]:
+    """Yields the layers of all encoders, including frozen networks."""
     for module in (pair, *pair.frozen.values()):
         for encoder in module.modules():
             if isinstance(encoder, Encoder):
@@ -85,13 +90,13 @@ def layers(pair: Pair) -> Iterator[nn.Module]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Inside, layers run uncompiled: what happens now and then is not worth a compilation."""
+    """Runs layers uncompiled within the block, for rare work that is not worth a compilation."""
     with torch.compiler.set_stance("force_eager"):
         yield
 
 
 def _rehearse(run: Run) -> None:
-    """Forward and backward through every encoder, with each size of a micro-batch, before anything counts."""
+    """Runs forward and backward through every encoder for each micro-batch size; applies no update."""
     run.pair.train()
     for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
         ids, positions, pieces = (

@@ -20,24 +20,28 @@ from electra.foundation.machine import LAUNCHED, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
 TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
-# in what gloo says; it has no error classes
+# Parts of gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
 
 @dataclass(frozen=True)
 class World:
-    """This process among all: `rank` of `size`. A world of one needs no launcher and no process group."""
+    """This process within the group: `rank` of `size`.
+
+    A single process needs no launcher and no process group.
+    """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints messages: the one with rank 0."""
         return self.rank == 0
 
     def sum(self, values: list[float]) -> list[float]:
-        """Each value summed over the processes, in one small reduction."""
+        """Returns each value summed over the processes, by one all-reduce in float64."""
         if self.size == 1:
             return values
         device = (
@@ -49,48 +53,48 @@ class World:
         return summed
 
     def broadcast(self, value: object) -> object:
-        """The leading process's value, everywhere (JSON-like values only)."""
+        """Returns the main process's value in every process; the value must be JSON-serialisable."""
         if self.size == 1:
             return value
         import json
 
-        text = json.dumps(value).encode() if self.leads else b""
+        text = json.dumps(value).encode() if self.is_main else b""
         [size] = self.sum([float(len(text))])
         device = (
             torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
         )
         buffer: Tensor = torch.zeros(int(size), dtype=torch.uint8, device=device)
-        if self.leads:
+        if self.is_main:
             buffer.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
         dist.broadcast(buffer, 0)
         received: object = json.loads(bytes(buffer.cpu().tolist()))
         return received
 
     def barrier(self) -> None:
+        """Waits until all processes get here."""
         self.sum([0.0])
 
 
-BUCKET_BYTES = 8 << 20  # gradients that travel together
+BUCKET_BYTES = 8 << 20  # gradients per all-reduce
 
 
 class Reduction:
-    """Sums the gradients of all processes while the backward pass is still making others.
+    """Sums gradients over the processes while the backward pass is still computing others.
 
-    Parameters lie in buckets of fixed content, the last parameters first: about the order in which their
-    gradients are done. A bucket leaves once its gradients are there and the buckets before it have left, so
-    all processes send the same in the same order, and the additions of a resumed run have theirs.
-    (DistributedDataParallel rebuilds its buckets after the first step, which changes bits.) What has not left
-    by the end of the backward pass, such as the bucket of a weight that got no gradient, is sent then.
+    Parameters lie in fixed buckets, the last parameters first, which is about the order in which their
+    gradients become ready. A bucket is sent once its gradients are ready and earlier buckets have been sent.
+    So all processes send the same buckets in the same order, and a resumed run adds in the same order as an
+    uninterrupted one. (DistributedDataParallel rebuilds its buckets after the first step, which changes
+    results in the last bits.) Buckets that are unsent at the end of the backward pass, for example because a
+    weight got no gradient, are sent then.
     """
 
     def __init__(
         self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES
     ) -> None:
         self.buckets: list[list[nn.Parameter]] = []
-        self.missing: list[int] = []  # gradients that each bucket waits for
-        self.sent: list[
-            tuple[Tensor, Any]
-        ] = []  # of the first buckets, what travels and the handle to wait for
+        self.missing: list[int] = []  # per bucket, the number of gradients it still waits for
+        self.sent: list[tuple[Tensor, Any]] = []  # per sent bucket, its gradients and the all-reduce's handle
         self.listening = False
         self.world = world
         if world.size == 1:
@@ -106,7 +110,7 @@ class Reduction:
                 parameter.register_post_accumulate_grad_hook(self._listener(len(self.buckets) - 1))  # type: ignore[no-untyped-call]
 
     def begin(self) -> None:
-        """The next backward pass is the last of its update."""
+        """Announces the last backward pass of an update, during which buckets are sent."""
         self.missing = [len(bucket) for bucket in self.buckets]
         self.listening = True
 
@@ -118,7 +122,7 @@ class Reduction:
         return self.world.sum([float(sum(column)) for column in zip(*values, strict=True)])
 
     def finish(self) -> None:
-        """Every gradient becomes the sum over the processes."""
+        """Sends the remaining buckets and replaces every gradient by its sum over the processes."""
         self.listening = False
         while len(self.sent) < len(self.buckets):
             self._send()
@@ -245,43 +249,50 @@ def _sum(first: list[Tensor | None], second: list[Tensor | None]) -> list[Tensor
 
 
 def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
-    """The same ones in every process: those of a stage."""
+    """Returns the parameters that have a gradient; they are the same in every process."""
     return [parameter for parameter in bucket if parameter.grad is not None]
 
 
 def join_world() -> World:
-    """Join the processes that --processes or torchrun started; alone without them."""
+    """Joins the processes started by --processes or torchrun; a single process otherwise.
+
+    Raises:
+        ConfigError: if the launcher's environment variables are inconsistent.
+    """
     size = launch_variable("WORLD_SIZE", 1)
     if size == 1:
         return World()
     rank, local_rank = launch_variable("RANK"), launch_variable("LOCAL_RANK", 0)
     if rank >= size:
-        what = f"{rank}, and WORLD_SIZE is {size}: ranks are counted from 0"
-        raise ConfigError(what, where="RANK", fix=LAUNCHED)
+        problem = f"must be below WORLD_SIZE ({size}), not {rank}"
+        raise ConfigError(problem, where="RANK", fix=LAUNCHED)
     cuda = torch.cuda.is_available()
     if not cuda:
         _refuse_loopback(size)
     if cuda:
         torch.cuda.set_device(local_rank)
-    meet = os.environ.get(RENDEZVOUS, "env://")
+    method = os.environ.get(RENDEZVOUS, "env://")
     dist.init_process_group(
-        "nccl" if cuda else "gloo", init_method=meet, rank=rank, world_size=size, timeout=_timeout()
+        "nccl" if cuda else "gloo", init_method=method, rank=rank, world_size=size, timeout=_timeout()
     )
     return World(rank, size, local_rank)
 
 
 def _refuse_loopback(size: int) -> None:
-    """Gloo tells the others the address that this machine's name stands for. Where that is the machine itself
-    (127.0.1.1, as Debian sets it), others wait for ever.
+    """Raises ConfigError if other machines would wait for this one forever.
+
+    Gloo announces the address that the host name resolves to; on Debian that is 127.0.1.1.
     """
     if RENDEZVOUS in os.environ or "GLOO_SOCKET_IFNAME" in os.environ:
         return
     name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
     if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or _loops_back(leader) or not _loops_back(name):
         return
-    what = f"the name of this machine, {name}, stands for itself alone, so other machines cannot reach it"
+    problem = (
+        f"this machine's name, {name}, resolves to a loopback address, so other machines cannot reach it"
+    )
     fix = "On every machine, set GLOO_SOCKET_IFNAME to its network interface, such as eth0"
-    raise ConfigError(what, where="torchrun", fix=fix)
+    raise ConfigError(problem, where="torchrun", fix=fix)
 
 
 def _loops_back(name: str) -> bool:
@@ -299,14 +310,16 @@ def _timeout() -> timedelta:
         minutes = 0.0
     if not 0 < minutes < 1e6:
         raise ConfigError(
-            f"{text!r} is not a number of minutes", where=TIMEOUT, fix="Set it to 10, for example"
+            f"must be a number of minutes above 0, not {text!r}",
+            where=TIMEOUT,
+            fix="Set it to 10, for example",
         )
     return timedelta(minutes=minutes)
 
 
 @contextmanager
-def explain_losses() -> Iterator[None]:
-    """Turn what the libraries say when another process is gone into one line; LostProcess."""
+def translate_disconnects() -> Iterator[None]:
+    """Turns the libraries' errors about a lost process into LostProcess, within the block."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
@@ -317,12 +330,15 @@ def explain_losses() -> Iterator[None]:
         if not silent and not isinstance(error, dist.DistError) and not re.search(_LOST, text):
             raise
         minutes = _timeout().total_seconds() / 60
-        what = f"no answer in {minutes:g} minutes" if silent else "the connection is closed"
+        reason = f"no answer for {minutes:g} minutes" if silent else "connection closed"
         rank = os.environ.get("RANK", "0")
-        fix = f"See what became of the others, then rerun to resume; {TIMEOUT} sets how long to wait"
-        raise LostProcess(f"process {rank} has lost another one ({what})", fix=fix) from error
+        fix = f"Check the other processes, then rerun to resume; {TIMEOUT} sets the timeout"
+        raise LostProcess(
+            f"process {rank} lost the connection to another process ({reason})", fix=fix
+        ) from error
 
 
 def leave_world() -> None:
+    """Leaves the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()

@@ -1,7 +1,7 @@
-"""Every process holds the same networks: cheap to compare, and nothing else would notice when they part.
+"""Detects processes whose weights have drifted apart.
 
-Each adds the same gradients to the same weights, so a bit that flips in the memory of one process stays there
-and spreads through the gradients, while the losses look as ever.
+Every process adds the same gradients to the same weights, so the weights stay equal. A flipped bit in the
+memory of one process stays there and spreads through the gradients, and the losses do not show it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from electra.training.run import Run
 
 
 def digest(run: Run) -> int:
-    """52 bits over weights and moments, which a float64 holds: one flipped bit in them changes it."""
+    """Returns a 52-bit digest of weights and optimizer state, which a float64 can represent exactly."""
     tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
     words = [tensors[name].detach().view(torch.int32).sum(dtype=torch.int64) for name in sorted(tensors)]
     sums = torch.stack([word.cpu() for word in words]).numpy().astype("<i8")
@@ -23,18 +23,22 @@ def digest(run: Run) -> int:
 
 
 def refuse_drift(run: Run) -> None:
-    """Raises RunFailed, in every process, when one of them holds other weights or moments than the first."""
+    """Compares the weights and optimizer state of all processes.
+
+    Raises:
+        RunFailed: in every process, if one of them differs from the main process.
+    """
     world = run.world
     if world.size == 1:
         return
-    mine = float(digest(run))
-    all_of_them = world.sum([mine if rank == world.rank else 0.0 for rank in range(world.size)])
-    apart = [str(rank) for rank, other in enumerate(all_of_them) if other != all_of_them[0]]
-    if apart:
+    own = float(digest(run))
+    digests = world.sum([own if rank == world.rank else 0.0 for rank in range(world.size)])
+    differing = [str(rank) for rank, other in enumerate(digests) if other != digests[0]]
+    if differing:
         raise RunFailed(
-            f"process {', '.join(apart)} and process 0 no longer hold the same weights at step {run.step}:"
-            " nothing was saved",
+            f"process {', '.join(differing)} and process 0 have different weights at step {run.step}; nothing"
+            " was saved",
             where=run.folder,
-            fix="Rerun to resume from the checkpoint before; if it happens again, test the memory, and use"
-            " machines of one kind, because others round differently",
+            fix="Rerun to resume from the previous checkpoint. If it happens again, test the memory, and use"
+            " identical machines, because different ones round differently",
         )

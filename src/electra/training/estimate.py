@@ -1,4 +1,4 @@
-"""What a recipe costs on this machine, measured on random ids: a few updates, thrown away."""
+"""Measures the cost of a recipe on this machine with a few updates on random ids."""
 
 from __future__ import annotations
 
@@ -25,33 +25,37 @@ SECONDS = 0.7  # of updates, in each phase of a training
 
 @dataclass(frozen=True)
 class Estimate:
+    """The measured cost of a recipe."""
+
     layers: int
     hidden_size: int
     parameters: Mapping[str, int]
-    """Of each network."""
+    """Number of parameters of each network."""
     layer_parameters: int
-    """Of the main network, its token table left out."""
+    """Number of parameters of the main network without its token table."""
     seconds: float
-    """Of an update, evaluations and checkpoints aside."""
+    """Seconds per update, without evaluations and checkpoints."""
     tokens: int
-    """An update reads so many."""
+    """Tokens per update."""
     flops: float
-    """Of an update, as budgets count them."""
+    """FLOPs per update, as budgets count them."""
     memory: int
-    """Bytes at the peak: of the process, or of the GPU."""
+    """Peak memory in bytes, of the process or the GPU."""
     disk: int
-    """Bytes of a run folder at the worst moment, without its store."""
+    """Peak size of the run folder in bytes, without its store."""
     device: str
     precision: str
     threads: int
     rows: int
-    """Of an update, that were measured: fewer than it has where one takes long."""
+    """Rows of the measured update: fewer than the batch if a whole update takes long."""
 
-    def measured(self, batch_size: int) -> str:
-        """How the time of an update was measured."""
+    def timing(self, batch_size: int) -> str:
+        """Returns the time of an update and how it was measured, for messages."""
         threads = f", {self.threads} thread{'s' * (self.threads != 1)}" if self.device == "cpu" else ""
-        part = f", by {self.rows} of its {batch_size} rows" if self.rows < batch_size else ""
-        return f"{self.seconds:.2g} s an update{part}; {self.device}, {self.precision}{threads}, not compiled"
+        part = f" (from {self.rows} of {batch_size} rows)" if self.rows < batch_size else ""
+        return (
+            f"{self.seconds:.2g} s per update{part}; {self.device}, {self.precision}{threads}, not compiled"
+        )
 
 
 def estimate(
@@ -59,13 +63,18 @@ def estimate(
     vocab_size: int,
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Estimate:
-    """Measure a recipe without compiling anything. The peak of memory is that of this
-    process, so it is one of its own, which measures small recipes before large ones.
+    """Measures a recipe, uncompiled.
 
-    shapes: those of the networks to start from, by name.
+    The peak memory is that of this process. So call it in a process of its own, and measure small recipes
+    before large ones.
+
+    Args:
+        recipe: The recipe.
+        vocab_size: Size of the vocabulary.
+        shapes: Shapes of the networks to start from, by name.
     """
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
-    fresh = replace(recipe.model, start="fresh")  # counts of random ids are worth nothing
+    fresh = replace(recipe.model, start="fresh")  # co-occurrences of random ids carry no information
     with tempfile.TemporaryDirectory() as folder:
         recipe, store = replace(recipe, training=training, model=fresh), random_store(vocab_size)
         run = build_run(recipe, Path(folder), store, World(), WarmStart({}, shapes) if shapes else None)
@@ -93,6 +102,6 @@ def estimate(
 def estimator(
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Callable[[Recipe, int], Estimate]:
-    """What a process that measures several recipes does with each and its vocabulary's size."""
-    set_threads(None, None, "")  # once: a recipe of its own number takes that
+    """Returns a function of a recipe and its vocabulary size, for a process that measures several recipes."""
+    set_threads(None, None, "")  # once; a recipe's own number of threads takes precedence
     return lambda recipe, vocab_size: estimate(recipe, vocab_size, shapes)

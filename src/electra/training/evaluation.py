@@ -1,4 +1,4 @@
-"""Held-out metrics of both networks, and the alarm when the discriminator detects nothing."""
+"""Held-out metrics of all networks, and the test for a collapsed discriminator."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MEANS = {
 
 
 class Interrupted(Exception):
-    """The user asked to stop; an evaluation changes nothing and can be done again."""
+    """The user stopped the evaluation; it has no side effects and can be repeated."""
 
 
 class NotFinite(Exception):
-    """The networks compute something that is not finite."""
+    """The networks' outputs are not finite."""
 
 
 def evaluate(
@@ -47,10 +47,25 @@ def evaluate(
     precision: str,
     stopping: Callable[[], bool] = lambda: False,
 ) -> dict[str, float | None]:
-    """Losses per term and detection metrics over the first `rows` held-out rows, at a fixed mask rate.
+    """Returns losses per term and detection metrics over the first `rows` held-out rows.
 
-    A full-size masked language model is also asked what every such model can be asked, whatever objective
-    trained it: the tokens behind [MASK].
+    Masks and samples are the same for every run. A full-size masked language model is also evaluated on
+    [MASK] alone (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
+
+    Args:
+        pair: The networks.
+        objective: The objective.
+        heldout: The held-out rows.
+        rows: Number of rows to score.
+        mask_fraction: Mask fraction, whatever it is in training.
+        batch_size: Rows per forward pass.
+        device: Where to compute.
+        precision: "bf16" or "fp32".
+        stopping: Called before each batch; True interrupts the evaluation.
+
+    Raises:
+        Interrupted: if `stopping` returned True.
+        NotFinite: if a loss or an output is not finite.
     """
 
     def score(objective: Objective, pair: Pair) -> tuple[dict[str, float], dict[str, npt.NDArray[Any]]]:
@@ -73,7 +88,7 @@ def evaluate(
         means = {name: sums[name] / max(1, counts[name]) for name in sums}
         arrays = {name: np.concatenate(parts) for name, parts in observed.items()}
         numbers = [np.array(list(means.values())), *arrays.values()]
-        if not all(np.isfinite(found).all() for found in numbers):
+        if not all(np.isfinite(values).all() for values in numbers):
             raise NotFinite
         return means, arrays
 
@@ -95,7 +110,7 @@ def evaluate(
 
 
 def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
-    """Metrics under the names that metrics.jsonl uses; None where one is undefined."""
+    """Returns metrics under the names of metrics.jsonl; None for undefined ones."""
     metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
     metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:
@@ -104,12 +119,16 @@ def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -
 
 
 def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str, float | None]:
-    """How well log-odds `logits` [N] find the `replaced` [N] tokens. Losses and `gain` are nats per token."""
+    """Returns the detection metrics of logits [N] and labels [N].
+
+    Losses and entropies are in nats. `gain` is the entropy of the base rate minus the loss: 0 for a model
+    that knows only the base rate. A metric is None where it is undefined, such as the AUC of a single class.
+    """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     logits, replaced = logits.astype(np.float64), replaced.astype(bool)
-    said = logits > 0
-    hits, alarms, positives = int((said & replaced).sum()), int(said.sum()), int(replaced.sum())
+    flagged = logits > 0
+    hits, alarms, positives = int((flagged & replaced).sum()), int(flagged.sum()), int(replaced.sum())
     base_rate = positives / max(1, len(replaced))
     entropy = -sum(p * np.log(p) for p in (base_rate, 1 - base_rate) if p > 0)
     loss = _mean(np.logaddexp(0, logits) - logits * replaced)
@@ -118,7 +137,7 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
     recall = hits / positives if positives else None
     return {
         "discriminator_loss": loss,
-        "accuracy": _mean(said == replaced),
+        "accuracy": _mean(flagged == replaced),
         "precision": precision,
         "recall": recall,
         "f1": 2 * hits / (alarms + positives) if alarms + positives else None,
@@ -132,18 +151,21 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 
 
 def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
-    """P(replaced) with the highest F1 for marking: half way from the last token marked to the next."""
+    """Returns the threshold on P(replaced) with the highest F1.
+
+    It lies halfway between the last flagged token and the next.
+    """
     order = np.argsort(-logits, kind="stable")
     ranked, hits = logits[order], np.cumsum(replaced[order])
     f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
-    f1[:-1][ranked[1:] == ranked[:-1]] = 0  # equal ones are marked together
+    f1[:-1][ranked[1:] == ranked[:-1]] = 0  # equal logits are flagged together
     last = int(f1.argmax())
     following = ranked[min(last + 1, len(ranked) - 1)]
     return float(1 / (1 + np.exp(-(ranked[last] + following) / 2)))
 
 
 def collapsed(metrics: dict[str, float | None]) -> bool:
-    """True when the discriminator calls nearly everything original and knows no more than the base rate."""
+    """Whether the discriminator nearly always predicts "original" and knows only the base rate."""
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

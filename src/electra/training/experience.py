@@ -1,4 +1,4 @@
-"""What earlier runs of ours came to, for those who plan one like them."""
+"""Results of earlier runs of ours, as expectations for similar runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Any
 
 from electra.foundation.config import read_toml
 
-NEAR = 3.0  # runs of up to so many times the FLOPs, or of as much less, tell something
+NEAR = 3.0  # runs whose FLOPs are within this factor are comparable
 METRICS = ("auc", "mlm_loss")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Lowest and highest value of each metric among the runs like it; `runs` of them."""
+    """The range of each metric among comparable runs.
+
+    Attributes:
+        runs: Number of comparable runs.
+        values: Lowest and highest value of each metric.
+    """
 
     runs: int
     values: dict[str, tuple[float, float]]
@@ -30,11 +35,12 @@ class Expected:
 
 @functools.cache
 def runs() -> tuple[dict[str, Any], ...]:
+    """Returns the recorded runs, from experience.toml."""
     return tuple(read_toml(Path(__file__).with_suffix(".toml"))["run"])
 
 
 def expected(objective: str, encoder: str, layers: int, hidden_size: int, *, flops: float) -> Expected | None:
-    """Of our runs with this objective and shape and about as many FLOPs; None where there are none."""
+    """Returns the metrics of our runs with this objective, shape and similar FLOPs, or None."""
     like = {"objective": objective, "encoder": encoder, "layers": layers, "hidden_size": hidden_size}
     near = [
         run
@@ -42,5 +48,5 @@ def expected(objective: str, encoder: str, layers: int, hidden_size: int, *, flo
         if all(run[key] == value for key, value in like.items())
         and flops / NEAR <= run["flops"] <= flops * NEAR
     ]
-    found = {name: [run[name] for run in near if name in run] for name in METRICS}
-    return Expected(len(near), {k: (min(v), max(v)) for k, v in found.items() if v}) if near else None
+    values = {name: [run[name] for run in near if name in run] for name in METRICS}
+    return Expected(len(near), {k: (min(v), max(v)) for k, v in values.items() if v}) if near else None

@@ -1,8 +1,8 @@
-"""A finished run that grows: it goes on from the end of its plateau, as if it had been meant to be longer.
+"""Extends a finished run: it continues from the end of its plateau as if it had been planned longer.
 
-Under the schedule `wsd` nothing depends on the length of a training before the learning rate falls. So the
-state at that point is the state of every longer run, and what is left to do is the rest of the plateau and a
-new fall.
+Under the schedule `wsd` nothing depends on the length of the training before the cooldown. So the state at
+the end of the plateau is the state of every longer run, and only the rest of the plateau and a new cooldown
+remain to be trained.
 """
 
 from __future__ import annotations
@@ -20,72 +20,89 @@ from electra.training.run import Run
 from electra.training.schedule import plateau_end
 
 
-def longer(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
-    """The recipe of a recorded run with another budget; raises ConfigError where it cannot grow."""
+def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
+    """Returns the recipe of a recorded run with another budget.
+
+    Raises:
+        ConfigError: if the run's schedule is not `wsd`.
+    """
     recorded = recorded_recipe(record)
     training = recorded.training
     if training.schedule != "wsd":
         raise ConfigError(
-            f"its learning rate followed the schedule {training.schedule!r}: only a run with"
-            " `training.schedule=wsd` can be extended",
+            f"was trained with schedule {training.schedule!r}; only runs with `training.schedule=wsd` can be"
+            " extended",
             where=folder.path,
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
-    return replace(recorded, training=replace(training, budget=budget, steps=None, warmup_steps=rise(record)))
+    return replace(
+        recorded, training=replace(training, budget=budget, steps=None, warmup_steps=warmup_updates(record))
+    )
 
 
-def rise(record: Mapping[str, Any]) -> int:
-    """The updates over which the learning rate of a recorded run rose: the same for a longer one."""
+def warmup_updates(record: Mapping[str, Any]) -> int:
+    """Returns the number of warm-up updates of a recorded run, which stays the same when it is extended.
+
+    Raises:
+        ConfigError: if the record does not say.
+    """
     training = record["training"]
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
     if absent := {"warmup", "steps"} - training.keys():
-        raise ConfigError(f"the run's record lacks it: {min(absent)}", key=f"training.{min(absent)}")
+        raise ConfigError("missing from the run's record", key=f"training.{min(absent)}")
     share = float(training["warmup"])
     return max(1, round(share * int(training["steps"]))) if share > 0 else 0
 
 
-def length(recipe: Recipe) -> dict[str, Any]:
-    """The settings that say how long a training is."""
+def length_settings(recipe: Recipe) -> dict[str, Any]:
+    """Returns the settings that determine the length of a training."""
     training = recipe.training
     return {"budget": training.budget, "steps": training.steps, "warmup_steps": training.warmup_steps}
 
 
-def grown(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """The record of a run with the length of the longer run."""
+def extended_record(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """Returns the record of a run with the length settings of `run`."""
     environment = {
         name: value for name, value in record["environment"].items() if name not in ("lengths", "settled")
     }
-    return {**record, "training": {**record["training"], **length(run.recipe)}, "environment": environment}
+    return {
+        **record,
+        "training": {**record["training"], **length_settings(run.recipe)},
+        "environment": environment,
+    }
 
 
-def reached_by_both(record: Mapping[str, Any], step: int, run: Run) -> bool:
+def shares_state(record: Mapping[str, Any], step: int, run: Run) -> bool:
     """Whether the recorded run and `run`, which may differ in length, have the same state at `step`."""
     training = record["training"]
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
     both = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
     now = {"training": vars(run.recipe.training)}
-    return step <= both and rise(record) == rise(now)
+    return step <= both and warmup_updates(record) == warmup_updates(now)
 
 
-def grow(run: Run, record: Mapping[str, Any]) -> None:
-    """Give the recorded run on disk the length of `run`. What it made so far moves to its milestones.
+def extend(run: Run, record: Mapping[str, Any]) -> None:
+    """Gives the recorded run on disk the length of `run`, and moves its earlier results to its milestones.
 
-    The record is written last: killed before that, the folder holds the shorter run.
+    The record is written last: if killed before that, the folder still contains the shorter run.
+
+    Raises:
+        ConfigError: if the run is as long already, or the checkpoint to continue from is missing.
     """
     folder, steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= steps:
         raise ConfigError(
-            f"{run.schedule.budget} is {run.total_steps:,} steps, and the run has {steps:,} already",
+            f"{run.schedule.budget} is {run.total_steps:,} steps, but the run already has {steps:,}",
             key="budget",
-            fix="Give the budget of the whole run, including what it has spent",
+            fix="Set the budget of the whole run, including the part already used",
         )
     end = plateau_end(steps, float(record["training"]["decay"]))
     behind = [checkpoint.step for checkpoint in folder.saved()]
     if not any(0 < step <= end for step in behind) and any(step > end for step in behind):
         raise ConfigError(
-            f"the checkpoint of step {end:,}, where its learning rate began to fall, is gone",
+            f"the checkpoint of step {end:,}, where the cooldown began, is missing",
             where=folder.checkpoints,
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
@@ -93,16 +110,16 @@ def grow(run: Run, record: Mapping[str, Any]) -> None:
     for checkpoint in folder.saved():
         if checkpoint.step > end:
             durable.remove_directory(checkpoint.path)
-    folder.write_record(grown(record, run))
+    folder.write_record(extended_record(record, run))
 
 
 def keep_milestone(folder: RunFolder, steps: int) -> None:
-    """Move what a finished run of so many steps left into a folder of its own."""
+    """Moves the results of a run that finished after `steps` updates into its milestones."""
     milestone = folder.milestone(steps)
     for path in folder.finish:
         if path.exists():
             milestone.path.mkdir(parents=True, exist_ok=True)
-            earlier = milestone.path / path.name  # of a try that was killed
+            earlier = milestone.path / path.name  # left by an attempt that was killed
             if earlier.is_dir():
                 durable.remove_directory(earlier)
             os.replace(path, earlier)

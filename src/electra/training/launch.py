@@ -1,8 +1,7 @@
-"""Several processes on this machine from one command: what torchrun does, without an agent or a port in
-between.
+"""Starts several processes on this machine from one command, as torchrun does, without an agent or a port.
 
-Each process is the same command with RANK, WORLD_SIZE and LOCAL_RANK set; they meet through a file. Signals
-go to this process, which passes them on, and a process whose launcher is gone stops by itself.
+Each process runs the same command with RANK, WORLD_SIZE and LOCAL_RANK set; they meet through a file. This
+process forwards signals to them, and they stop by themselves if it dies.
 """
 
 from __future__ import annotations
@@ -28,24 +27,28 @@ from electra.foundation.signals import EXIT_CODES
 RENDEZVOUS, LAUNCHER = "ELECTRA_RENDEZVOUS", "ELECTRA_LAUNCHER"
 _PREFIX = "electra-launch-"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-GRACE_SECONDS = 10.0  # for the others to notice that one has failed
+GRACE_SECONDS = 10.0  # that the other processes get to notice that one has failed
 
 
-class Ended(NamedTuple):
-    """How the processes ended: the exit code of the one that is to blame, and, where the leading process had
-    nothing to complain of, what the others said.
-    """
+class LaunchResult(NamedTuple):
+    """How the launched processes ended."""
 
     code: int
-    said: str
+    """Exit code of the process that caused the failure; 0 if all succeeded."""
+    output: str
+    """Output of the other processes, if the main process reported no error of its own."""
     killed: tuple[int, int] | None = None
-    """The process that a signal killed, and the signal, where it was that."""
+    """Rank and signal number, if a signal killed the process that caused the failure."""
 
 
-def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | None = None) -> Ended:
-    """Run `python -m ARGV...` in `processes` processes that share each batch.
+def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | None = None) -> LaunchResult:
+    """Runs `python -m ARGV...` in `processes` processes that share each batch.
 
-    say: told each line that the leading process writes (None: it writes where this process does).
+    Args:
+        argv: Module and arguments.
+        processes: Number of processes.
+        say: Called with each line of the main process's output (default: the output goes where this
+            process's goes).
     """
     with temporary_folder() as folder:
         started = [_start(argv, rank, processes, folder, piped=say is not None) for rank in range(processes)]
@@ -60,7 +63,7 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
         previous = {number: signal.signal(number, forward) for number in caught}
         try:
             failed = _wait(started)
-            silent = not started[0].returncode  # it is ended below, or has ended well
+            silent = not started[0].returncode  # still running (it is killed below), or it succeeded
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
@@ -69,20 +72,20 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
                 process.wait()
             reader.join()
         if failed is None:
-            return Ended(0, "")
+            return LaunchResult(0, "")
         rank, code = failed
         others = sorted(folder.glob("rank-*.txt")) if silent else []
-        said = "".join(path.read_text(errors="replace") for path in others)
-        return Ended(128 - code, said, (rank, -code)) if code < 0 else Ended(code, said)
+        output = "".join(path.read_text(errors="replace") for path in others)
+        return LaunchResult(128 - code, output, (rank, -code)) if code < 0 else LaunchResult(code, output)
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A folder for as long as this process needs it. Those of processes that were killed go, too."""
+    """Provides a temporary folder, and removes those of processes that were killed."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         number = left.name.removeprefix(_PREFIX).partition("-")[0]
         if number.isdecimal() and not durable.is_running(int(number)):
-            shutil.rmtree(left, ignore_errors=True)  # another user's stays
+            shutil.rmtree(left, ignore_errors=True)  # fails, and may, on another user's folder
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
 
@@ -107,26 +110,27 @@ def _start(
     }
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
     environment = threads | jobs.environment(**variables)
-    # In a process group of its own, so that Ctrl-C reaches it once: from here.
+    # A separate process group, so that Ctrl-C reaches the process once, from here.
     command = jobs.command(*argv)
     if rank == 0:
         out = subprocess.PIPE if piped else None
         return subprocess.Popen(command, env=environment, process_group=0, stdout=out)
-    with (folder / f"rank-{rank}.txt").open("wb") as said:
-        return subprocess.Popen(command, env=environment, process_group=0, stdout=said, stderr=said)
+    with (folder / f"rank-{rank}.txt").open("wb") as log:
+        return subprocess.Popen(command, env=environment, process_group=0, stdout=log, stderr=log)
 
 
 def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
-    """Until all have ended, or one has failed and the others had their time to notice. Returns the rank and
-    the return code of the one to blame: one that a signal killed, before those that failed for want of it.
+    """Waits until all processes have ended, or one has failed and the grace period is over.
+
+    Returns rank and return code of the process that caused the failure, or None. A process killed by a signal
+    takes precedence over those that failed because it was missing.
     """
     first: tuple[int, int] | None = None
     ended: list[int | None] = []
     deadline = float("inf")
     while time.monotonic() < deadline:
-        ended = [
-            process.poll() for process in started
-        ]  # all of them: the first may wait for ever for one that has failed
+        # poll all of them: the first may wait forever for one that has failed
+        ended = [process.poll() for process in started]
         if first is None:
             first = next(((rank, code) for rank, code in enumerate(ended) if code), None)
             deadline = float("inf") if first is None else time.monotonic() + GRACE_SECONDS
@@ -138,8 +142,9 @@ def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
 
 
 def stop_with_launcher() -> None:
-    """To be called first in a launched process: the kernel sends SIGTERM when the launcher dies, however it
-    dies (Linux). Ends this process where the launcher is gone already.
+    """Makes this process end when its launcher dies; call it first in a launched process.
+
+    On Linux the kernel then sends SIGTERM. If the launcher is gone already, the process ends at once.
     """
     launcher = os.environ.get(LAUNCHER)
     if launcher is None:

@@ -1,4 +1,4 @@
-"""The training loop: one screen, no callbacks. What happens at a step happens here, in this order."""
+"""The training loop, without callbacks: all that happens at a step is here, in order."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from electra.training import checkpoint, evaluation, memory
 from electra.training.clock import follow_clock
 from electra.training.compilation import uncompiled
 from electra.training.drift import refuse_drift
-from electra.training.record import recipe_of
+from electra.training.record import recipe_sections
 from electra.training.run import Run
 
 LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 
 
 def train(run: Run, stop: Stop) -> bool:
-    """Train to the last step. False when asked to stop before it: a checkpoint of the finished updates is
-    then on disk.
+    """Trains to the last step. Returns False if stopped before it, after saving a checkpoint.
 
-    Every pass of the loop stands on `run.step` finished updates: look, save, then take the next one. So a run
-    that continues from a checkpoint does exactly what the run that was never stopped does at that step.
+    Every iteration begins with `run.step` finished updates: evaluate, save, then do the next update. So a
+    resumed run does exactly what an uninterrupted one does at that step.
+
+    Raises:
+        RunFailed: if a gradient or a held-out loss is not finite, or a policy of the recipe says to stop.
     """
     refuse_drift(run)
     while True:
         if run.clock is not None:
             state = run.step, run.seconds, run.total_steps
-            [due] = run.world.sum([float(run.world.leads and run.clock.due(*state))])
+            [due] = run.world.sum([float(run.world.is_main and run.clock.due(*state))])
             if due and follow_clock(run, run.clock):
                 run.clock = None
         if run.evaluation_due():
@@ -53,12 +55,16 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """One update: corrupt, agree on the denominators, forward and backward, sum, clip, step."""
+    """Does one update: corrupt, sum the denominators, forward, backward, sum the gradients, clip, step.
+
+    Raises:
+        RunFailed: if the gradient is not finite; the weights are then unchanged.
+    """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    further = run.device.type != "cpu" and step + 1 < run.total_steps  # a CPU needs every core itself
+    prefetch = run.device.type != "cpu" and step + 1 < run.total_steps  # training on a CPU needs every core
     state = run.total_steps, run.rows.batch_size
-    corrupted = run.ahead.take(step, state, run.corrupted, further)
+    corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)
     names = list(objective.weights)
     local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
@@ -84,14 +90,14 @@ def update(run: Run) -> None:
     norm = float(run.optimizer.clip())
     if not math.isfinite(norm):
         raise RunFailed(
-            f"the gradient is not finite at step {step}: nothing was updated",
+            f"the gradient is not finite at step {step}; the update was not applied",
             where=run.folder,
             fix=LOWER_RATE,
         )
     totals = run.reduction.losses(each)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
-    if not spikes(run, loss):
+    if not skips_spike(run, loss):
         run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
@@ -104,24 +110,34 @@ def update(run: Run) -> None:
         log(run, measured | applied)
 
 
-def spikes(run: Run, loss: float) -> bool:
-    """Record a loss far above those before it. Whether its update is to be left out, everywhere alike."""
+def skips_spike(run: Run, loss: float) -> bool:
+    """Records a loss spike. Returns whether its update is to be skipped, the same in every process.
+
+    Raises:
+        RunFailed: if the recipe says to stop at spikes.
+    """
     if run.step == run.objective.phase(run.step, run.total_steps)[0]:
-        run.recent.clear()  # those of another loss
+        run.recent.clear()  # the previous phase had another loss
     spike, policy = run.recent.add(loss), run.upkeep.on_spike
     if spike is None:
         return False
-    found = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
-    message = f"loss spike at step {run.step + 1}: {spike} (batch {found['batch_digest']})"
-    applied = ": not applied" if policy == "skip" else ""
-    run.telemetry.event(run.step + 1, "spike", message + applied, **found)
+    details = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
+    message = f"loss spike at step {run.step + 1}: {spike} (batch {details['batch_digest']})"
+    skipped = "; update skipped" if policy == "skip" else ""
+    run.telemetry.event(run.step + 1, "spike", message + skipped, **details)
     if policy == "stop":
-        fix = "Look at the batch, then rerun with `training.on_spike=skip`, or lower `training.learning_rate`"
+        fix = "Inspect the batch, then rerun with `training.on_spike=skip`, or lower `training.learning_rate`"
         raise RunFailed(message, where=run.folder, fix=fix)
     return policy == "skip"
 
 
 def log(run: Run, measured: dict[str, Any]) -> None:
+    """Writes a training row to the ledger, and warns once if training has become slow.
+
+    Args:
+        run: The run.
+        measured: Losses, counts, learning rate and gradient norm of the update.
+    """
     row: dict[str, Any] = {
         "kind": "train",
         **run.progress(),
@@ -136,9 +152,14 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
 
 def evaluate(run: Run, stop: Stop) -> None:
-    """Score the held-out rows on the leading process; warn when the discriminator has learned nothing."""
+    """Evaluates on the held-out rows in the main process, and raises the collapse alarm.
+
+    Raises:
+        RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to
+            stop.
+    """
     run.evaluated.add(run.step)
-    if not run.world.leads:
+    if not run.world.is_main:
         return
     began = time.monotonic()
     try:
@@ -149,12 +170,12 @@ def evaluate(run: Run, stop: Stop) -> None:
     run.costs["evaluation"] = time.monotonic() - began
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.phase(run.step, run.total_steps)
-    # earlier than that, every discriminator looks like this
+    # early in training, every discriminator looks collapsed
     late = run.step - first >= max((end - first) / 2, 100)
     if late and evaluation.collapsed(metrics) and not run.alarmed:
         run.alarmed = True
         message = (
-            f"collapse alarm: at step {run.step} the discriminator calls everything original (AUC"
+            f"collapse alarm: at step {run.step} the discriminator predicts that every token is original (AUC"
             f" {metrics['auc'] or 0.5:.2f})"
         )
         run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
@@ -162,11 +183,21 @@ def evaluate(run: Run, stop: Stop) -> None:
             raise RunFailed(
                 message,
                 where=run.folder,
-                fix="Try a budget-* recipe, a smaller generator or a higher mask rate",
+                fix="Try a budget-* recipe, a smaller generator or a higher mask fraction",
             )
 
 
 def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, float | None]:
+    """Returns the held-out metrics; see `evaluation.evaluate`.
+
+    Args:
+        run: The run.
+        stop: Returns True to interrupt.
+        rows: Number of rows (default: the recipe's).
+
+    Raises:
+        RunFailed: if the losses are not finite.
+    """
     try:
         return evaluation.evaluate(
             run.pair,
@@ -180,17 +211,18 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
             stopping=stop,
         )
     except evaluation.NotFinite:
-        what = f"the held-out losses are not finite at step {run.step}"
-        raise RunFailed(what, where=run.folder, fix=LOWER_RATE) from None
+        problem = f"the held-out losses are not finite at step {run.step}"
+        raise RunFailed(problem, where=run.folder, fix=LOWER_RATE) from None
 
 
 def save(run: Run) -> None:
+    """Saves a checkpoint, in the main process, once all processes agree on the weights."""
     refuse_drift(run)
     began = time.monotonic()
-    if run.world.leads:
+    if run.world.is_main:
         state = {
             **run.progress(),
-            "recipe": recipe_of(run),
+            "recipe": recipe_sections(run),
             "identity": run.identity,
             "world_size": run.world.size,
             "recent_losses": list(run.recent),
@@ -202,7 +234,7 @@ def save(run: Run) -> None:
             run.optimizer,
             state,
             keep=run.upkeep.keep,
-            also=run.plateau_end,
+            protect=run.plateau_end,
         )
     run.saved = run.step
     run.costs["checkpoint"] = time.monotonic() - began

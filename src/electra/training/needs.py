@@ -1,4 +1,4 @@
-"""What a run will take of the disk, known before its first step."""
+"""The disk space that a run will need, computed before its first step."""
 
 from __future__ import annotations
 
@@ -14,30 +14,36 @@ MARGIN = 8 << 20  # ledger, report, examples
 
 
 def checkpoint_bytes(run: Run) -> int:
-    """Of one checkpoint: weights, and the moments that the optimizer keeps of them."""
+    """Returns the size of a checkpoint in bytes: weights and optimizer state."""
     weights = sum(parameter.nbytes for parameter in run.pair.parameters())
     return weights + run.optimizer.bytes
 
 
 def disk_bytes(run: Run) -> int:
-    """At the worst moment: the checkpoints that are kept, the next one, and the exported networks."""
+    """Returns the peak size of the run folder in bytes, without its store.
+
+    It includes the checkpoints that are kept, the next one, and the exported networks.
+    """
     networks = sum(4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters())
     return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + networks + MARGIN
 
 
 def refuse_full_disk(run: Run) -> None:
-    """Refuse a run that would die of a full disk hours later; FullDisk says what it needs."""
-    there = sum(
+    """Checks that the disk has room for the whole run.
+
+    Raises:
+        FullDisk: if it does not; the message says how much is needed.
+    """
+    existing = sum(
         file.stat().st_size
         for saved in RunFolder(run.folder).saved()
         for file in saved.path.glob("*.safetensors")
     )
-    needed = disk_bytes(run) - there
+    needed = disk_bytes(run) - existing
     free = shutil.disk_usage(durable.nearest_existing(run.folder)).free
     if free < needed:
-        wanted, found = durable.mebibytes(needed), durable.mebibytes(free)
         raise FullDisk(
-            f"this run needs {wanted}, and {found} are free on this volume",
+            f"this run needs {durable.mebibytes(needed)} of disk space; {durable.mebibytes(free)} are free",
             where=Path(run.folder),
             fix="Free some space, choose another `out`, or lower `training.keep`",
         )

@@ -1,4 +1,4 @@
-"""Which networks a recipe trains, and how large each is."""
+"""The networks that a recipe trains, and their shapes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ from electra.training.recipe import ModelSection, Recipe, RowsSection
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Networks to begin from instead of fresh weights, by name: where they are (empty: nowhere), their
-    shapes, and how to fill a pair with them.
+    """Networks to start from instead of fresh weights.
+
+    Attributes:
+        names: Where each comes from, by network name; empty for none.
+        shapes: The shape of each.
+        load: Fills a pair with their weights; returns notes for the user.
+        notes: Further notes for the user.
     """
 
     names: Mapping[str, str]
@@ -38,12 +43,23 @@ def network_table(
     store: TokenStore,
     objective: Objective,
     auxiliary_rate: float | None = None,
-    taken: Mapping[str, EncoderConfig] | None = None,
+    shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Networks:
-    """The main network has the recipe's size, or the shape `taken` from the model it starts from."""
-    size, taken = resolve_size(model.size, model.layers, model.hidden_size), taken or {}
+    """Returns the table of the networks that a recipe trains.
+
+    Args:
+        model: The recipe's [model].
+        store: Gives the size of the vocabulary.
+        objective: Decides which networks there are.
+        auxiliary_rate: Peak learning rate of the auxiliary network (default: the recipe's).
+        shapes: Shapes of the models to start from, by name, which replace the recipe's.
+
+    Raises:
+        ConfigError: if the recipe asks for a mask decoder that its encoder lacks.
+    """
+    size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
-    full = taken.get(name) or discriminator_config(
+    full = shapes.get(name) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -52,44 +68,48 @@ def network_table(
         pad_id=store.specials.pad,
     )
     if model.mask_decoder and full.architecture != "deberta":
-        fix = "Use `model.encoder=deberta`, or leave it out"
+        fix = "Use `model.encoder=deberta`, or remove `model.mask_decoder`"
         raise ConfigError("only the encoder deberta has a mask decoder", key="model.mask_decoder", fix=fix)
     if objective.main == "generator":
         full = replace(full, mask_decoder=model.mask_decoder or full.mask_decoder)
     rows = [Network(name, "main", full, objective.main, exported=True)]
     if objective.auxiliary:
         narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-        small = taken.get(auxiliary) or replace(narrow, mask_decoder=model.mask_decoder)
+        small = shapes.get(auxiliary) or replace(narrow, mask_decoder=model.mask_decoder)
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", small, rate=auxiliary_rate, exported=exported))
     return Networks.of([*rows, *objective.others(full)])
 
 
 def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
-    """The networks that have a `source`, and the table with their shapes.
+    """Returns the table with the shapes of the networks that have a `source`, and those networks.
 
-    They must have been trained with the store's tokenizer. A frozen encoder may also have a vocabulary from
-    which that one's was cut: of its table only those entries are read.
+    They must have been trained with the store's tokenizer. A frozen encoder may also have a larger vocabulary
+    from which the store's was cut; then only those entries of its table are read.
+
+    Raises:
+        ConfigError: if a frozen network has no source.
+        ModelError: if a network was trained with another tokenizer.
     """
-    if unsaid := [row.name for row in networks.frozen if not row.source]:
-        raise ConfigError(f"no model is named for the {unsaid[0]}", key=f"objective.{unsaid[0]}")
-    wanted = [row for row in networks.rows if row.source]
-    if not wanted:
+    if missing := [row.name for row in networks.frozen if not row.source]:
+        raise ConfigError("required: a run, a model folder or a hub name", key=f"objective.{missing[0]}")
+    with_source = [row for row in networks.rows if row.source]
+    if not with_source:
         return networks, {}
     from electra.exchange.load import load
     from electra.exchange.smaller import in_vocabulary
 
     shapes: dict[str, EncoderConfig] = {}
     opened: dict[str, AnyNetwork] = {}
-    for row in wanted:
+    for row in with_source:
         loaded = load(row.source, row.head)
         alone = row.head == "encoder"
         if alone and loaded.tokenizer.digest != store.tokenizer_digest:
             loaded = in_vocabulary(loaded, store.tokenizer) or loaded
         if loaded.tokenizer.digest != store.tokenizer_digest:
-            what = f"the {row.name} was trained with another tokenizer than the text was encoded with"
-            fix = f"Prepare the text with its own: electra prepare ... --tokenizer {row.source}"
-            raise ModelError(what, where=loaded.folder, fix=fix)
+            problem = f"the {row.name} has another tokenizer than the store"
+            fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
+            raise ModelError(problem, where=loaded.folder, fix=fix)
         if alone:
             opened[row.name] = EncoderAlone(loaded.encoder)
         elif isinstance(loaded.head, GeneratorHead):
@@ -102,7 +122,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
 
 
 def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
-    """SHA-256 of the weights of each: a run goes on with those it began with."""
+    """Returns the SHA-256 of each frozen network's weights, which a resumed run must match."""
     states = {name: network.state_dict() for name, network in frozen.items()}
     return {
         f"{name}_sha256": digest({key: tensor.cpu() for key, tensor in state.items()})
@@ -111,88 +131,104 @@ def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
 
 
 def refuse_length(length: int, networks: Networks) -> None:
-    """Rows longer than the main network, or a frozen one, reads."""
+    """Checks that rows fit the positions of the main and the frozen networks.
+
+    Raises:
+        ConfigError: if they do not.
+    """
     most = min(row.config.max_positions for row in networks.rows if row.role != "auxiliary")
     if length > most:
         raise ConfigError(
-            f"{length} tokens are more than the model's positions",
+            f"{length} exceeds the model's {most} positions",
             key="training.length",
-            fix=f"Use at most {most}, or start from a model made longer by electra extend MODEL OUT --length",
+            fix=f"Use at most {most}, or lengthen the model with electra lengthen",
         )
 
 
-def refuse_memory(asked: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
-    """A run that this machine's memory cannot hold, by what it takes at the very least."""
-    rows = asked.batch_size // processes
-    tokens = min(asked.micro_batch or rows, rows) * asked.length
-    # fp32 weights, gradients and two moments; a GPU's weights begin in main memory
+def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
+    """Checks a lower bound of the run's memory against this machine's.
+
+    Raises:
+        ConfigError: if the model or its batch cannot fit.
+    """
+    rows = section.batch_size // processes
+    tokens = min(section.micro_batch or rows, rows) * section.length
+    # fp32 weights, gradients and two moments; on a GPU, only the fresh weights are in main memory
     on_host = not device_kind(device).own_memory
     weights = sum(
         (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
     )
-    batch = 25 * rows * asked.length  # as `data.batches.Rows` holds it
-    passed = (
+    batch = 25 * rows * section.length  # bytes of `data.batches.Rows`
+    activations = (
         2 * tokens * networks.main.num_layers * networks.main.hidden_size
-    )  # a 16-bit output of each layer
-    needed = weights + batch + (passed if on_host else 0)
+    )  # 16 bits per layer output
+    needed = weights + batch + (activations if on_host else 0)
     most = memory()
     if most is not None and needed > most:
-        what = f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {most / 2**30:,.1f} GiB"
+        need = f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {most / 2**30:,.1f} GiB"
         if weights > most:
             fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
-            raise ConfigError(f"this model {what}", key="model", fix=fix)
+            raise ConfigError(f"this model {need}", key="model", fix=fix)
         if batch > most:
-            raise ConfigError(f"this batch {what}", key="training.batch_size", fix="Use a smaller one")
+            raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller one")
         fix = "Set a smaller `training.micro_batch`; the result is the same"
-        raise ConfigError(f"this batch {what}", key="training.micro_batch", fix=fix)
+        raise ConfigError(f"this batch {need}", key="training.micro_batch", fix=fix)
 
 
 def as_built(recipe: Recipe, main: EncoderConfig) -> Recipe:
-    """The recipe of a run whose main network has the shape and the vocabulary of the model it starts from."""
+    """Returns the recipe with the shape and vocabulary size of the main network that the run starts from."""
     model = recipe.model
-    own = (main.num_layers, main.hidden_size)
-    named = [name for name, size in SIZES.items() if (size.num_layers, size.hidden_size) == own]
+    shape = (main.num_layers, main.hidden_size)
+    names = [name for name, size in SIZES.items() if (size.num_layers, size.hidden_size) == shape]
     model = replace(
         model,
-        size=named[0] if named else model.size,
-        layers=None if named else main.num_layers,
-        hidden_size=None if named else main.hidden_size,
+        size=names[0] if names else model.size,
+        layers=None if names else main.num_layers,
+        hidden_size=None if names else main.hidden_size,
         encoder=main.architecture,
         generator_width=model.generator_width or resolve_size(model.size).generator_width,
     )
     return replace(recipe, model=model, tokenizer=replace(recipe.tokenizer, vocab_size=main.vocab_size))
 
 
-# What `as_built` fills in: whatever the command said, a run that resumes keeps it.
-TAKEN = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
+# Settings that `as_built` fills in. A resumed run keeps them, whatever the command line says.
+INHERITED = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
 
 
-def shapes_taken(networks: Networks, own: Networks) -> tuple[str, ...]:
-    """Notes on the networks that have the shape of the model they start from, and not the recipe's."""
+def shape_notes(networks: Networks, requested: Networks) -> tuple[str, ...]:
+    """Returns notes on networks whose shape is not the recipe's but that of the model they start from."""
 
-    def told(one: EncoderConfig) -> str:
-        return f"{one.num_layers} layers of {one.hidden_size}"
+    def described(config: EncoderConfig) -> str:
+        return f"{config.num_layers} layers of {config.hidden_size}"
 
     return tuple(
-        f"the {row.name} has the shape of the model it starts from, {told(a)}; the recipe says {told(b)}"
-        for row, other in zip(networks.rows, own.rows, strict=True)
+        f"the {row.name} has {described(a)}, like the model it starts from; the recipe says {described(b)}"
+        for row, other in zip(networks.rows, requested.rows, strict=True)
         if (a := row.shape) and (b := other.shape)
         if (a.num_layers, a.hidden_size) != (b.num_layers, b.hidden_size)
     )
 
 
 def refuse_settings(recipe: Recipe, objective: Objective) -> None:
-    """Some objectives cannot do without certain settings of [model]."""
+    """Checks [model] and the schedule against the objective's requirements.
+
+    Raises:
+        ConfigError: if a setting does not work with the objective.
+    """
     settings = {
         **vars(recipe.model),
         "generator_width": recipe.model.generator_width or resolve_size(recipe.model.size).generator_width,
     }
     wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
     if wrong:
-        what = f"{settings[wrong[0]]!r} does not go with the objective {recipe.objective.get('name', 'rtd')}"
-        needed = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
-        raise ConfigError(what, key=f"model.{wrong[0]}", fix=f"It needs {needed}")
-    whole = 1 << 30
-    if recipe.training.schedule == "wsd" and objective.phase(0, whole) != (0, whole):
-        what = f"'wsd' does not go with an objective in phases, such as {recipe.objective.get('name')}"
-        raise ConfigError(what, key="training.schedule", fix="Use `training.schedule=linear`")
+        name = recipe.objective.get("name", "rtd")
+        required = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
+        raise ConfigError(
+            f"{settings[wrong[0]]!r} does not work with the objective {name}",
+            key=f"model.{wrong[0]}",
+            fix=f"It needs {required}",
+        )
+    total = 1 << 30
+    if recipe.training.schedule == "wsd" and objective.phase(0, total) != (0, total):
+        problem = f"'wsd' does not work with {recipe.objective.get('name')}, which trains in phases"
+        raise ConfigError(problem, key="training.schedule", fix="Use `training.schedule=linear`")

@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from electra.model.pair import Pair
 from electra.training.algorithms import ALGORITHMS, Algorithm, Groups, OptimizerSection, algorithm_for
 
 
-class Steps:
-    """Named weights in groups by algorithm, stepped by torch's fused kernels.
+class GroupedOptimizer:
+    """Updates named weights in groups, by torch's fused kernels.
 
-    Moments are addressed by the weight's name, so a checkpoint does not depend on the order of groups.
+    Optimizer state is addressed by the weight's name, so a checkpoint does not depend on the order of groups.
     """
 
     def __init__(
@@ -32,21 +33,23 @@ class Steps:
         self.parameters = list(named.values())
 
     def clip(self) -> Tensor:
-        """Scale the gradients down to the largest allowed norm. Returns the norm before, of all of them."""
+        """Scales the gradients down to the maximum norm. Returns the total norm before that."""
         return nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
 
     def step(self, multiplier: float) -> None:
+        """Updates the weights, with each group's peak learning rate times `multiplier`."""
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = group["peak"] * multiplier
             optimizer.step()
 
     def zero_grad(self) -> None:
+        """Removes all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """The moments, as `name:moment` -> tensor."""
+        """Returns the optimizer state as `name:moment` -> tensor."""
         return {
             f"{self.names[parameter]}:{moment}": value
             for optimizer in self.optimizers.values()
@@ -57,7 +60,7 @@ class Steps:
 
     @property
     def bytes(self) -> int:
-        """Of the moments that it will keep."""
+        """Size of the optimizer state in bytes, known before the first step."""
         return sum(
             len([moment for moment in ALGORITHMS[name].moments if moment != "step"]) * parameter.nbytes
             for name, optimizer in self.optimizers.items()
@@ -66,9 +69,13 @@ class Steps:
         )
 
     def load_tensors(self, tensors: dict[str, Tensor], num_steps: int) -> None:
-        """Put the moments back; raises KeyError with the name of one that is missing.
+        """Restores the optimizer state after `num_steps` updates.
 
-        A parameter without any was never updated: that of a network whose stage has not begun.
+        A parameter without state is accepted: it was never updated, because its network's stage had not
+        begun.
+
+        Raises:
+            KeyError: with the name of a missing tensor.
         """
         if num_steps == 0:
             return
@@ -84,10 +91,14 @@ class Steps:
                     }
 
 
-class Optimizer(Steps):
-    """That of a training: its groups are network x decayed or not x algorithm.
+class Optimizer(GroupedOptimizer):
+    """The optimizer of a training, with groups by network, weight decay and algorithm.
 
-    rates: the peak learning rate of the weights that a network has alone, where it is not the training's.
+    Args:
+        pair: The networks.
+        settings: The recipe's settings.
+        rates: Peak learning rates, by network, of weights that only this network has (default: the
+            recipe's).
     """
 
     def __init__(
@@ -102,7 +113,10 @@ class Optimizer(Steps):
     def _groups(
         self, named: Mapping[str, nn.Parameter], settings: OptimizerSection, rates: Mapping[str, float]
     ) -> dict[Algorithm, Groups]:
-        """Weights that a network shares with the one it serves belong to that one's groups."""
+        """Returns the groups of each algorithm.
+
+        Shared weights belong to the groups of the main network.
+        """
         groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
         for name, parameter in named.items():
             network = next((owner for owner, own in self.own.items() if parameter in own), "")
@@ -116,12 +130,13 @@ class Optimizer(Steps):
             groups.setdefault(chosen, {}).setdefault((network, decayed), group)["params"].append(parameter)
         return {algorithm: list(each.values()) for algorithm, each in groups.items()}
 
+    @override
     def clip(self) -> Tensor:
-        """Where the recipe says so, each network's own weights apart from all others."""
+        """Clips each network's own weights separately, if the recipe says so."""
         if not self.settings.clip_separately:
             return super().clip()
-        apart = [list(own) for own in self.own.values()]
+        separate = [list(own) for own in self.own.values()]
         rest = [p for p in self.parameters if not any(p in own for own in self.own.values())]
-        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in [*apart, rest]]
-        together: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(rest[0].device) for norm in norms]))
-        return together
+        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in [*separate, rest]]
+        total: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(rest[0].device) for norm in norms]))
+        return total

@@ -1,4 +1,4 @@
-"""run.toml: the resolved recipe of a run, what identifies it, and what it ran on."""
+"""The record of a run, run.toml: its resolved recipe, its identity and its environment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
 from electra.foundation.machine import versions
-from electra.training.growth import length, reached_by_both
-from electra.training.networks import TAKEN
+from electra.training.growth import length_settings, shares_state
+from electra.training.networks import INHERITED
 from electra.training.recipe import make_recipe
 from electra.training.run import Run
 
 
 def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
-    """run.toml: the resolved recipe, what identifies the run, and what it ran on.
+    """Returns the record of a new run.
 
-    settled: whether the number of steps is; that of a budget of time is measured again.
+    Args:
+        run: The run.
+        name: The recipe's name, as the user gave it.
+        command: The user's command.
+        settled: Whether the number of steps is final; a time budget is re-estimated.
     """
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
@@ -41,11 +45,14 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
     if not settled:
         environment |= {"lengths": [list(entry) for entry in run.lengths], "settled": False}
     shapes = {row.name: asdict(row.config) for row in run.networks.trained}
-    return {**recipe_of(run), **shapes, "identity": run.identity, "environment": environment}
+    return {**recipe_sections(run), **shapes, "identity": run.identity, "environment": environment}
 
 
 def conditions(run: Run) -> dict[str, Any]:
-    """What moves the bits of an update, besides the recipe: the order of sums, and which dropout is drawn."""
+    """Returns what affects the last bits of an update besides the recipe.
+
+    Examples are the order of sums and the random stream of dropout.
+    """
     how = {
         "threads": torch.get_num_threads(),
         "processes": run.world.size,
@@ -58,17 +65,18 @@ def conditions(run: Run) -> dict[str, Any]:
 
 
 def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of a recorded run, each from its `step` on under the same conditions; older records lack
-    some of them.
+    """Returns the parts of a recorded run, each with its first `step` and its conditions.
+
+    Older records lack some of the conditions.
     """
     environment = record["environment"]
     names = ("threads", "processes", "micro_batch", "compiled", "device", "torch", "cpu")
-    begun = {name: environment[name] for name in names if name in environment}
-    return [dict(part) for part in environment.get("parts") or [{"step": 0, **begun}]]
+    first = {name: environment[name] for name in names if name in environment}
+    return [dict(part) for part in environment.get("parts") or [{"step": 0, **first}]]
 
 
-def go_on(run: Run, recorded: Mapping[str, Any]) -> list[str]:
-    """Record under which conditions a run resumes, where they have changed. Returns what to say of that."""
+def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
+    """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
     now, parts = conditions(run), parts_of(recorded)
     kept = [part for part in parts if part["step"] < run.step]
     free = ("processes",) if run.machine.summation == "fixed" else ()
@@ -79,49 +87,56 @@ def go_on(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     ]
     if changed or not kept:
         kept.append({"step": run.step, **now})
-    if kept != parts and run.world.leads:
+    if kept != parts and run.world.is_main:
         environment = {**recorded["environment"], "parts": kept}
         RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})
     return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
 
 
-def recipe_of(run: Run) -> dict[str, dict[str, Any]]:
-    """The sections of the recipe, as they are recorded."""
+def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
+    """Returns the sections of the recipe as they are recorded."""
     sections = run.recipe.to_sections()
-    sections["objective"] |= {"name": run.identity["objective"]}  # a file's name, without where it lay
+    sections["objective"] |= {"name": run.identity["objective"]}  # a file's name without its folder
     return sections
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
-    """The run.toml of a folder, None for a new or empty one; refuses a folder that holds something else."""
+    """Returns the run.toml of a folder, or None if the folder is new or empty.
+
+    Raises:
+        RunFolderError: if the folder contains something else, or the record lacks a table.
+    """
     run = RunFolder(folder)
     if run.exists():
         recorded = run.record
         for table in ("objective", "training", "identity", "environment"):
             if table not in recorded:
                 fix = "Restore it, or start over in another folder"
-                raise RunFolderError(f"no table [{table}]", where=folder / run.RECORD, fix=fix)
+                raise RunFolderError(f"table [{table}] is missing", where=folder / run.RECORD, fix=fix)
         return recorded
     refuse_other_contents(folder, run.RECORD, "a run", run.BESIDE)
     return None
 
 
 def lengths_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """The numbers of steps of a recorded run, each with the step from which it holds."""
+    """Returns the total steps of a recorded run, each estimate with the step from which it holds."""
     recorded = record["environment"].get("lengths") or [(0, record["training"].get("steps") or 0)]
     return [(int(begin), int(steps)) for begin, steps in recorded]
 
 
 def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
-    """A run goes on with the recipe, tokenizer and data it began with, or not at all."""
+    """Checks that a run resumes with its own recipe, tokenizer and data.
+
+    Raises:
+        RunFolderError: naming each difference.
+    """
     changed = changes(recorded, run)
     fix = ""
-    if all(
-        name in ("training.budget", "training.steps") for name, _, _ in changed
-    ):  # the schedule hangs on the number of steps
+    # the learning rate schedule depends on the number of steps
+    if all(name in ("training.budget", "training.steps") for name, _, _ in changed):
         fix = (
-            "Use the same, or train on in another `out`: `init_discriminator` and `init_generator` take this"
-            " run's networks"
+            "Use the same, or continue from this run's networks in another `out`, with"
+            " `init_discriminator` and `init_generator`"
         )
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]
@@ -130,16 +145,16 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
 
 
 def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
-    """A checkpoint must be of this very run: copied from one of another seed, it would go on as neither.
+    """Raises RunFolderError unless the checkpoint belongs to this run, and not to one with another seed, say.
 
-    Checkpoints of older versions hold less of what they are of; what they hold must agree.
+    Checkpoints of older versions record fewer settings; those that they record must agree.
     """
     old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
     if "recipe" in state:
         if old.get("training", {}).get("steps") in [steps for _, steps in run.lengths]:
             old["training"] = {**old["training"], "steps": run.recipe.training.steps}
-        if reached_by_both(old, int(state["step"]), run):
-            old["training"] = {**old["training"], **length(run.recipe)}
+        if shares_state(old, int(state["step"]), run):
+            old["training"] = {**old["training"], **length_settings(run.recipe)}
         changed = changes(old, run)
     else:
         known = {name: value for name, value in run.identity.items() if name in old["identity"]}
@@ -149,30 +164,32 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
-    """What keeps `run` from being the one whose recipe and identity were `old`: (name, then, now)."""
+    """Returns the settings and identities in which `run` differs from a recorded one: (name, then, now)."""
     old = RunFolder.settings(old)
     now = {**run.recipe.to_sections(), "identity": run.identity}
-    named = now["objective"].get("name", "rtd")
-    if OBJECTIVES.name_of(named) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
-        old["objective"]["name"] = named  # wherever its file lies: the digest in `identity` tells a change
+    name = now["objective"].get("name", "rtd")
+    if OBJECTIVES.name_of(name) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
+        old["objective"]["name"] = name  # its file may have moved: `identity` has the digest
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
-        changed = [(name, a, b) for name, a, b in changed if name not in TAKEN and not _left_open(name, a)]
-    if old.get("identity", {}).get("data") == run.identity["data"]:  # that is what these settings made
+        changed = [(name, a, b) for name, a, b in changed if name not in INHERITED and not _unset(name, a)]
+    if (
+        old.get("identity", {}).get("data") == run.identity["data"]
+    ):  # the result of these settings is the same
         changed = [(name, a, b) for name, a, b in changed if not name.startswith(("tokenizer.", "data."))]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
 
 
-def _left_open(name: str, before: Any) -> bool:
-    """Whether an older version recorded as open what is now recorded as it was built."""
+def _unset(name: str, before: Any) -> bool:
+    """Whether an older version left a setting unset that is recorded today."""
     return name == "model.generator_width" and before is None
 
 
 def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded recipe with every option of today, at its default where the recording version lacked it."""
+    """Returns a recorded recipe with today's defaults for options that the recording version lacked."""
     try:
         objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
-    except ConfigError:  # not on this machine
+    except ConfigError:  # the objective is not installed here
         objective = {}
     plain: dict[str, Any] = _plain(merge({**make_recipe({}).to_sections(), "objective": objective}, sections))
     return plain

@@ -1,4 +1,4 @@
-"""How long an update takes on this machine now: some are done and thrown away."""
+"""Measures the time of an update on this machine; the measured updates are discarded."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from electra.training.telemetry import Telemetry
 SECONDS = 2.0  # updates are measured for this long, in each phase of the training
 
 
-class Measured(NamedTuple):
-    """Mean seconds of an update, and of how many of its rows they were measured."""
+class UpdateTime(NamedTuple):
+    """The measured time of an update."""
 
-    seconds: float
-    rows: int
+    seconds: float  # mean over the phases of the training
+    rows: int  # rows of the measured updates: the batch, or an eighth of it
 
 
-def measure(run: Run, seconds: float | None = None) -> Measured:
-    """An update of each phase of the training, weighted by its share. The run is no longer fresh afterwards.
+def measure(run: Run, seconds: float | None = None) -> UpdateTime:
+    """Measures an update of each phase of the training, weighted by the phase's share of the steps.
 
-    Where a whole update takes longer than there is time, an eighth of its rows stands for it.
+    The run's weights are changed afterwards. If a whole update takes longer than `seconds` (default:
+    `SECONDS`), an eighth of its rows is measured and scaled up.
     """
     limit, whole = SECONDS if seconds is None else seconds, run.rows.batch_size
     total, first, average, fewest = 1 << 30, 0, 0.0, whole
 
     def part(rows: int) -> Run:
-        asked, silent = replace(run.rows, batch_size=rows), Telemetry(run.folder, leads=False)
-        return replace(run, rows=asked, world=World(), telemetry=silent, lengths=[(0, total)], step=first)
+        section, silent = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
+        return replace(run, rows=section, world=World(), telemetry=silent, lengths=[(0, total)], step=first)
 
     while first < total:
         _, end = run.objective.phase(first, total)
@@ -49,8 +50,9 @@ def measure(run: Run, seconds: float | None = None) -> Measured:
             updates += 1
         average += (time.perf_counter() - began) / updates * whole / rows * (end - first) / total
         first, fewest = end, min(fewest, rows)
-    return Measured(average / run.world.size, fewest)
+    return UpdateTime(average / run.world.size, fewest)
 
 
 def seconds_per_step(run: Run) -> float:
+    """Returns the measured seconds per update."""
     return measure(run).seconds

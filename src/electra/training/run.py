@@ -1,4 +1,4 @@
-"""A run: everything the loop needs, built from a recipe, a token store and a folder."""
+"""A run: the state of the training loop, built from a recipe, a token store and a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Corrupted, Objective, OwnOutput
-from electra.training.ahead import Ahead
+from electra.training.ahead import Prefetcher
 from electra.training.budget import Clock
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
@@ -31,7 +31,7 @@ from electra.training.networks import (
     refuse_length,
     refuse_memory,
     refuse_settings,
-    shapes_taken,
+    shape_notes,
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import (
@@ -52,6 +52,8 @@ from electra.training.threads import Pace
 
 @dataclass
 class Run:
+    """The complete state of a training in progress."""
+
     folder: Path
     store: TokenStore
     networks: Networks
@@ -67,44 +69,45 @@ class Run:
     telemetry: Telemetry
     flops_per_step: float
     identity: dict[str, Any]
-    recipe: Recipe  # for its record alone; the sections below are what it does
+    recipe: Recipe  # used only for the record; the training reads the sections below
     rows: RowsSection
     schedule: ScheduleSection
     machine: MachineSection
     upkeep: UpkeepSection
     evaluation: EvaluationSection
     lengths: list[tuple[int, int]] = field(default_factory=list)
-    """(a step, how many steps the run is to take as known from there on): a budget of time is measured again
-    while the run is in its first tenth.
-    """
+    """(first step, total steps from then on): a time budget is re-estimated in the first tenth."""
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
-    saved: int = -1  # the step of the newest checkpoint
-    notes: tuple[str, ...] = ()  # on the networks it began from
-    evaluated: set[int] = field(default_factory=set)
-    alarmed: bool = False  # the collapse alarm rings once
+    saved: int = -1  # step of the newest checkpoint
+    notes: tuple[str, ...] = ()  # on the networks that it started from
+    evaluated: set[int] = field(default_factory=set)  # steps of the evaluations so far
+    alarmed: bool = False  # the collapse alarm has been raised; it is raised once
     recent: RecentLosses = field(default_factory=RecentLosses)
-    compiled: bool = False  # its layers are
-    window: list[float] = field(default_factory=list)  # seconds of the updates since the last row
+    compiled: bool = False  # whether the layers are compiled
+    window: list[float] = field(default_factory=list)  # seconds of each update since the last logged row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
-    clock: Clock | None = None  # of a budget of time, whose number of steps is not settled
-    ahead: Ahead = field(default_factory=Ahead, repr=False)
+    clock: Clock | None = None  # a time budget whose number of steps is not final yet
+    prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
 
     @property
     def total_steps(self) -> int:
+        """Total number of steps, as known at the current step; 0 while a budget is unresolved."""
         return next((total for begin, total in reversed(self.lengths) if begin <= self.step), 0)
 
     @property
     def tokens_per_step(self) -> int:
+        """Tokens per update, over all processes."""
         return self.rows.batch_size * self.rows.length
 
     @property
     def micro_batch_size(self) -> int:
+        """Rows per forward pass of this process."""
         return rows_of_a_pass(self.recipe.training, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """This process's rows of the global batch at `step`, in pieces that fit one forward pass."""
+        """Returns this process's rows of the batch at `step`, in pieces that fit one forward pass."""
         size = self.rows.batch_size
         share = size // self.world.size
         first, last = self.world.rank * share, (self.world.rank + 1) * share
@@ -113,17 +116,17 @@ class Run:
             self.batches.batch(step, size, start, min(start + self.micro_batch_size, last))
             for start in starts
         ]
-        # Compiled layers always get the mask, needed or not: they are compiled once, not twice.
+        # Compiled layers always get a mask, even an unneeded one, so that they compile once, not twice.
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def corrupted(self, step: int) -> list[Corrupted]:
-        """Those micro-batches made ready for the networks."""
+        """Returns the micro-batches of `step`, corrupted and ready for the networks."""
         share = self.share_at(step)
         return [self.objective.corrupt(batch, self.rows.seed, share) for batch in self.micro_batches(step)]
 
     @property
     def rate(self) -> float:
-        """The learning rate of the next update, as a multiple of its peak."""
+        """The learning rate of the next update, relative to its peak."""
         schedule = self.schedule
         first, end = self.objective.stage(self.step, self.total_steps)
         total, warmup = end - first, schedule.warmup
@@ -133,23 +136,31 @@ class Run:
 
     @property
     def share_done(self) -> float:
-        """How far the training has come, for what moves with it: 0 to 1."""
+        """The fraction of the training that is done, 0 to 1, for schedules other than the learning rate."""
         return self.share_at(self.step)
 
     def share_at(self, step: int) -> float:
+        """As `share_done`, at `step`."""
         return progress(step, self.total_steps, self.schedule.schedule, self.schedule.decay)
 
     @property
     def plateau_end(self) -> int | None:
-        """The step at which the rate begins to fall and a longer run would go on; None: it always falls."""
+        """The step at which the cooldown begins, or None for schedules without a plateau.
+
+        A run can be extended from there.
+        """
         schedule = self.schedule
         return plateau_end(self.total_steps, schedule.decay) if schedule.schedule == "wsd" else None
 
     def batch_digest(self, step: int) -> str:
-        """64 bits over the whole global batch: the ledger shows that no example was repeated or skipped."""
+        """Returns a 64-bit digest of the batch at `step`, over all processes.
+
+        The ledger uses it to show that no example was repeated or skipped.
+        """
         return self.batches.batch(step, self.rows.batch_size).digest
 
     def progress(self) -> dict[str, Any]:
+        """Returns step, tokens, FLOPs and seconds so far, as ledger rows contain them."""
         return {
             "step": self.step,
             "tokens": self.step * self.tokens_per_step,
@@ -158,10 +169,12 @@ class Run:
         }
 
     def evaluation_due(self) -> bool:
+        """Whether to evaluate before the next update."""
         every = self.upkeep.evaluate_every or max(1, self.total_steps // 10)
         return self.step not in self.evaluated and (self.step % every == 0 or self.step == self.total_steps)
 
     def checkpoint_due(self) -> bool:
+        """Whether to save a checkpoint before the next update."""
         every = self.upkeep.checkpoint_every or max(1, self.total_steps // 20)
         return (
             self.saved < self.step
@@ -170,6 +183,7 @@ class Run:
         )
 
     def log_due(self) -> bool:
+        """Whether the update just finished is logged."""
         return self.step % self.upkeep.log_every == 0 or self.step in (1, self.total_steps)
 
 
@@ -180,7 +194,10 @@ def build_pair(
     opened: dict[str, AnyNetwork],
     seed: int,
 ) -> Pair:
-    """The networks of the table: those `opened` as they are or, where they are trained, begun from them."""
+    """Builds the networks of the table.
+
+    Frozen networks are the `opened` ones; trained ones that were opened start from their weights.
+    """
     frozen = {row.name: opened[row.name] for row in networks.frozen}
     pair = build_networks(
         networks,
@@ -198,11 +215,11 @@ def build_pair(
 def identity_of(
     recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
 ) -> dict[str, Any]:
-    """What a run must still have when it is resumed, besides its recipe."""
-    named = str(recipe.objective.get("name", "rtd"))
+    """Returns what must be unchanged, besides the recipe, when the run resumes."""
+    name = str(recipe.objective.get("name", "rtd"))
     identity = {
-        "objective": OBJECTIVES.name_of(named),
-        **OBJECTIVES.identity(named),
+        "objective": OBJECTIVES.name_of(name),
+        **OBJECTIVES.identity(name),
         "data": store.digest,
         "tokenizer": store.tokenizer_digest,
         "seed_scheme": seeds.SCHEME,
@@ -228,11 +245,22 @@ def rows_of_a_pass(training: TrainingSection, processes: int) -> int:
 def build_run(
     recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
 ) -> Run:
-    """A run at step 0 with fresh weights; `start` decides what it really begins from."""
+    """Builds a run at step 0 with fresh weights, or those of `warm`; `start` restores a checkpoint.
+
+    Args:
+        recipe: The recipe.
+        folder: The run folder; nothing is written.
+        store: The tokenised corpus.
+        world: This process within the group.
+        warm: Models to start from.
+
+    Raises:
+        ConfigError: if settings do not fit the machine, the objective or the number of processes.
+    """
     training = recipe.training
     if training.batch_size % world.size:
         raise ConfigError(
-            f"{training.batch_size} rows cannot be shared by {world.size} processes",
+            f"must be a multiple of the number of processes ({world.size}), not {training.batch_size}",
             key="training.batch_size",
         )
     if training.threads:
@@ -243,9 +271,9 @@ def build_run(
     )
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
-    asked = network_table(recipe.model, store, objective, training.generator_learning_rate)
-    taken = {} if warm is None else warm.shapes
-    networks = network_table(recipe.model, store, objective, training.generator_learning_rate, taken)
+    rate = training.generator_learning_rate
+    requested = network_table(recipe.model, store, objective, rate)
+    networks = network_table(recipe.model, store, objective, rate, None if warm is None else warm.shapes)
     networks, opened = open_sources(networks, store)
     refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
@@ -256,7 +284,7 @@ def build_run(
     identity |= {"precision": precision, **frozen_identity(pair.frozen)}
     notes: tuple[str, ...] = ()
     if warm is not None:
-        notes = (*shapes_taken(networks, asked), *warm.load(pair), *warm.notes)
+        notes = (*shape_notes(networks, requested), *warm.load(pair), *warm.notes)
         if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
             recipe = as_built(recipe, networks.main)
     objective.connect(pair)
@@ -278,7 +306,7 @@ def build_run(
         world=world,
         device=device,
         precision=precision,
-        telemetry=Telemetry(folder, leads=world.leads),
+        telemetry=Telemetry(folder, is_main=world.is_main),
         flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
         identity=identity,
         recipe=recipe,

@@ -1,15 +1,21 @@
-"""The learning rate at a step, as a multiple of its peak, and how far a training has come."""
+"""The learning rate schedules, and the progress that other schedules follow."""
 
 from __future__ import annotations
 
 
 def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0.0) -> float:
-    """`step` counts finished updates: the first update uses multiplier(0).
+    """Returns the learning rate, relative to its peak, of the update after `step` finished ones.
 
-    linear:    rises over warmup x total steps to 1, then falls in a straight line to 0 at the end.
-    reference: the published code's product of the two, so the peak is a little below 1 and the first update
-        has rate 0.
-    wsd:       rises, stays at 1, and falls to 0 over the last decay x total steps (Hu et al. 2024, MiniCPM).
+    `linear` rises over warmup x total steps to 1, then falls linearly to 0. `reference` is the published
+    code's product of warm-up and decay: its peak is slightly below 1, and its first update has rate 0. `wsd`
+    rises, stays at 1, and falls to 0 over the last decay x total steps (Hu et al. 2024, MiniCPM).
+
+    Args:
+        step: Finished updates.
+        total: Total number of updates.
+        warmup: Fraction of the updates in which the rate rises.
+        kind: linear, reference or wsd.
+        decay: Fraction of the updates in which the rate of `wsd` falls.
     """
     rise = max(1, round(warmup * total)) if warmup > 0 else 0
     if kind == "reference":
@@ -21,18 +27,22 @@ def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0
 
 
 def plateau_end(total: int, decay: float) -> int:
-    """The updates before the rate of a wsd schedule begins to fall; it falls for one update at least."""
+    """Returns the number of updates before the rate of a wsd schedule begins to fall.
+
+    It falls for at least one update.
+    """
     return total - max(1, round(decay * total))
 
 
 def progress(step: int, total: int, kind: str, decay: float) -> float:
-    """The share of a training that is over, for what moves with it (mask rates). Under wsd nothing moves
-    before the rate falls: so a longer training is the same up to there.
+    """Returns the fraction of a training that is done, for schedules of mask rates and the like.
+
+    Under wsd it stays 0 until the learning rate falls, so a longer training is identical up to there.
     """
     begin = plateau_end(total, decay) if kind == "wsd" else 0
     return max(0.0, (step - begin) / (total - begin))
 
 
 def mean_progress(kind: str, decay: float) -> float:
-    """`progress`, averaged over the training."""
+    """Returns `progress` averaged over the training."""
     return decay / 2 if kind == "wsd" else 0.5

@@ -1,8 +1,8 @@
-"""Loss spikes: an update whose loss lies far above those of the updates before it.
+"""Detects loss spikes: updates whose loss is far above those of the updates before.
 
-Median and upper decile, which a few spikes do not move, and which know losses that are high every now and
-then. The losses to compare with are in every checkpoint, and summed over the processes, so a resumed run and
-every process decide alike.
+The comparison uses the median and the upper decile, which a few spikes do not move and which account for
+losses that are high now and then. Recent losses are saved in every checkpoint and summed over the processes,
+so resumed runs and all processes decide alike.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-WINDOW, FEWEST = 64, 32  # updates to compare with: at most, at least
-DEVIATIONS = 6.0  # above the median
-LEAST = 0.01  # of the median: a smaller deviation is taken for one of this size
-NORMAL = 1.2816  # a normal distribution's upper decile lies so many standard deviations above its median
+WINDOW, FEWEST = 64, 32  # maximum and minimum number of updates to compare with
+DEVIATIONS = 6.0  # standard deviations above the median at which a loss is a spike
+LEAST = 0.01  # lower bound of the standard deviation, relative to the median
+NORMAL = 1.2816  # standard deviations from the median of a normal distribution to its upper decile
 
 
 @dataclass(frozen=True)
 class Spike:
+    """A loss far above the median of the losses before it."""
+
     loss: float
     median: float
     deviations: float
@@ -27,12 +29,15 @@ class Spike:
 
     def __str__(self) -> str:
         return (
-            f"{self.loss:.4g}, {self.deviations:.0f} deviations above {self.median:.4g}, the median before it"
+            f"{self.loss:.4g}, {self.deviations:.0f} standard deviations above the median {self.median:.4g}"
         )
 
 
 class RecentLosses:
-    """The losses of the newest updates, skipped ones included: a level that stays becomes the new normal."""
+    """The losses of the most recent updates.
+
+    Skipped updates are included, so a loss that stays high becomes the new normal.
+    """
 
     def __init__(self, losses: Iterable[float] = ()) -> None:
         self._losses = deque(losses, maxlen=WINDOW)
@@ -41,10 +46,11 @@ class RecentLosses:
         return iter(self._losses)
 
     def clear(self) -> None:
+        """Forgets all losses."""
         self._losses.clear()
 
     def add(self, loss: float) -> Spike | None:
-        """Remember the loss of an update; tells when it is a spike."""
+        """Adds the loss of an update. Returns the spike if it is one, else None."""
         before = list(self._losses)
         self._losses.append(loss)
         if len(before) < FEWEST:

@@ -1,4 +1,4 @@
-"""What a run tells while it trains: metrics.jsonl (the record of truth), log.txt, and its caller."""
+"""Reports the progress of a run: to metrics.jsonl (the authoritative record), log.txt and the caller."""
 
 from __future__ import annotations
 
@@ -11,54 +11,63 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 
-QUIET_SECONDS = 5.0  # between two lines of log.txt on the progress
+QUIET_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 
 
 class Telemetry:
-    """One writer a run, on the leading process; elsewhere every call does nothing."""
+    """The ledger and messages of a run; outside the main process every call does nothing."""
 
-    def __init__(self, folder: Path, *, leads: bool) -> None:
-        self.folder, self.leads = folder, leads
-        self.tell: Say = quiet
+    def __init__(self, folder: Path, *, is_main: bool) -> None:
+        self.folder, self.is_main = folder, is_main
+        self._say: Say = quiet
         self.progress: Progress = no_progress
         self._last_line = 0.0
         self._ledger: Writer | None = None
 
     def open(self, step: int, say: Say = quiet, progress: Progress = no_progress) -> list[dict[str, Any]]:
-        """Start or continue the record at `step`: later rows, of updates that are about to be done again,
-        move to metrics.cut.jsonl. Lines and progress are told to `say` and `progress` from now on.
+        """Opens the ledger at `step`, and returns its rows so far.
+
+        Rows of later updates, which will be repeated, move to metrics.cut.jsonl.
+
+        Args:
+            step: Finished updates.
+            say: Called with each message.
+            progress: Called with each progress line and the fraction done.
         """
-        if not self.leads:
+        if not self.is_main:
             return []
-        self.tell, self.progress = say, progress
+        self._say, self.progress = say, progress
         self._ledger = Writer(RunFolder(self.folder).metrics, step)
         return self._ledger.rows
 
     def close(self) -> None:
+        """Closes the ledger."""
         if self._ledger is not None:
             self._ledger.close()
             self._ledger = None
 
     def sync(self) -> int:
-        """Make the record survive a power cut; the number of its rows."""
+        """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
         return self._ledger.sync() if self._ledger is not None else 0
 
     def row(self, row: dict[str, Any]) -> None:
+        """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
 
     def say(self, line: str) -> None:
-        """One line for the caller and for log.txt."""
+        """Sends one line to the caller and to log.txt."""
         if self._ledger is not None:
             log_line(RunFolder(self.folder).log, line)
-            self.tell(line)
+            self._say(line)
 
     def event(self, step: int, event: str, message: str, **more: Any) -> None:
+        """Records an event, and sends its message to the caller and to log.txt."""
         self.row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 
     def training(self, row: dict[str, Any], total: int) -> None:
-        """Record a training row and tell the progress, of `total` steps; log.txt gets a line now and then."""
+        """Records a training row and reports progress of `total` steps; log.txt gets some of the lines."""
         self.row(row)
         if self._ledger is None:
             return
@@ -75,6 +84,7 @@ class Telemetry:
             log_line(RunFolder(self.folder).log, line)
 
     def evaluation(self, row: dict[str, Any]) -> None:
+        """Records an evaluation row, and sends a summary to the caller and to log.txt."""
         self.row(row)
         generator, discriminator = (
             ("generator_loss", "generator_accuracy", "mlm_loss"),

@@ -1,8 +1,8 @@
-"""CPU threads: as many as pay on this machine now, and what to say of a training that has become slow.
+"""Chooses the number of CPU threads by measuring, and detects a training that has become slow.
 
-Threads wait for each other many times in an update. Where other programs use the cores, or a container's
-limit is below their number, waiting costs more than sharing the work gains: one thread is then several times
-as fast as two. So one thread and all are measured against each other before long work.
+Threads wait for each other many times per update. If other programs use the cores, or a container's limit is
+below their number, waiting costs more than sharing the work gains: one thread is then several times as fast
+as two. So one thread and all cores are compared before long work.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ from torch import nn
 
 from electra.foundation import machine
 
-SECONDS = 0.15  # that each of the `ROUNDS` turns of one thread and of all lasts
-ROUNDS = 3
-SLOW = 3.0  # times slower than it began
+SECONDS = 0.15  # duration of each measurement
+ROUNDS = 3  # measurements of one thread and of all, alternating
+SLOW = 3.0  # slowdown, relative to the start, that is reported
 
 
-def set_threads(asked: int | None, recorded: int | None, option: str) -> str:
-    """Take the threads asked for, or those of OMP_NUM_THREADS, or those that the work began with, or else one
-    or all of them, as measured now. Returns what to say of that ("": nothing was measured).
+def set_threads(requested: int | None, recorded: int | None, option: str) -> str:
+    """Sets the number of threads: as requested, from OMP_NUM_THREADS, as recorded, or as measured.
 
-    option: by which the user chooses.
+    Returns a message for the user ("": nothing was measured).
+
+    Args:
+        requested: The user's number.
+        recorded: The number with which the work began.
+        option: The option that overrides the choice, for the message.
     """
-    if asked or machine.threads_are_set():
-        if asked:
-            torch.set_num_threads(asked)
+    if requested or machine.threads_are_set():
+        if requested:
+            torch.set_num_threads(requested)
         return ""
     most = machine.cores()
     if recorded or most == 1:
         torch.set_num_threads(recorded or 1)
         return ""
-    one, every = measure(most)
-    chosen = 1 if one > every else most
+    single, all_cores = measure(most)
+    chosen = 1 if single > all_cores else most
     torch.set_num_threads(chosen)
-    named = f"{chosen} CPU thread{'s' * (chosen > 1)}"
-    return f"{named}: {most} are {every / one:.2g} times as fast as one now; {option} N chooses"
+    speed = f"{most} are {all_cores / single:.2g} times as fast as 1 at the moment"
+    return f"using {chosen} CPU thread{'s' * (chosen > 1)} ({speed}); override with {option} N"
 
 
 def measure(most: int) -> tuple[float, float]:
-    """Passes a second through a small layer, forward and back, with one thread and with `most`, by turns."""
+    """Returns forward and backward passes per second of a small layer, with one thread and with `most`."""
     layer = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128), nn.LayerNorm(128))
     rows = torch.ones(2048, 128)
     rates: dict[int, list[float]] = {1: [], most: []}
@@ -61,17 +65,26 @@ def measure(most: int) -> tuple[float, float]:
 
 
 class Pace:
-    """Notices, once, that the same work has become slow."""
+    """Detects, once, that the same work has become slow.
+
+    Args:
+        option: The option that sets the number of threads, for the message.
+    """
 
     def __init__(self, option: str) -> None:
         self.option = option
         self._kind: object = None
         self._first: list[float] = []
         self._last: deque[float] = deque(maxlen=3)
-        self._told = False
+        self._reported = False
 
     def slower(self, rate: float, kind: object = None) -> str:
-        """What to say after a measurement of so many units a second of one kind of work ("": nothing)."""
+        """Returns a warning after a measurement ("": none).
+
+        Args:
+            rate: Units of work per second.
+            kind: The kind of work; rates of different kinds are not compared.
+        """
         if kind != self._kind:
             self._kind, self._first = kind, []
             self._last.clear()
@@ -80,14 +93,16 @@ class Pace:
             return ""
         self._last.append(rate)
         before, now = statistics.median(self._first), max(self._last)
-        if self._told or len(self._last) < 3 or now * SLOW > before:
+        if self._reported or len(self._last) < 3 or now * SLOW > before:
             return ""
-        self._told = True
+        self._reported = True
         threads, cores = torch.get_num_threads(), machine.cores()
-        load = f"; the load is {os.getloadavg()[0]:.1f} on {cores} cores" if hasattr(os, "getloadavg") else ""
-        advice = f"stop this and rerun with {self.option} 1, or " if threads > 1 else ""
+        load = (
+            f" Load average: {os.getloadavg()[0]:.1f} on {cores} cores." if hasattr(os, "getloadavg") else ""
+        )
+        advice = f", rerun with {self.option} 1" if threads > 1 else ""
         return (
-            f"training has become {before / now:.1f} times slower than it began: most likely other programs"
-            f" use the cores, memory is swapped, or the processor is too hot{load}; stop what else runs, or"
-            f" {advice}resume later"
+            f"training is {before / now:.1f} times slower than at its start. Likely causes: other programs"
+            f" use the cores, memory is swapped, or the processor is throttled.{load} Stop other"
+            f" programs{advice}, or stop and resume later"
         )

@@ -1,8 +1,7 @@
-"""Start from counts: before the first update, the networks' token tables and output biases say what counting
-the text can say.
+"""Co-occurrence initialisation of token embeddings and output biases, before the first update.
 
-A fresh network spends its first updates on learning how frequent each token is, and the next ones on what
-stands near what. Both can be counted in seconds.
+A fresh network spends its first updates on learning how frequent each token is, and the next ones on which
+tokens occur near each other. Counting both takes seconds.
 """
 
 from __future__ import annotations
@@ -20,17 +19,12 @@ from electra.model.modern import TokenTable
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 
-FEWEST = 50  # tokens of text for each entry of the vocabulary
-LENGTH = 0.9  # of a vector, root mean square; chosen at 128 dimensions (results: more from counts)
+FEWEST = 50  # tokens of text per vocabulary entry
+LENGTH = 0.9  # root mean square length of a vector, tuned at 128 dimensions
 
 
-def refuse_start(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> None:
-    """Counts take the place of fresh weights, not of a model's, and where there is text enough to count."""
-    if recipe.model.start == "counts" and warm is None:
-        refuse_little_text(store)
-
-
-def starts_from_counts(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
+def uses_cooccurrence(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
+    """Whether the recipe, and for `auto` the amount of text, ask for it. Never for a warm start."""
     if warm is not None:
         return False
     enough = store.vocab_size <= store.train.num_tokens // FEWEST
@@ -38,44 +32,48 @@ def starts_from_counts(recipe: Recipe, store: TokenStore, warm: WarmStart | None
 
 
 def refuse_little_text(store: TokenStore) -> None:
+    """Checks that the store has enough text for its vocabulary.
+
+    Raises:
+        ConfigError: if it has not.
+    """
     most = store.train.num_tokens // FEWEST
     if store.vocab_size > most:
         raise ConfigError(
-            f"{store.train.num_tokens:,} tokens are too few to count what stands near what among"
-            f" {store.vocab_size:,} kinds",
+            f"'counts' needs {FEWEST} tokens of text per vocabulary entry; there are"
+            f" {store.train.num_tokens:,} tokens for {store.vocab_size:,} entries",
             key="model.start",
             fix=f"Use `model.start=fresh`, or a vocabulary of at most {most:,}",
         )
 
 
 @torch.no_grad()
-def start_from_counts(networks: nn.Module, store: TokenStore) -> None:
-    """Fill every token table and every output layer's bias of `networks` from the training text.
+def initialise_tokens(networks: nn.Module, store: TokenStore) -> None:
+    """Fills every token table and output bias of `networks` from the training text.
 
-    Tokens without neighbours ([MASK] and the other special ones, those that never occur) keep their fresh
-    rows.
+    Rows of tokens without neighbours keep their fresh values: special tokens, and those that never occur.
     """
     counts = count_ids(store.train, store.vocab_size) + 0.5
     for head in networks.modules():
         if isinstance(head, GeneratorHead):
             head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
-    of_width: dict[int, Tensor] = {}
+    by_width: dict[int, Tensor] = {}
     for table in token_tables(networks):
         width = table.shape[1]
-        if width not in of_width:
+        if width not in by_width:
             vectors = token_vectors(store.train, store.vocab_size, width)
-            of_width[width] = torch.from_numpy(LENGTH * width**-0.5 * vectors)
-        counted = of_width[width].to(table)
-        table.copy_(torch.where(counted.any(dim=1, keepdim=True), counted, table))
+            by_width[width] = torch.from_numpy(LENGTH * width**-0.5 * vectors)
+        rows = by_width[width].to(table)
+        table.copy_(torch.where(rows.any(dim=1, keepdim=True), rows, table))
 
 
 def token_tables(networks: nn.Module) -> list[nn.Parameter]:
-    """The tables of token embeddings [V, E], each once, however many networks share it."""
-    found: dict[int, nn.Parameter] = {}
+    """Returns the tables of token embeddings [V, E], each once even if several networks share it."""
+    tables: dict[int, nn.Parameter] = {}
     for module in networks.modules():
         table = module.words if isinstance(module, Embeddings) else module
         if isinstance(table, TokenTable) or (table is not module and isinstance(table, nn.Embedding)):
             weight = table.weight
             assert isinstance(weight, nn.Parameter)
-            found[id(weight)] = weight
-    return list(found.values())
+            tables[id(weight)] = weight
+    return list(tables.values())

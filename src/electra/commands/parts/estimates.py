@@ -299,6 +299,6 @@ def print_table(plan: Plan) -> None:
     )
     console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
     console.print(
-        f"Measured: {cost.measured(best.recipe.training.batch_size)}; other programs affect it."
+        f"Measured: {cost.timing(best.recipe.training.batch_size)}; other programs affect it."
         " Evaluations and checkpoints take additional time."
     )

@@ -20,11 +20,11 @@ from electra.training.recipe import Recipe
 
 def lengthen_run(run: str, budget: str, store: str | None, processes: int, display: Display) -> Run:
     """Trains the run in the folder `run` to a larger budget."""
-    from electra.training.growth import longer
+    from electra.training.growth import extended_recipe
 
     folder = RunFolder.open(Path(run))
     record = folder.record
-    recipe = longer(folder, record, budget)
+    recipe = extended_recipe(folder, record, budget)
     identity, environment = record["identity"], record["environment"]
     inputs = Inputs(
         out=run,

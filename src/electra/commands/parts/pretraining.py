@@ -58,7 +58,7 @@ class PretrainingCommand(Processes, Workers, Command[Run], group="Train", exampl
             display.say(write_toml(estimates.recipe_sections(option.recipe)))
             for name, value in option.facts():
                 display.say(f"{name:<22}{value}")
-            display.say(f"measured: {option.cost.measured(option.recipe.training.batch_size)}")
+            display.say(f"measured: {option.cost.timing(option.recipe.training.batch_size)}")
 
     def _sources(self, recipe: Recipe, display: Display) -> AbstractContextManager[list[str]]:
         return source_names(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)

@@ -61,5 +61,5 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
     if ended.code in EXIT_CODES.values():
         raise Interrupted(inputs.out, ended.code)
     if ended.code:
-        last = "".join(ended.said.strip().splitlines()[-1:])
+        last = "".join(ended.output.strip().splitlines()[-1:])
         raise RunFailed(f"a process ended with code {ended.code}{': ' * bool(last)}{last}", where=inputs.out)

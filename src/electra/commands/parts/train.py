@@ -63,14 +63,14 @@ class Inputs:
 
 def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Trains in this process, alone or as one of several. If it fails, the caller must end the others."""
-    from electra.training.distributed import explain_losses, leave_world
+    from electra.training.distributed import leave_world, translate_disconnects
 
     leads = not is_distributed() or launch_variable("RANK") == 0
     if leads:
         display.progress("loading torch")
     try:
         own = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
-        with explain_losses(), own:
+        with translate_disconnects(), own:
             train(recipe, inputs, display, leads)
     except Interrupted:
         leave_world()

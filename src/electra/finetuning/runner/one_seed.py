@@ -32,7 +32,7 @@ from electra.model.pair import build_encoder, initialise
 from electra.model.precision import autocast
 from electra.training.algorithms import Algorithm, OptimizerSection
 from electra.training.checkpoint import on_host
-from electra.training.optimizer import Steps
+from electra.training.optimizer import GroupedOptimizer
 from electra.training.schedule import multiplier
 from electra.training.threads import Pace
 
@@ -116,7 +116,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     model = build_model(tuning, seed)
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
     named = dict(model.named_parameters())
-    optimizer = Steps(
+    optimizer = GroupedOptimizer(
         named, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
     )
     best: Weights = {}
@@ -161,7 +161,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 
 
 def update(  # noqa: PLR0917
-    tuning: Tuning, model: TunedModel, optimizer: Steps, windows: Ids, seed: int, step: int
+    tuning: Tuning, model: TunedModel, optimizer: GroupedOptimizer, windows: Ids, seed: int, step: int
 ) -> Tensor:
     """Runs one optimizer step on a batch of windows, and returns its loss."""
     batch = collate(tuning.train, windows, tuning.pad, tuning.device)
@@ -210,7 +210,7 @@ def _evaluate_epoch(
 
 
 def save_checkpoint(
-    folder: Path, model: TunedModel, optimizer: Steps, state: SeedState, best: Weights
+    folder: Path, model: TunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
 ) -> None:
     """Writes a checkpoint, and removes older ones once it is complete."""
     target = checkpoints.at_step(folder, state.step)
@@ -228,7 +228,7 @@ def save_checkpoint(
 def restore(
     folder: Path,
     model: TunedModel,
-    optimizer: Steps,
+    optimizer: GroupedOptimizer,
     best: Weights,
     say: Callable[[str], None],
 ) -> SeedState:
