@@ -236,7 +236,7 @@ def test_an_average_in_python(make_run: MakeRun, make_pair: MakePair, uncased: T
         load_model(run).export(run / name, network=kind)  # finished networks, which an average leaves aside
     model = load_model(run, average=2)
     assert model.encoder.averaged == model.language_model.averaged == (1, 2)
-    assert repr(model).startswith(f"<Model {str(run)!r}, mean of 2: ")
+    assert repr(model).startswith(f"<Model {str(run)!r}, average of 2: ")
     with pytest.raises(ConfigError):
         os.fspath(model)
 

@@ -54,7 +54,7 @@ class Prepare(
     train one on the corpus).
     """
     cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
-    """Entries to keep of an existing WordPiece tokenizer: those that the corpus needs most (default: all)."""
+    """Entries to keep of an existing WordPiece tokenizer, the most useful for the corpus (default: all)."""
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None
