@@ -155,7 +155,7 @@ def test_a_study_from_plan_to_page(
     assert arms["rtd"]["scores"]["pos"]["against_baseline"]["n"] == 2
     assert "detection" in (html := (out / "report.html").read_text()) and ">85.0</data>" in html
     assert (
-        "4 runs, 0 of them done" in said
+        "4 runs, 0 already done" in said
         and "rtd, seed 2 done  (4 of 4 runs)" in said
         and f"page: {out / 'report.html'}" in said
     )
@@ -190,7 +190,7 @@ def test_a_study_interrupted_and_killed_gives_the_same_weights_and_scores(
     process = spawn(command)
     said = process.communicate(timeout=400)[0]
     assert process.returncode == 0, said
-    assert "4 runs, 1 of them done" in said
+    assert "4 runs, 1 already done" in said
     assert (out / "arms" / "mlm" / "seed-1" / "score.json").stat().st_mtime_ns == done_before
     results = json.loads((out / "results.json").read_text())
     assert results["complete"] and results["primary"] == "panel"
@@ -397,7 +397,7 @@ def test_a_dry_run_prints_the_cost_and_trains_nothing(
     capsys.readouterr()
     assert main([*command, "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "4 runs, 2 of them done" in said and "mlm: 36000 ms an update, 0 updates left" in said
+    assert "4 runs, 2 already done" in said and "mlm: 36000 ms per update, 0 updates left" in said
 
 
 REFUSED = {
