@@ -283,6 +283,22 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     after = load_file(tmp_path / "run" / "discriminator" / "model.safetensors")
     assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert len(student.embed(["the chef", "a cat"])) == 2
+    further = electra.distil(
+        teacher,
+        tmp_path / "text.txt",
+        out=tmp_path / "further",
+        init=tmp_path / "run",
+        progress="quiet",
+        budget="1steps",
+        overrides={name: value for name, value in common["overrides"].items() if name != "tokenizer.cut_to"}
+        | {"training.learning_rate": 1e-30},
+    )
+    same = load_file(tmp_path / "further" / "discriminator" / "model.safetensors")
+    assert all(torch.equal(value, same[name]) for name, value in after.items())
+    assert further.load().config.vocab_size == 75
+    with pytest.raises(ConfigError) as refused:
+        electra.distil(teacher, "text", out=tmp_path / "x", init=tmp_path / "run", keep_layers="0", **common)
+    assert refused.value.key == "init"
 
 
 def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Distil(
     takes its width and embeddings (default: fresh weights of --layers and --hidden-size).
     """
     init: Source | None = None
-    """An encoder that the student starts from, such as the student of an earlier run."""
+    """An encoder that the student starts from, with its tokenizer, such as the student of an earlier run."""
     recipe: Source | None = None
     """The recipe: a name or a TOML file (default: distil)."""
     budget: str | None = None
@@ -73,7 +73,7 @@ class Distil(
     @override
     def recipe_to_train(self) -> Recipe:
         teacher = given_name(self.teacher, "teacher")
-        own = {"objective.teacher": teacher, "tokenizer.source": teacher}
+        own = {"objective.teacher": teacher, "tokenizer.source": name_of(self.init, "init") or teacher}
         return compose(self._name, own | dict(self.overrides or {}), self.budget)
 
     @property
