@@ -1,6 +1,6 @@
 """Pre-training heads: the generator's token predictions and the discriminator's log-odds.
 
-Shapes: N any number of leading positions, D hidden, E embedding, V vocabulary.
+Shape suffixes: B rows, T tokens in a row, N any leading dimensions, D hidden, E embedding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from electra.model.sizes import Architecture, EncoderConfig
 
 
 class GeneratorHead(nn.Module):
-    """Dense -> gelu -> norm -> transposed token table plus bias (BERT's head at embedding size).
+    """Dense -> gelu -> norm -> output layer: BERT's MLM head, at the embedding size.
 
     Args:
-        config: the encoder's.
-        tied: whether the output layer is the encoder's token table. Some published models have a separate
-            one; models trained here never do.
+        config: the encoder's configuration.
+        tied: whether the output weights are the encoder's token embeddings. Some published models have
+            separate ones; models trained here never do.
     """
 
     def __init__(self, config: EncoderConfig, *, tied: bool = True) -> None:
@@ -34,7 +34,7 @@ class GeneratorHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_ND: Tensor, table_VE: Tensor) -> Tensor:
-        """Returns logits [N, V]. `table_VE` is the encoder's token table."""
+        """Returns logits [N, V]. `table_VE` is the encoder's token embedding matrix."""
         weight_VE = table_VE if self.weight is None else self.weight
         return F.linear(self.norm(F.gelu(self.dense(hidden_ND))), weight_VE, self.bias)
 
@@ -59,7 +59,7 @@ class DiscriminatorHead(nn.Module):
 
 
 class ContextHead(DiscriminatorHead):
-    """DeBERTa's head: state + state of the document's [CLS] -> norm -> dense -> gelu -> one logit."""
+    """DeBERTa's head: hidden state + the document's [CLS] state -> norm -> dense -> gelu -> one logit."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
@@ -67,11 +67,11 @@ class ContextHead(DiscriminatorHead):
 
     @override
     def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        first_BTD = hidden_BTD[:, :1]
+        cls_BTD = hidden_BTD[:, :1]
         if position_ids_BT is not None:
-            at_BT = torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) - position_ids_BT
-            first_BTD = hidden_BTD.gather(1, at_BT[..., None].expand_as(hidden_BTD))
-        states = F.gelu(self.dense(self.norm(hidden_BTD + first_BTD)))
+            cls_index_BT = torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) - position_ids_BT
+            cls_BTD = hidden_BTD.gather(1, cls_index_BT[..., None].expand_as(hidden_BTD))
+        states = F.gelu(self.dense(self.norm(hidden_BTD + cls_BTD)))
         return torch.as_tensor(self.prediction(states).squeeze(-1))
 
 

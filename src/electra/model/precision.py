@@ -16,10 +16,10 @@ def device_kind(device: torch.device | Tensor) -> DeviceKind:
 
 
 def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.device:
-    """Returns the device called `name` ("auto": a GPU if there is one), the value of the setting `key`.
+    """Returns the device called `name`; "auto" is a GPU if there is one, else the CPU.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: there is no such device. The message names the setting `key`.
     """
     convert(Device, name, key)
     if name == "auto":

@@ -1,7 +1,7 @@
-"""All-Tokens MLM: predicts every token of a text with samples (Clark et al. 2020, section 3.5, Table 5).
+"""All-Tokens MLM: predicts the original token at every position (Clark et al. 2020, section 3.5, Table 5).
 
-Each token is predicted by copying or by a softmax. The arm measures how much of ELECTRA's gain comes from
-learning at all positions: "a combination of BERT and ELECTRA", as the paper puts it.
+Each prediction mixes a copy of the input token with a softmax. This ablation measures how much of ELECTRA's
+gain comes from learning at all positions: "a combination of BERT and ELECTRA", as the paper puts it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Config = replacing.Options
 class Objective(interface.Objective):
     """p(token) = D * [token is the one shown] + (1 - D) * softmax, with D = sigmoid(w . h).
 
-    Loss = the small generator's MLM + -log p(original) over all real tokens, including [CLS] and [SEP] as in
-    RTD. The paper gives no weight for this arm: both losses weigh 1. The held-out `generator_accuracy` is
-    that of the softmax at the masked positions.
+    Loss = the small generator's MLM loss, plus -log p(original) over all real tokens, including [CLS] and
+    [SEP] as in RTD. The paper gives no weights for this variant; both are 1 here. The held-out
+    `generator_accuracy` is that of the softmax at the masked positions.
     """
 
     main = "generator"
@@ -44,7 +44,7 @@ class Objective(interface.Objective):
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        """Adds the output layer and the gate of the full-size network, which run at every position."""
+        """Adds the full-size network's output layer and copy gate, which run at every position."""
         unmasked = flops.generator_head_flops(networks.main, length, 1 - self.masked_share)
         return super().sequence_flops(networks, length) + 2 * (
             unmasked + 2 * networks.main.hidden_size * length

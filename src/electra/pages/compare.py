@@ -11,7 +11,7 @@ from electra.pages.measures import Measure, Plot, views
 from electra.pages.page import Block, Number, Section, Table, Text
 from electra.pages.read import RunRecord
 
-_SCALE = (
+_MUST_MATCH = (  # (setting, its description): held-out metrics are comparable only if these are equal
     ("identity.data", "their text"),
     ("identity.tokenizer", "their tokenizer"),
     ("evaluation.mask_fraction", "the held-out mask rate"),
@@ -31,7 +31,11 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
     """Returns the section that compares the first run with the others."""
     names = distinct_names([run.path.resolve().parts for run in runs])
     blocks: list[Block] = []
-    differing = [words for key, words in _SCALE if len({run.setting(key) for run in runs} - {None}) > 1]
+    differing = [
+        description
+        for key, description in _MUST_MATCH
+        if len({run.setting(key) for run in runs} - {None}) > 1
+    ]
     if differing:
         blocks.append(
             Text(
@@ -50,13 +54,14 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
         for key in _COMPARED
     ]
     blocks.append(views(plots, ("flops", "tokens")))
-    by_flops, by_tokens = _within(runs, "flops"), _within(runs, "tokens")
+    by_flops = _evals_within_shared_budget(runs, "flops")
+    by_tokens = _evals_within_shared_budget(runs, "tokens")
     if by_flops and by_flops == by_tokens:
-        blocks.append(_equal(names, by_flops, "At equal training FLOPs (and equal tokens)"))
+        blocks.append(_table_or_note(names, by_flops, "At equal training FLOPs (and equal tokens)"))
     else:
         blocks += [
-            _equal(names, by_flops, "At equal training FLOPs"),
-            _equal(names, by_tokens, "At equal tokens seen"),
+            _table_or_note(names, by_flops, "At equal training FLOPs"),
+            _table_or_note(names, by_tokens, "At equal tokens seen"),
         ]
     blocks.append(_table(names, [run.final for run in runs], "The last evaluation of each run"))
     blocks += [
@@ -71,19 +76,22 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
     return Section("Comparison", blocks, lead)
 
 
-def _within(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
-    """Returns each run's last evaluation within the budget that all reached; empty if it is not known."""
-    spent = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
-    if not all(spent):
+def _evals_within_shared_budget(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
+    """Returns each run's last evaluation within the budget that all reached.
+
+    Empty if a run has no evaluation, so that the budget is unknown.
+    """
+    evals = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
+    if not all(evals):
         return []
-    shared = min(getattr(points[-1], axis) for points in spent)
+    budget = min(getattr(points[-1], axis) for points in evals)
     return [
-        next((point for point in reversed(points) if getattr(point, axis) <= shared), None)
-        for points in spent
+        next((point for point in reversed(points) if getattr(point, axis) <= budget), None)
+        for points in evals
     ]
 
 
-def _equal(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Block:
+def _table_or_note(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Block:
     if not points:
         return Text(f"{caption}: unknown, because a run has no held-out evaluation.", "quiet")
     return _table(names, points, caption)

@@ -1,4 +1,4 @@
-"""Makes figures of a run's metrics against tokens, steps or FLOPs."""
+"""Plots a run's metrics against tokens, steps, FLOPs or time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from electra.pages.figures import Figure, Series, smooth
 from electra.pages.page import Figures
 from electra.pages.read import RunRecord
 
-_VIEWS: dict[Axis, str] = {"tokens": "Tokens", "step": "Steps", "flops": "FLOPs", "seconds": "Time"}
-_ENOUGH_TO_SMOOTH = 40
+_AXIS_TITLES: dict[Axis, str] = {"tokens": "Tokens", "step": "Steps", "flops": "FLOPs", "seconds": "Time"}
+_MIN_POINTS_TO_SMOOTH = 40
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of a run as a line; with `level`, a constant line of the same length."""
+    """A metric of a run as a line; with `level`, a constant line over the same x range."""
 
     run: RunRecord
     kind: Kind
@@ -27,15 +27,15 @@ class Measure:
     color: int | None = None
     style: Literal["line", "reference"] = "line"
     smoothed: bool = False
-    """Whether to draw the smoothed line over the faint raw one, unless it is short."""
+    """Whether to draw a smoothed line over the faint raw one, if there are enough points."""
     level: float | None = None
 
     def against(self, axis: Axis) -> list[Series]:
-        """Returns its lines over an axis."""
+        """Returns the lines to draw against `axis`."""
         x, y = curve = self.run.curve(self.kind, self.key, axis)
         if self.level is not None:
             x, y = [x[0], x[-1]] if x else [], [self.level] * 2 if x else []
-        if self.smoothed and len(y) >= _ENOUGH_TO_SMOOTH:
+        if self.smoothed and len(y) >= _MIN_POINTS_TO_SMOOTH:
             raw = Series(self.label, x, y, style="faint", color=self.color)
             return [raw, Series(self.label, *smooth(curve), color=self.color)]
         return [Series(self.label, x, y, style=self.style, color=self.color)]
@@ -43,7 +43,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Plot:
-    """Measures that share a figure. `key` is the name of its file."""
+    """Measures that share a figure. The figure's file is named after `key`."""
 
     key: str
     title: str
@@ -58,10 +58,13 @@ def views(
     points: Sequence[Point] = (),
     empty: str = "",
 ) -> Figures:
-    """Draws every plot against every axis, with `marks` at the first of `points` at or after their step."""
+    """Draws every plot against every axis.
+
+    Each of `marks` is drawn at the first of `points` that is not before its step.
+    """
     return Figures(
         {
-            _VIEWS[axis]: [_figure(plot, axis, _places(marks, points, axis)) for plot in plots]
+            _AXIS_TITLES[axis]: [_figure(plot, axis, _mark_positions(marks, points, axis)) for plot in plots]
             for axis in axes
         },
         empty,
@@ -75,9 +78,9 @@ def _figure(plot: Plot, axis: Axis, marks: Sequence[float]) -> Figure:
     return Figure(name, plot.title, plot.note, series, axis=axis, marks=marks)
 
 
-def _places(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
+def _mark_positions(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
     known = sorted(
         (point for point in points if getattr(point, axis) is not None), key=lambda point: point.step
     )
-    marked = (next((point for point in known if point.step >= mark.step), None) for mark in marks)
-    return [float(getattr(point, axis)) for point in marked if point is not None]
+    mark_points = (next((point for point in known if point.step >= mark.step), None) for mark in marks)
+    return [float(getattr(point, axis)) for point in mark_points if point is not None]

@@ -1,4 +1,4 @@
-"""Writes the page of a fine-tuning: the verdict, scores over seeds, errors, loss curves and settings."""
+"""Writes the page of a fine-tuning run: the verdict, scores over seeds, errors, loss curves and settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IN_PERCENT = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of a fine-tuning, finished or not, and returns its path."""
+    """Writes the page of a fine-tuning run, finished or not, and returns its path."""
     folder = TuningFolder.open(path)
     record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
@@ -44,7 +44,7 @@ def write_page(path: Path) -> Path:
 
 
 def read_seed(path: Path) -> dict[str, Any]:
-    """Reads the results of a seed. Raises RunFolderError."""
+    """Reads the results of a seed. Raises RunFolderError if they are missing or damaged."""
     results = durable.read_json(path, RunFolderError)
     if not isinstance(results, dict):
         raise RunFolderError("not the results of a seed", where=path, fix="Rerun electra finetune")
@@ -52,7 +52,7 @@ def read_seed(path: Path) -> dict[str, Any]:
 
 
 def summary(record: Mapping[str, Any], results: Mapping[str, Any] | None) -> str:
-    """Returns the verdict, and what was fine-tuned."""
+    """Returns the page's summary: the verdict, the model that was fine-tuned, and a note if unfinished."""
     start = "fresh weights in the shape of " if record.get("settings", {}).get("init") == "random" else ""
     end = "" if results else " Not finished: rerun the command to resume."
     result = f"{verdict(results)} " if results and compared(results) else ""
@@ -60,7 +60,7 @@ def summary(record: Mapping[str, Any], results: Mapping[str, Any] | None) -> str
 
 
 def headline(results: Mapping[str, Any]) -> Block:
-    """Returns the primary metric, the best baseline, and the sizes of the data."""
+    """Returns the primary metric, the best baseline, the sizes of the data and the time."""
     name = str(results.get("primary_metric"))
     count = len(results.get("seeds", ()))
     sd = results.get(f"eval_{name}_sd")
@@ -82,15 +82,18 @@ def scores(results: Mapping[str, Any]) -> list[Block | None]:
     rows: list[tuple[object, ...]] = []
     for key, values in results.items():
         if key.endswith(OVER_SEEDS):
-            plain = key.removesuffix(OVER_SEEDS)
-            split, _, metric = plain.partition("_")
+            score_key = key.removesuffix(OVER_SEEDS)
+            split, _, metric = score_key.partition("_")
             if metric == "loss" and all(value is None for value in values):
-                continue  # the loss of this task compares the rows of a training batch
+                continue  # no held-out loss: the task's loss compares the rows of a training batch
             low, high = clip_interval(metric, *interval(values))
-            middle = Number(results.get(plain), "score", low, high)
-            numbers = [middle, *(Number(results.get(f"{plain}{end}"), "score") for end in ("_sd", "_median"))]
+            mean_score = Number(results.get(score_key), "score", low, high)
+            numbers = [
+                mean_score,
+                *(Number(results.get(f"{score_key}{suffix}"), "score") for suffix in ("_sd", "_median")),
+            ]
             by_seed = ", ".join("undefined" if value is None else f"{value:.4f}" for value in values)
-            baselines = (Number(other.get(plain), "score") for other in others.values())
+            baselines = (Number(other.get(score_key), "score") for other in others.values())
             name = (SPLIT_NAMES.get(split, split), metric.replace("_", " "))
             rows.append((*name, *numbers, *baselines, by_seed))
     ensemble = [
@@ -116,7 +119,7 @@ def compared(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def comparison(results: Mapping[str, Any]) -> Figure | None:
-    """Draws the primary metric on dev of the model and the baselines."""
+    """Plots the dev scores of the model and the baselines on the primary metric."""
     metric = str(results.get("primary_metric"))
     key = f"eval_{metric}"
     known = {name: other[key] for name, other in compared(results).items() if other.get(key) is not None}
@@ -134,12 +137,12 @@ def comparison(results: Mapping[str, Any]) -> Figure | None:
     )
     baselines = Series("baselines", list(known), list(known.values()), style="points")
     title = f"dev {metric.replace('_', ' ')}"
-    note = "The line is the 95 % interval over seeds." if low is not None else "One seed: no interval."
+    note = "The line is the 95 % interval over seeds." if bounded else "One seed: no interval."
     return Figure("comparison", title, note, [model, baselines], "categories", x=title)
 
 
 def verdict(results: Mapping[str, Any]) -> str:
-    """Returns whether the model beats the best baseline on dev."""
+    """Returns a sentence that says whether the model beats the best baseline on dev."""
     own, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
     if best is None or own is None:
         return "The model cannot be compared with baselines: a score is undefined."
@@ -159,13 +162,13 @@ def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
 
 
 def search_lead(record: Mapping[str, Any]) -> str:
-    """Returns a sentence on the data of a search."""
+    """Returns the budget and the data of a hyperparameter search, in sentences."""
     sizes = f"{record['trained_on']:,} training examples, scored on the other {record['scored_on']:,}"
     return f"Budget: {record['budget']}. Trained on {sizes}. Dev and test were not used."
 
 
 def search(record: Mapping[str, Any]) -> list[Block]:
-    """Returns the trainings of a search, in order."""
+    """Returns a table of the trials of a hyperparameter search, in order."""
     names, chosen, rows = record["settings"], record.get("chosen"), []
     for number, training in enumerate(record["trainings"], 1):
         values = [f"{training['values'][name]:g}" for name in names]
@@ -184,7 +187,7 @@ def search(record: Mapping[str, Any]) -> list[Block]:
 
 
 def interval(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Returns the 95 % interval of the mean over seeds (Student's t); None for a single seed."""
+    """Returns the 95 % interval of the mean over seeds (Student's t); (None, None) if it is undefined."""
     known = [value for value in values if value is not None]
     if len(known) < 2 or len(known) < len(values):
         return None, None
@@ -195,7 +198,7 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
 
 
 def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
-    """Returns the scores of the seeds that have finished."""
+    """Returns a table of the dev scores of the seeds that have finished."""
     rows = [
         (f"seed {number}", metric.replace("_", " "), Number(value, "score"))
         for number, seed in seeds.items()
@@ -208,7 +211,7 @@ def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
 
 
 def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
-    """Returns the training loss of each seed."""
+    """Plots the training loss of each seed."""
     series = []
     for number, seed in seeds.items():
         points = seed.get("losses", ())
@@ -220,7 +223,7 @@ def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
 
 
 def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Table:
-    """Returns the labels, settings and environment."""
+    """Returns a table of the labels, settings and environment."""
     labels = record.get("identity", {}).get("labels", ())
     chosen = results.get("search", {}).get("chosen", {})
     rows = {

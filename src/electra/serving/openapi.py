@@ -1,4 +1,4 @@
-"""The API's description: an OpenAPI 3.1 document for programs, and an HTML page of it for people."""
+"""The description of the API: an OpenAPI 3.1 document, and its rendering as HTML."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _limit(properties: dict[str, Any], limits: Limits) -> None:
 
 
 def page(document: dict[str, Any], address: str) -> str:
-    """Renders the document as HTML without scripts; everything is escaped. address: of the server."""
+    """Renders the document as HTML without scripts, with all text escaped. `address` is the server's."""
     from jinja2 import Environment
     from markupsafe import Markup, escape
 

@@ -51,7 +51,7 @@ SENTENCES = (
 
 
 def tokenizer(folder: Path, *extra: str) -> Tokenizer:
-    """Writes a WordPiece vocabulary of the sentences' pieces and the `extra` ones, and loads it."""
+    """Writes and loads a WordPiece vocabulary: special tokens, the `extra` pieces and `PIECES`."""
     (folder / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n"
     )
@@ -68,24 +68,24 @@ def network(
     extra: str = "",
 ) -> Loaded:
     """Returns a small network with random weights, as if loaded from `folder`."""
-    words = tokenizer(folder, *([extra] if extra else []))
-    config = toy.config(architecture, vocab_size=words.vocab_size, max_positions=24, num_layers=layers)
-    made = build_pair(config, main_kind=kind, seed=seed).main
-    draw = torch.Generator().manual_seed(seed)
+    vocabulary = tokenizer(folder, *([extra] if extra else []))
+    config = toy.config(architecture, vocab_size=vocabulary.vocab_size, max_positions=24, num_layers=layers)
+    random_network = build_pair(config, main_kind=kind, seed=seed).main
+    rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.3)
-    made.eval()
-    return Loaded(made.encoder, made.head, config, words, kind, (), folder)  # type: ignore[arg-type]
+        for parameter in random_network.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.3)
+    random_network.eval()
+    return Loaded(random_network.encoder, random_network.head, config, vocabulary, kind, (), folder)  # type: ignore[arg-type]
 
 
 def write_pair(folder: Path, architecture: str = "electra", *, seed: int = 1) -> Path:
-    """Writes discriminator/ and generator/ as exported, and returns the folder."""
+    """Exports a discriminator and a generator to subfolders of `folder`, which it returns."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("discriminator", "generator"):
-        made = network(folder, kind, architecture, seed=seed)  # type: ignore[arg-type]
+        loaded = network(folder, kind, architecture, seed=seed)  # type: ignore[arg-type]
         (folder / "vocab.txt").unlink()
-        export(made, folder / kind, folder)
+        export(loaded, folder / kind, folder)
     return folder
 
 
@@ -98,7 +98,7 @@ def model(
     layers: int = 2,
     extra: str = "",
 ) -> Model:
-    """Returns a model with discriminator and generator, as probes get it."""
+    """Returns a model with a discriminator and a generator, as passed to probes."""
     from electra.laboratory.analysis.contract import Model
 
     (folder / name).mkdir(parents=True, exist_ok=True)
@@ -131,15 +131,15 @@ class Shown:
 
 
 def shown(findings: Findings) -> Shown:
-    """Returns the findings as their page shows them."""
+    """Renders findings the way their page does."""
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
     def cell(value: Any) -> Any:
         return Estimate(**value) if isinstance(value, dict) else value
 
-    plain = findings.to_json()
-    made = probes.filled(plain)
+    as_json = findings.to_json()
+    page = probes.filled(as_json)
     tables = [
         ShownTable(
             table["title"],
@@ -147,20 +147,20 @@ def shown(findings: Findings) -> Shown:
             tuple(table["columns"]),
             [tuple(map(cell, row)) for row in table["rows"]],
         )
-        for table in made["tables"]
+        for table in page["tables"]
     ]
-    return Shown(findings.headline, tables, made["figures"], findings.notes, plain)
+    return Shown(findings.headline, tables, page["figures"], findings.notes, as_json)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:
     """Writes the sentences as a CoNLL-U file and returns its path."""
     lines = []
-    for number in range(repeats):
-        for row, sentence in enumerate(SENTENCES):
-            lines.append(f"# sent_id = {number}-{row}")
-            for place, cell in enumerate(sentence.split(), 1):
-                word, tag, head = cell.split("/")
-                lines.append("\t".join([str(place), word, "_", tag, "_", "_", head, "_", "_", "_"]))
+    for repeat in range(repeats):
+        for index, sentence in enumerate(SENTENCES):
+            lines.append(f"# sent_id = {repeat}-{index}")
+            for position, annotated in enumerate(sentence.split(), 1):
+                word, tag, head = annotated.split("/")
+                lines.append("\t".join([str(position), word, "_", tag, "_", "_", head, "_", "_", "_"]))
             lines.append("")
     path.write_text("\n".join(lines))
     return path

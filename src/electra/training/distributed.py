@@ -59,11 +59,11 @@ class World:
         import json
 
         text = json.dumps(value).encode() if self.is_main else b""
-        [size] = self.sum([float(len(text))])
+        [length] = self.sum([float(len(text))])
         device = (
             torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
         )
-        buffer: Tensor = torch.zeros(int(size), dtype=torch.uint8, device=device)
+        buffer: Tensor = torch.zeros(int(length), dtype=torch.uint8, device=device)
         if self.is_main:
             buffer.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
         dist.broadcast(buffer, 0)
@@ -75,7 +75,7 @@ class World:
         self.sum([0.0])
 
 
-BUCKET_BYTES = 8 << 20  # gradients per all-reduce
+BUCKET_BYTES = 8 << 20  # size of the gradients in one all-reduce
 
 
 class Reduction:
@@ -115,10 +115,10 @@ class Reduction:
         self.listening = True
 
     def add(self) -> None:
-        """A backward pass is done: its gradients have been added to those before it."""
+        """Called after each backward pass; does nothing, because autograd accumulates the gradients."""
 
     def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
-        """The sum over all processes and micro-batches of each column of numbers; a row is a micro-batch."""
+        """Sums each column of `values`, which has a row per micro-batch, over all processes."""
         return self.world.sum([float(sum(column)) for column in zip(*values, strict=True)])
 
     def finish(self) -> None:
@@ -155,92 +155,92 @@ class Reduction:
 
 
 class FixedOrder:
-    """Sums the gradients of an update in an order that the number of processes does not change.
+    """Sums the gradients of an update in an order that does not depend on the number of processes.
 
-    The micro-batches of an update, over all processes, are the leaves of a tree: neighbours are added, then
-    neighbouring sums. A process holds 2^k neighbouring leaves, whose sum is a node of it; all processes
-    sum the rest of the tree alike. (Where their number is not a power of two, runs of as many neighbours as
-    its odd part are added up first, and are the leaves.)
+    The order is a binary tree over the micro-batches of all processes. Each process holds 2^k consecutive
+    leaves and computes the sum of that subtree; then every process computes the rest of the tree in the same
+    way. A leaf is one micro-batch if their number is a power of two. Otherwise it is the sequential sum of
+    m consecutive micro-batches, where m is the largest odd divisor of their number.
     """
 
     def __init__(
         self, world: World, parameters: Sequence[nn.Parameter], leaves: int, bucket_bytes: int = BUCKET_BYTES
     ) -> None:
         self.world, self.parameters, self.room = world, list(parameters), bucket_bytes // 4
-        self.run = leaves // _power_of_two(leaves)  # leaves that are added up one after the other
-        self.added = 0
-        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (leaves in it, its gradients)
+        self.per_leaf = leaves // _power_of_two(leaves)  # micro-batches summed sequentially into a leaf
+        self.added = 0  # micro-batches of this update so far
+        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (micro-batches in it, its gradients)
 
     def begin(self) -> None:
-        """The next backward pass is the last of its update."""
+        """Called before the last backward pass of an update; does nothing."""
 
     def add(self) -> None:
-        """Take the gradients of a micro-batch."""
+        """Moves a micro-batch's gradients into the tree and adds up complete subtrees."""
         gradients = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
-        within = self.added % self.run
+        index_in_leaf = self.added % self.per_leaf
         self.added += 1
-        if within:
-            number, before = self.nodes.pop()
-            self.nodes.append((number + 1, _sum(before, gradients)))
+        if index_in_leaf:
+            count, partial = self.nodes.pop()
+            self.nodes.append((count + 1, _sum(partial, gradients)))
         else:
             self.nodes.append((1, gradients))
-        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.run:
-            (number, first), (_, second) = self.nodes[-2:]
-            self.nodes[-2:] = [(2 * number, _sum(first, second))]
+        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.per_leaf:
+            (count, first), (_, second) = self.nodes[-2:]
+            self.nodes[-2:] = [(2 * count, _sum(first, second))]
 
     def finish(self) -> None:
-        """Every gradient becomes the sum over the micro-batches of all processes."""
+        """Replaces every gradient by its sum over the micro-batches of all processes."""
         [(_, gradients)] = self.nodes
         self.nodes, self.added = [], 0
-        trained = [number for number, gradient in enumerate(gradients) if gradient is not None]
+        trained = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.world.size > 1 and trained:
-            flat = torch.cat([torch.as_tensor(gradients[number]).reshape(-1) for number in trained])
+            flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in trained])
             for piece in torch.split(flat, self.room):
-                every = [torch.empty_like(piece) for _ in range(self.world.size)]
-                dist.all_gather(every, piece)
-                while len(every) > 1:
-                    every = [a + b for a, b in zip(every[::2], every[1::2], strict=True)]
-                piece.copy_(every[0])
-            sizes = [self.parameters[number].numel() for number in trained]
-            for number, piece in zip(trained, torch.split(flat, sizes), strict=True):
-                gradients[number] = piece.view_as(self.parameters[number])
+                gathered = [torch.empty_like(piece) for _ in range(self.world.size)]
+                dist.all_gather(gathered, piece)
+                while len(gathered) > 1:
+                    gathered = [a + b for a, b in zip(gathered[::2], gathered[1::2], strict=True)]
+                piece.copy_(gathered[0])
+            sizes = [self.parameters[index].numel() for index in trained]
+            for index, piece in zip(trained, torch.split(flat, sizes), strict=True):
+                gradients[index] = piece.view_as(self.parameters[index])
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
 
     def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
-        """As `Reduction.losses`, in the order of the micro-batches."""
+        """Like `Reduction.losses`, but sums in the order of the micro-batches."""
         width, rank, size = len(values[0]), self.world.rank, self.world.size
         own = [float(value) for row in values for value in row]
-        placed = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))
-        every = self.world.sum(placed)  # each number added to zeros: no rounding
-        return [sum(every[column::width]) for column in range(width)]
+        padded = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))
+        gathered = self.world.sum(padded)  # every number is added only to zeros, so nothing is rounded
+        return [sum(gathered[column::width]) for column in range(width)]
 
 
 def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
-    """The number of micro-batches in an update. Raises ConfigError where the order cannot be fixed."""
+    """Returns the number of micro-batches in an update. Raises ConfigError if no fixed order exists."""
     key = "training.micro_batch"
     if batch_size % micro_batch:
-        what = f"a batch of {batch_size} rows is no multiple of {micro_batch}"
-        raise ConfigError(what, key=key, fix="Choose a divisor of `training.batch_size`")
+        problem = f"a batch of {batch_size} rows is no multiple of {micro_batch}"
+        raise ConfigError(problem, key=key, fix="Choose a divisor of `training.batch_size`")
     leaves = batch_size // micro_batch
-    most = _power_of_two(leaves)
-    if processes & (processes - 1) or processes > most:
-        what = (
-            f"{leaves} micro-batches can be summed in one order by {_powers(most)} processes, not {processes}"
-        )
-        raise ConfigError(what, key=key, fix="Choose a smaller `training.micro_batch`, or other `processes`")
+    max_processes = _power_of_two(leaves)
+    if processes & (processes - 1) or processes > max_processes:
+        allowed = _powers(max_processes)
+        problem = f"{leaves} micro-batches can be summed in one order by {allowed} processes, not {processes}"
+        fix = "Choose a smaller `training.micro_batch`, or other `processes`"
+        raise ConfigError(problem, key=key, fix=fix)
     return leaves
 
 
-def _powers(most: int) -> str:
-    powers = [str(1 << k) for k in range(most.bit_length())]
+def _powers(largest: int) -> str:
+    powers = [str(1 << k) for k in range(largest.bit_length())]
     return powers[0] if len(powers) == 1 else f"{', '.join(powers[:-1])} or {powers[-1]}"
 
 
 def _power_of_two(number: int) -> int:
-    """The largest power of two that divides it."""
+    """Returns the largest power of two that divides `number`."""
     return number & -number
 
 
@@ -326,11 +326,11 @@ def translate_disconnects() -> Iterator[None]:
         if not is_distributed():
             raise
         text = str(error)
-        silent = re.search("timed out|timeout", text, re.IGNORECASE)
-        if not silent and not isinstance(error, dist.DistError) and not re.search(_LOST, text):
+        timed_out = re.search("timed out|timeout", text, re.IGNORECASE)
+        if not timed_out and not isinstance(error, dist.DistError) and not re.search(_LOST, text):
             raise
         minutes = _timeout().total_seconds() / 60
-        reason = f"no answer for {minutes:g} minutes" if silent else "connection closed"
+        reason = f"no answer for {minutes:g} minutes" if timed_out else "connection closed"
         rank = os.environ.get("RANK", "0")
         fix = f"Check the other processes, then rerun to resume; {TIMEOUT} sets the timeout"
         raise LostProcess(

@@ -1,4 +1,4 @@
-"""Measures the time of an update on this machine; the measured updates are discarded."""
+"""Times updates on this machine, for estimates; the run that is timed is not kept."""
 
 from __future__ import annotations
 
@@ -11,46 +11,50 @@ from electra.training.loop import update
 from electra.training.run import Run
 from electra.training.telemetry import Telemetry
 
-SECONDS = 2.0  # updates are measured for this long, in each phase of the training
+SECONDS = 2.0  # spent on timing updates, in each phase of the training
 
 
 class UpdateTime(NamedTuple):
     """The measured time of an update."""
 
-    seconds: float  # mean over the phases of the training
-    rows: int  # rows of the measured updates: the batch, or an eighth of it
+    seconds: float  # mean over the phases of the training, weighted by their steps
+    rows: int  # batch size of the timed updates: the whole batch, or an eighth of it
 
 
 def measure(run: Run, seconds: float | None = None) -> UpdateTime:
-    """Measures an update of each phase of the training, weighted by the phase's share of the steps.
+    """Times updates of each phase of the training, and averages the phases by their share of the steps.
 
-    The run's weights are changed afterwards. If a whole update takes longer than `seconds` (default:
-    `SECONDS`), an eighth of its rows is measured and scaled up.
+    This changes the run's weights. If a whole update takes longer than `seconds` (default: `SECONDS`), an
+    eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the number of
+    processes.
     """
-    limit, whole = SECONDS if seconds is None else seconds, run.rows.batch_size
-    total, first, average, fewest = 1 << 30, 0, 0.0, whole
+    limit, batch_size = SECONDS if seconds is None else seconds, run.rows.batch_size
+    total = 1 << 30  # not the run's steps: only the phases' shares of them matter
+    first, average, min_rows = 0, 0.0, batch_size
 
-    def part(rows: int) -> Run:
-        section, silent = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
-        return replace(run, rows=section, world=World(), telemetry=silent, lengths=[(0, total)], step=first)
+    def with_batch_size(rows: int) -> Run:
+        row_settings, telemetry = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
+        return replace(
+            run, rows=row_settings, world=World(), telemetry=telemetry, lengths=[(0, total)], step=first
+        )
 
     while first < total:
         _, end = run.objective.phase(first, total)
-        rows = max(1, whole // 8)
-        small = part(rows)
-        update(small)
-        began = time.perf_counter()
-        update(small)
-        if (time.perf_counter() - began) * whole / rows < limit:
-            rows, small = whole, part(whole)
-            update(small)
-        began, updates = time.perf_counter(), 0
-        while not updates or time.perf_counter() - began < limit:
-            update(small)
+        rows = max(1, batch_size // 8)
+        timed = with_batch_size(rows)
+        update(timed)
+        start = time.perf_counter()
+        update(timed)
+        if (time.perf_counter() - start) * batch_size / rows < limit:
+            rows, timed = batch_size, with_batch_size(batch_size)
+            update(timed)
+        start, updates = time.perf_counter(), 0
+        while not updates or time.perf_counter() - start < limit:
+            update(timed)
             updates += 1
-        average += (time.perf_counter() - began) / updates * whole / rows * (end - first) / total
-        first, fewest = end, min(fewest, rows)
-    return UpdateTime(average / run.world.size, fewest)
+        average += (time.perf_counter() - start) / updates * batch_size / rows * (end - first) / total
+        first, min_rows = end, min(min_rows, rows)
+    return UpdateTime(average / run.world.size, min_rows)
 
 
 def seconds_per_step(run: Run) -> float:

@@ -1,4 +1,4 @@
-"""A token store: a text as token ids, with its tokenizer."""
+"""A token store: a corpus as token ids, with its tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of a tracker."""
+"""The interface of the experiment trackers: TensorBoard, Trackio, W&B and MLflow."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ class Target:
     settings: Mapping[str, Any]
     """The recipe with dotted keys: training.seed, ..."""
     began: float
-    """Start of the run, in seconds since 1970."""
+    """Start of the run, as a Unix timestamp."""
     id: str
-    """The tracker's `id` from the last time; "" the first time."""
+    """The `Tracker.id` of the previous connection; "" for the first one."""
 
 
 class Tracker(Protocol):
     """A connection to a tracker, returned by the function `open(target)` of the tracker's file."""
 
     id: str
-    """Identifies the run in the tracker when more rows follow later ("": not needed)."""
+    """Identifies the run when a later connection continues it ("" if the tracker needs no id)."""
 
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        """Logs values of update `step`, `seconds` of training after the start."""
+        """Logs the values at update `step`, after `seconds` of training."""
 
     def flush(self) -> None:
-        """Returns when all logged values are stored, as far as the tracker can tell."""
+        """Blocks until all logged values are stored, as far as the tracker can tell."""
 
     def close(self, finished: bool) -> None:
-        """Ends the connection; `finished`: no more values will follow for this run."""
+        """Closes the connection. `finished`: whether the run is complete, so that no more values follow."""

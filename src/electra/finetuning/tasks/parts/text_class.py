@@ -1,4 +1,4 @@
-"""Classification: one text or two, and one of several labels."""
+"""Single-label classification of a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from electra.foundation.errors import DataError, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class TextClassification(LabelledText):
-    """Assigns one of several labels to a text or a pair; predictions are probabilities [classes]."""
+    """Assigns one of several labels to a text or a pair of texts; predicts probabilities [classes]."""
 
-    numbered: bool = True  # files may have class numbers instead of names; never if labels come from the data
-    submit_numbers: bool = False  # GLUE's server expects the class's number, not its name
+    numbered: bool = True  # files may have class indices instead of names; False if labels come from data
+    submit_numbers: bool = False  # GLUE's server expects the class index, not its name
 
     @override
     def configured(self, options: TaskOptions) -> TextTask:
         if options.multi_label and not self.labels:
-            named = options.label_column
-            columns = () if isinstance(named, str | None) else tuple(named)
-            one_label = replace(options, multi_label=False, label_column=None if columns else named)
+            label_column = options.label_column
+            columns = () if isinstance(label_column, str | None) else tuple(label_column)
+            one_label = replace(options, multi_label=False, label_column=None if columns else label_column)
             task = MultiLabelClassification.like(self.with_options(one_label), metrics=MULTI_LABEL_METRICS)
             return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)
@@ -58,18 +58,18 @@ class TextClassification(LabelledText):
 
     @override
     def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        kept, notes = spellings(golds)
-        named = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
-        if named:
-            counts = ", ".join(f"{name!r} ({count})" for name, count in named.items())
+        spelling_of, notes = spellings(golds)
+        ambiguous = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
+        if ambiguous:
+            counts = ", ".join(f"{name!r} ({count})" for name, count in ambiguous.items())
             notes += (f"read as labels, not as missing answers: {counts}",)
         if self._accepts_numbers() and all(isinstance(label_key(gold), Decimal) for gold in golds):
             mapping = ", ".join(f"{number} as {name}" for number, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
-        return [kept[gold] for gold in golds], notes
+        return [spelling_of[gold] for gold in golds], notes
 
     def _accepts_numbers(self) -> bool:
-        """Whether files may have class numbers instead of names."""
+        """Whether files may have class indices instead of names."""
         return self.numbered and bool(self.labels) and not any(map(str.isdecimal, self.labels))
 
     @override
@@ -84,7 +84,7 @@ class TextClassification(LabelledText):
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
-        """Returns the task of a saved model, by its problem_type: regression, multi-label or this one."""
+        """Returns the task for a saved model's problem_type: regression, multi-label or this one."""
         problem = config.get("problem_type")
         if problem == "regression" or len(labels) == 1:
             return TextRegression.like(self, scale=(0.0, 1.0))
@@ -97,7 +97,7 @@ class TextClassification(LabelledText):
         return {"problem_type": "single_label_classification"}
 
     def gold_class(self, example: Example) -> int:
-        """Returns the number of the gold label. Raises DataError if it is not one of the labels."""
+        """Returns the index of the gold label. Raises DataError if it is not one of the labels."""
         gold = str(example.gold)
         if (index := self.label_index(gold)) is not None:
             return index
@@ -132,7 +132,7 @@ class TextClassification(LabelledText):
     def soft_target(
         self, example: Example, answer: npt.NDArray[Any], weight: float
     ) -> npt.NDArray[np.float32]:
-        """Returns probabilities [classes]."""
+        """Mixes the teacher's probabilities [classes] with the one-hot gold label."""
         mixed = weight * answer
         if weight < 1:
             mixed[self.gold_class(example)] += 1 - weight
@@ -143,14 +143,14 @@ class TextClassification(LabelledText):
         return cross_entropy(logits, targets, self.weights)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns probabilities [classes]."""
+        """Returns a probability vector [classes] for each example."""
         return list(softmax(np.stack(outputs)))
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         names = [self.gold_told(example) for example in examples]
-        number = number_labels(self.labels, names)
-        predicted, gold = np.stack(predictions).argmax(-1), np.array([number[name] for name in names])
+        index = number_labels(self.labels, names)
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([index[name] for name in names])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     @override

@@ -41,7 +41,7 @@ from electra.laboratory.analysis.scoring.words import owners
 from electra.laboratory.analysis.texts import corruption
 from electra.laboratory.analysis.texts.sampling import sample
 
-FEWEST = 20  # tokens of a group whose rates are shown
+FEWEST = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
 SPEECH = "part of speech"
 
@@ -57,7 +57,7 @@ class Config:
     fraction: float = corruption.FRACTION
     """Share of the tokens that the generator resamples."""
     threshold: float = 0.0
-    """P(replaced) from which a token is called replaced (0: as many alarms as replaced tokens)."""
+    """P(replaced) from which a token is called replaced (0: call as many as were replaced)."""
     resamples: int = 200
     """Bootstrap samples for the intervals; half of them for the adjusted rates."""
     seed: int = 0
@@ -66,7 +66,7 @@ class Config:
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """All scored tokens, [N] each, over the draws. `word`: the index of the word, as in `factors`."""
+    """The scored tokens of all draws, as arrays [N]. `word` indexes the lists returned by `factors`."""
 
     log_odds: Floats
     replaced: Bools
@@ -137,7 +137,7 @@ class Probe(contract.Probe):
         return findings
 
     def notes(self, model: Model, scored: ScoredTokens, threshold: float, kept: int, total: int) -> list[str]:
-        """Remarks on a model's sentences, threshold and tokenizer."""
+        """Returns notes on a model's sentences, threshold and tokenizer."""
         lines = [
             f"{model.name}: {len(scored.replaced):,} tokens of {kept:,} sentences,"
             f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P = {threshold:.3f}."
@@ -152,7 +152,7 @@ class Probe(contract.Probe):
         return lines
 
     def score(self, model: Model, rows: Sequence[TokenRow]) -> ScoredTokens:
-        """Corrupt the rows `draws` times and score every token."""
+        """Corrupts the rows `draws` times and scores every token."""
         config, ids = self.config, [row.ids for row in rows]
         log_p, entropy = token_rows.uncertainty(
             model.generator, ids, fraction=config.fraction, seed=config.seed
@@ -169,7 +169,7 @@ class Probe(contract.Probe):
                 )
             )
         odds, replaced, advantage = (
-            np.concatenate([np.concatenate(row) for row in rows]) for rows in zip(*drawn, strict=True)
+            np.concatenate([np.concatenate(arrays) for arrays in draws]) for draws in zip(*drawn, strict=True)
         )
         sentence = np.repeat(np.arange(len(rows)), [len(row.ids) for row in rows])
         owner = np.concatenate([row.words for row in rows])
@@ -186,11 +186,11 @@ class TokenRow:
 
     ids: Ints
     words: Ints
-    """The word of each token, numbered over all kept sentences."""
+    """Index of each token's word, counted over all kept sentences."""
 
 
 def tokenise(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[TokenRow]]:
-    """The sentences that fit the model, and their rows; raises ProbeDataError if there are none."""
+    """Returns the sentences that fit the model, and their rows. Raises ProbeDataError if there are none."""
     tokenizer = model.discriminator.tokenizer
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
     kept, rows, count = [], [], 0
@@ -212,8 +212,10 @@ def tokenise(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
 def factors(
     sentences: Sequence[Sentence], rows: Sequence[TokenRow], frequency: Mapping[str, int], model: Model
 ) -> dict[str, list[str]]:
-    """Factor -> the group of each word, over all sentences."""
-    pieces = np.bincount(np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences)))
+    """Returns, for each factor, the group of every word of the sentences."""
+    token_counts = np.bincount(
+        np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences))
+    )
     per_word: dict[str, Callable[[int, str, Sentence], str]] = {
         SPEECH: lambda i, _, s: s.columns[0][i],
         "frequency": lambda _, word, __: bin_of(
@@ -227,11 +229,11 @@ def factors(
         name: [group(i, word, s) for s in sentences for i, word in enumerate(s.words)]
         for name, group in per_word.items()
     }
-    return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in pieces]}
+    return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in token_counts]}
 
 
 def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) -> str:
-    """The bin of a count, such as "4-10 words" or "31 and more words"."""
+    """Returns the name of a count's bin, such as "6-15 words" or, if ordinal, "word 4-10"."""
     index = max(i for i, start in enumerate(starts) if value >= start)
     last = index + 1 == len(starts)
     first, end = starts[index], None if last else starts[index + 1] - 1
@@ -240,7 +242,7 @@ def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) 
 
 
 def capitalisation(word: str) -> str:
-    """The group of a word: "lower case", "Capitalised", "ALL CAPITALS" or "no letters"."""
+    """Returns the group of a word: "lower case", "Capitalised", "ALL CAPITALS" or "no letters"."""
     if not any(letter.isalpha() for letter in word):
         return "no letters"
     if word.isupper() and len(word) > 1:
@@ -251,7 +253,7 @@ def capitalisation(word: str) -> str:
 def analyse(
     findings: Findings, name: str, scored: ScoredTokens, by_word: Mapping[str, list[str]], config: Config
 ) -> tuple[dict[str, list[str]], float]:
-    """Add every rate of a model, overall and by factor.
+    """Adds the rates of a model to the findings, overall and by factor.
 
     Returns:
         Each factor's groups in order, and the P(replaced) from which a token is called replaced.
@@ -263,38 +265,39 @@ def analyse(
     called = scored.log_odds >= threshold
     names = {factor: list(dict.fromkeys(sorted(values, key=_natural))) for factor, values in by_word.items()}
     index = {
-        f: np.array([names[f].index(value) for value in values], np.int64)[scored.word]
-        for f, values in by_word.items()
+        factor: np.array([names[factor].index(value) for value in values], np.int64)[scored.word]
+        for factor, values in by_word.items()
     }
     members = {KINDS[0]: (~scored.replaced, called), KINDS[1]: (scored.replaced, ~called)}
 
     def measure(w: Floats) -> dict[str, float]:
         estimates: dict[str, float] = {}
-        for kind, (among, event) in members.items():
-            happened, weights = event[among].astype(np.float64), w[among]
+        for kind, (mask, is_error) in members.items():
+            events, weights = is_error[mask].astype(np.float64), w[mask]
             estimates[kind] = (
-                float(np.average(happened, weights=weights)) if weights.sum() > 0 else float("nan")
+                float(np.average(events, weights=weights)) if weights.sum() > 0 else float("nan")
             )
             for factor, groups in names.items():
-                values = adjusted.rates(happened, index[factor][among], len(groups), weights).tolist()
+                values = adjusted.rates(events, index[factor][mask], len(groups), weights).tolist()
                 estimates |= {f"{kind}\t{factor}\t{g}": v for g, v in zip(groups, values, strict=True)}
         return estimates
 
     estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
     findings.add_all({kind: estimates[kind] for kind in KINDS}, model=name)
-    even = adjust(
+    adjusted_rates = adjust(
         findings, name, scored, members=members, group=index[SPEECH], names=names[SPEECH], config=config
     )
     for factor, groups in names.items():
         for number, group in enumerate(groups):
-            for kind, among in zip(KINDS, ("original", "replaced"), strict=True):
+            for kind, population in zip(KINDS, ("original", "replaced"), strict=True):
                 count = int(((index[factor] == number) & members[kind][0]).sum())
-                rates: dict[str, Cell] = {among: count, kind: estimates[f"{kind}\t{factor}\t{group}"]}
-                if factor == SPEECH and (kind, group) in even:
-                    rates[f"{kind}, adjusted"] = even[kind, group]
-                few = count < FEWEST
+                rates: dict[str, Cell] = {population: count, kind: estimates[f"{kind}\t{factor}\t{group}"]}
+                if factor == SPEECH and (kind, group) in adjusted_rates:
+                    rates[f"{kind}, adjusted"] = adjusted_rates[kind, group]
+                too_few = count < FEWEST
                 shown = {
-                    measured: None if few and measured != among else rate for measured, rate in rates.items()
+                    measured: None if too_few and measured != population else rate
+                    for measured, rate in rates.items()
                 }
                 findings.add_all(shown, model=name, **{factor: group})
     return names, float(sigmoid(np.asarray(threshold)))
@@ -310,31 +313,34 @@ def adjust(
     names: Sequence[str],
     config: Config,
 ) -> dict[tuple[str, str], Estimate]:
-    """Each part of speech's rates at equal uncertainty of the generator, and the share left to explain."""
-    even: dict[tuple[str, str], Estimate] = {}
-    for kind, (among, event) in members.items():
-        if not among.any():
+    """Returns the adjusted rates, by kind and part of speech.
+
+    Adds to the findings the share of the part-of-speech effect that uncertainty does not explain.
+    """
+    adjusted_rates: dict[tuple[str, str], Estimate] = {}
+    for kind, (mask, is_error) in members.items():
+        if not mask.any():
             continue
-        columns = scored.uncertainty[among]
+        columns = scored.uncertainty[mask]
         if kind == "misses":  # a replacement more plausible than the original is harder to notice
-            columns = np.concatenate([columns, scored.advantage[among, None]], axis=1)
-        happened = event[among].astype(np.float64)
-        model = adjusted.RateModel(happened, group[among], len(names), adjusted.standardise(columns))
+            columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
+        events = is_error[mask].astype(np.float64)
+        model = adjusted.RateModel(events, group[mask], len(names), adjusted.standardise(columns))
 
         def measure(w: Floats, model: adjusted.RateModel = model) -> dict[str, float]:
             rates = dict(zip(names, model.adjusted(w).tolist(), strict=True))
             return {**rates, "\tremaining": model.remaining_share(w)}
 
         resampled = {"resamples": config.resamples // 2, "seed": config.seed}
-        estimates = bootstrap.estimates(measure, scored.sentence[among], **resampled)
+        estimates = bootstrap.estimates(measure, scored.sentence[mask], **resampled)
         remaining = f"of what parts of speech explain of {kind}, left beside uncertainty"
         findings.add(estimates.pop("\tremaining"), model=name, measure=remaining)
-        even |= {(kind, group): rate for group, rate in estimates.items()}
-    return even
+        adjusted_rates |= {(kind, group): rate for group, rate in estimates.items()}
+    return adjusted_rates
 
 
 def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[str]]) -> None:
-    """Add tables and figures. `groups`: factor -> its groups among the first model's words."""
+    """Adds tables and figures to the findings. `groups` maps each factor to the first model's groups."""
     for factor, names in groups.items():
         note = f"Rates of groups with at least {FEWEST} tokens."
         if factor == SPEECH:
@@ -345,10 +351,10 @@ def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[st
             kept = [group for group in names if rates[group] is not None]
             if not kept:
                 continue
-            keep: dict[str, Any] = {"measure": kind, factor: kept}
+            selection: dict[str, Any] = {"measure": kind, factor: kept}
             series = "model"
             if factor == SPEECH and len(models) == 1:
-                keep, series = (
+                selection, series = (
                     {"model": models[0], "measure": [kind, f"{kind}, adjusted"], factor: kept},
                     "measure",
                 )
@@ -358,7 +364,7 @@ def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[st
                     f"{kind.capitalize()} by {factor}",
                     factor,
                     series,
-                    keep,
+                    selection,
                     "Rates with 95 % intervals.",
                     "rate",
                     "categories",
@@ -368,6 +374,6 @@ def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[st
 
 
 def _natural(name: str) -> tuple[int, str]:
-    """A sort key that puts bins in the order of their first number."""
+    """Returns a sort key that puts bins in the order of their first number."""
     digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
     return (int(digits[0]) if digits else -1, name)
