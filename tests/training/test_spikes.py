@@ -108,7 +108,7 @@ def test_a_spike_is_recorded_with_its_batch_and_changes_no_bit(
 @pytest.mark.usefixtures("soon")
 def test_a_skipped_update_leaves_the_networks_and_is_skipped_again_after_a_resume(tmp_path: Path) -> None:
     [alarm] = train(tmp_path / "whole", on_spike="skip")
-    assert alarm["skipped"] and "not applied" in alarm["message"]
+    assert alarm["skipped"]
     train(tmp_path / "cut", on_spike="skip", stop_at=AT - 1)
     before = weights(tmp_path / "cut")[0]
     train(tmp_path / "cut", on_spike="skip", stop_at=AT)

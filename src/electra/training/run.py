@@ -41,7 +41,6 @@ from electra.training.recipe import (
     Recipe,
     RowsSection,
     ScheduleSection,
-    TrainingSection,
     UpkeepSection,
 )
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
@@ -104,7 +103,7 @@ class Run:
     @property
     def micro_batch_size(self) -> int:
         """Rows per forward pass of this process."""
-        return rows_of_a_pass(self.recipe.training, self.world.size)
+        return micro_batch_rows(self.rows, self.machine.summation, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
         """Returns this process's rows of the batch at `step`, in pieces that fit one forward pass."""
@@ -234,12 +233,12 @@ def identity_of(
 FIXED_ROWS = 8  # in a forward pass, where the order of sums is fixed and `micro_batch` left open
 
 
-def rows_of_a_pass(training: TrainingSection, processes: int) -> int:
-    """Rows in one forward pass. Where sums have a fixed order it does not depend on the processes."""
-    if training.summation == "fixed":
-        return training.micro_batch or min(FIXED_ROWS, training.batch_size)
-    share = training.batch_size // processes
-    return min(training.micro_batch or share, share)
+def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
+    """Returns the rows per forward pass; with a fixed order of sums they do not depend on the processes."""
+    if summation == "fixed":
+        return rows.micro_batch or min(FIXED_ROWS, rows.batch_size)
+    share = rows.batch_size // processes
+    return min(rows.micro_batch or share, share)
 
 
 def build_run(
@@ -291,7 +290,9 @@ def build_run(
     optimizer = Optimizer(pair, training, networks.rates)
     reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
     if training.summation == "fixed":
-        leaves = check_fixed_order(training.batch_size, rows_of_a_pass(training, world.size), world.size)
+        leaves = check_fixed_order(
+            training.batch_size, micro_batch_rows(training, training.summation, world.size), world.size
+        )
         reduction = FixedOrder(world, optimizer.parameters, leaves)
     return Run(
         folder=folder,
