@@ -33,7 +33,7 @@ class Data(
         "electra data conll2003 --out DATA --from mirror/",
     ),
 ):
-    """Download public data sets to train and evaluate on, as the other commands read them.
+    """Download public data sets for training and evaluation, as the other commands read them.
 
     Licences are printed, and every file is checked against the SHA-256 of the published one. After Ctrl-C or
     a lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns the
@@ -41,8 +41,8 @@ class Data(
     """
 
     sets: Annotated[str | Sequence[str], OnCommandLine(tuple[Name, ...])]
-    """glue, squad, squad2, conll2003, wnut17, conll2000, ud-ewt, wikitext, wikitext-2 or blimp; several of
-    them.
+    """One or more of glue, squad, squad2, conll2003, wnut17, conll2000, ud-ewt, wikitext, wikitext-2 and
+    blimp.
     """
     _: KW_ONLY
     out: Source

@@ -22,8 +22,8 @@ class Deepen(
 ):
     """Make a deeper model by repeating a model's layers in order (Gong et al. 2019).
 
-    The result computes something else than the model it was made from: pre-train it further before use. The
-    layers of a generator are repeated as many times as the discriminator's.
+    The result does not compute the same function as the original model: pre-train it further before use. A
+    generator's layers are repeated as many times as the discriminator's.
     """
 
     _: KW_ONLY

@@ -118,7 +118,7 @@ class TokenizerConfig:
     lowercase: bool = True
     """Lower-case the text; use --no-lowercase where capitals carry meaning, as in German."""
     strip_accents: bool | None = None
-    """Remove the accents from letters (default: when lower-casing text with hardly any, such as English)."""
+    """Remove the accents from letters (default: when lower-casing text with few accents, such as English)."""
     sample_mb: int = 100
     """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
 

@@ -120,8 +120,8 @@ class Baselines:
     HEADING: ClassVar[str] = "Baselines"
 
     baselines: bool = True
-    """Also score baselines that need no network: the majority answer, and word counting (TF-IDF or overlap
-    features with a linear model).
+    """Also score baselines that need no network: the majority answer, and a linear model on TF-IDF or
+    overlap features (for tagging, each word's most frequent tag).
     """
     untrained_baseline: bool = False
     """Also fine-tune the (first) model's architecture from fresh weights: what can be learned from the
@@ -136,9 +136,9 @@ class TeacherOptions:
     HEADING: ClassVar[str] = "Learning from a larger model's answers"
 
     teacher: Source | None = None
-    """A model fine-tuned on the same labels; its probabilities (or numbers) are learned beside the labels."""
+    """A model fine-tuned on the same labels; its probabilities (or numbers) are learned with the labels."""
     teacher_weight: float = 0.5
-    """Weight of the teacher's answer in a target; the label has the rest. 1: the teacher's alone."""
+    """Weight of the teacher's answer in the target; the label gets the rest. 1: the teacher's answer only."""
     unlabelled: Source | None = None
     """Further texts to train on with the teacher's answers alone: a .txt file with a text in each line, or a
     table with the task's columns.

@@ -121,8 +121,8 @@ class MachineSection(OnDevice):
     always fp32.
     """
     summation: Literal["fast", "fixed"] = "fast"
-    """The order in which an update's gradients are summed. fixed: one that depends on the rows alone, so that
-    1, 2, 4, ... processes with the same micro-batch and threads each train the same weights to the bit.
+    """The order in which an update's gradients are summed. fixed: an order that depends only on the rows, so
+    that 1, 2, 4, ... processes with the same micro-batch and threads per process train bit-identical weights.
     """
     compile: Literal["auto", "on", "off"] = "auto"
     """Compile the encoders' layers with torch.compile. auto: in runs of ten minutes or more, if a compiler is

@@ -27,17 +27,18 @@ class Copies:
     HEADING: ClassVar[str] = "Several machines"
 
     engine: str = LOCAL
-    """Who runs it. local: this process. The same command on other machines that share OUT does what nobody
-    has done or is doing; slurm and ray start such copies on a cluster. Or the path of a .py file.
+    """What runs it. local: this process. Started on other machines that share OUT, the same command takes
+    work that is neither done nor in progress; slurm and ray start such copies on a cluster. Or the path of a
+    .py file.
     """
     copies: int = 2
-    """How many copies an engine starts."""
+    """Number of copies that the engine starts."""
     engine_options: str = ""
-    """Words for the engine: options of sbatch, such as "--partition=gpu --time=4:00:00"; for ray, what each
+    """Options for the engine: those of sbatch, such as "--partition=gpu --time=4:00:00"; for ray, what each
     copy needs, such as "num_cpus=4 num_gpus=1".
     """
     missing: bool = False
-    """Print what is left to do, and who is doing it, and do nothing."""
+    """Print what is left to do and which process is doing it, without starting anything."""
 
     def run_copies(self, folder: Path, say: Say, stop: Stop, left: Callable[[], Sequence[str]]) -> None:
         """Has the engine run copies of this command to their end; does nothing where the engine is local.

@@ -36,7 +36,7 @@ class OnTexts(OnBackend):
     """
     _: KW_ONLY
     text_column: str = "text"
-    """The column of a table that has the texts."""
+    """The table column that contains the texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
