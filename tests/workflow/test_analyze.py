@@ -165,7 +165,7 @@ def test_a_probe_follows_the_checkpoints_of_a_run(
         weights.write_bytes(content)
     capsys.readouterr()
     assert analyze(folders / "pair", *options, tmp_path, "--over-training") == 2
-    assert "Give a run folder" in capsys.readouterr().err
+    assert "--over-training" in capsys.readouterr().err
 
 
 def test_a_model_without_the_network_is_left_out_of_a_comparison(
