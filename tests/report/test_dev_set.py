@@ -23,13 +23,19 @@ RECORDS = [
 def test_labels_confusions_calibration_and_mistakes() -> None:
     made = {section.title: section.blocks for section in sections(RECORDS, {"train": {"a": 7, "b": 8}})}
     assert list(made) == ["Labels", "Calibration", "Errors"]
-    labels, confusion = made["Labels"]
+    labels, drawn, counts = made["Labels"]
     shown = [[getattr(cell, "value", cell) for cell in row] for row in labels.rows]  # type: ignore[union-attr]
     assert shown[0] == ["a", 7, 2, 1, 1.0, 0.5, 2 / 3]
     assert shown[2] == ["c", 0, 1, 0, None, 0.0, 0.0], "trained on none, never predicted"
-    matrix = [[getattr(cell, "value", cell) for cell in row] for row in confusion.rows]  # type: ignore[union-attr]
+    table = counts.blocks[0]  # type: ignore[union-attr]
+    matrix = [[getattr(cell, "value", cell) for cell in row] for row in table.rows]  # type: ignore[union-attr]
     assert matrix == [["a", 1, 1, 0], ["b", 0, 1, 0], ["c", 0, 1, 0]]
-    html = render(Page("x", sections(RECORDS, {})))
+    chart = drawn.views[""][0]  # type: ignore[union-attr]
+    shares = {series.label: dict(zip(series.x, series.y, strict=True)) for series in chart.series}
+    assert shares["a"] == {"a": 0.5, "b": 0.5, "c": 0} and shares["c"] == {"a": 0, "b": 1, "c": 0}
+    pictures: dict[str, str] = {}
+    html = render(Page("x", sections(RECORDS, {})), pictures)
+    assert pictures["confusion"].count(">0.50<") == 2 and "calibration" in pictures
     assert html.index("text 1") < html.index("text 3") and "text 0" not in html and "<b>text" not in html
     error = (0.45 + 0.65 + abs(0.93 - 0.5) * 2) / 4
     assert f"calibration error over 3 bins: {error:.3f}" in html

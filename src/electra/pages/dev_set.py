@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from electra.pages.figures import Figure, Series
-from electra.pages.page import Block, Figures, Number, Section, Table, Text
+from electra.pages.page import Block, Figures, Fold, Number, Section, Table, Text
 
 Record = Mapping[str, Any]
 MOST_LABELS = 12  # in a confusion matrix
@@ -65,17 +65,25 @@ def _labels(rows: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> 
     ]
     counted = [(name, name, "plain") for name in ("in train", "in dev", "predicted")]
     scored = [(name, name, "score") for name in ("precision", "recall", "F1")]
-    return [Table.of(records, ("label", "label"), *counted, *scored), _confusion(rows, names)]
+    return [Table.of(records, ("label", "label"), *counted, *scored), *_confusion(rows, names)]
 
 
-def _confusion(rows: Sequence[Record], names: Sequence[str]) -> Block:
+def _confusion(rows: Sequence[Record], names: Sequence[str]) -> list[Block]:
     pairs = Counter((record["gold"], record["predicted"]) for record in rows)
     if len(names) <= MOST_LABELS:
         cells = [(gold, *(Number(pairs[gold, predicted]) for predicted in names)) for gold in names]
-        return Table(("label \\ predicted", *names), cells)
+        total = Counter(record["gold"] for record in rows)
+        series = [
+            Series(gold, names, [pairs[gold, said] / total[gold] if total[gold] else None for said in names])
+            for gold in names
+        ]
+        note = "Of the examples with each label (row), the share predicted as each label (column)."
+        drawn = Figure("confusion", "Confusion", note, series, "matrix", x="predicted", y_range=(0.0, 1.0))
+        table = Table(("label \\ predicted", *names), cells)
+        return [Figures.of(drawn), Fold("Numbers of examples", [table])]
     wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:ERRORS]
     caption = f"The {len(wrong)} most frequent confusions of {len(names)} labels."
-    return Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)
+    return [Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)]
 
 
 def _calibration(scored: Sequence[Record]) -> list[Block]:
@@ -102,8 +110,8 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
     table = Table(("probability", "predictions", "mean probability", "right"), rows)
     return [
         Figures.of(figure),
-        table,
         Text(f"Expected calibration error over {bins_used}: {error:.3f}.", "quiet"),
+        Fold("Numbers of predictions", [table]),
     ]
 
 
