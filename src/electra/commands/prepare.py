@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass, field
+from pathlib import Path
 from typing import ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.commands.framework.command import Command, Source, TypedNames, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
@@ -18,7 +20,7 @@ from electra.commands.results.artifact import checked_path
 from electra.commands.results.store import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import name_of
+from electra.foundation.options import given_name, name_of
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import TokenizerSection
 
@@ -48,7 +50,7 @@ class Prepare(
     """
     _: KW_ONLY
     out: Source
-    """The folder for the store. Reused if it already exists."""
+    """The folder for the store, or an address such as s3://bucket/store. Reused if it already exists."""
     tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
@@ -70,7 +72,10 @@ class Prepare(
 
     @override
     def run(self) -> Store:
-        corpus, out = self.corpus, checked_path(self.out, "out")
+        from electra.data.chunks import uploaded
+        from electra.data.remote import fetch_store, is_remote
+
+        corpus = self.corpus
         if isinstance(corpus, TypedNames) and not corpus:
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no text given", where="electra prepare", fix=fix)
@@ -80,28 +85,40 @@ class Prepare(
         if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
             fix = "Give it, such as 0.5, or pass a list of sources without names"
             raise ConfigError("named corpora need a mixing temperature", key="mix_temperature", fix=fix)
-        existed = StoreFolder(out).exists()
+        place = given_name(self.out, "out")
         with (
             display_for(self.progress) as display,
             source_names(corpus, "corpus", self.text_field, self.format, display.say) as names,
         ):
-            if self.shard is not None:
-                self._prepare_shard(names, display)
-                return None  # type: ignore[return-value]  # a shard is not a store
-            store = self._merge(names, display) if self.merge else self._build(names, display)
+            with uploaded(place) if is_remote(place) else nullcontext(checked_path(place, "out")) as out:
+                existed = StoreFolder(out).exists() or ShardFolder(out).exists()
+                if self.shard is not None:
+                    self._prepare_shard(names, out, display)
+                else:
+                    store = (
+                        self._merge(names, out, display) if self.merge else self._build(names, out, display)
+                    )
             state = "already complete" if existed else "written"
-            display.say(f"{state}: {out} (data {store.tokens.digest[:16]})")
+            if self.shard is not None:
+                display.say(f"{state}: shard {self.shard} in {place if is_remote(place) else out}")
+                return None  # type: ignore[return-value]  # a shard is not a store
+            if is_remote(place):
+                store = Store(fetch_store(place))
+            else:
+                place = str(out)
+            display.say(f"{state}: {place} (data {store.tokens.digest[:16]})")
             source = name_of(self.tokenizer)
             begin = f"--init {source} " if stores.holds_weights(source) else ""
-            display.say(f"next: electra pretrain {out} {begin}--out runs/NAME --budget 30m")
+            data = f"--store {place}" if is_remote(place) else place
+            display.say(f"next: electra pretrain {data} {begin}--out runs/NAME --budget 30m")
         return store
 
-    def _build(self, names: list[str], display: Display) -> Store:
+    def _build(self, names: list[str], out: Path, display: Display) -> Store:
         source = name_of(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         return stores.build(
             names,
-            checked_path(self.out, "out"),
+            out,
             tokenizer,
             self.part(CorpusConfig),
             workers=self.workers,
@@ -109,7 +126,7 @@ class Prepare(
             display=display,
         )
 
-    def _prepare_shard(self, names: list[str], display: Display) -> None:
+    def _prepare_shard(self, names: list[str], out: Path, display: Display) -> None:
         from electra.data.sharding import build_shard, parse_shard
 
         if self.tokenizer is None:
@@ -121,24 +138,27 @@ class Prepare(
         stores.check_memory(self.memory)
         tokenizer, number = stores.existing_tokenizer(self.tokenizer), parse_shard(str(self.shard))
         with interrupt_on_signal(self.out):
-            new = build_shard(
+            build_shard(
                 names,
                 tokenizer,
-                checked_path(self.out, "out"),
+                out,
                 number,
                 config=self.part(CorpusConfig),
                 workers=self.workers,
                 memory=self.memory * 1_000_000,
                 progress=stores.character_progress(display),
             )
-        display.say(f"{'written' if new else 'already complete'}: shard {self.shard} in {self.out}")
 
-    def _merge(self, names: list[str], display: Display) -> Store:
+    def _merge(self, names: list[str], out: Path, display: Display) -> Store:
+        from electra.data.remote import expand_patterns, fetch_store, is_remote
         from electra.data.sharding import merge
 
-        out = checked_path(self.out, "out")
+        shards = [
+            fetch_store(name, display.say) if is_remote(name) else checked_path(name, "corpus")
+            for name in expand_patterns(names)
+        ]
         with interrupt_on_signal(out):
-            merge([checked_path(name, "corpus") for name in names], out, stores.character_progress(display))
+            merge(shards, out, stores.character_progress(display))
             store = Store(out)
             stores.print_audit(store, display)
         return store

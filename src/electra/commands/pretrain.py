@@ -14,6 +14,7 @@ from electra.commands.parts.texts import Corpus
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import initial_models, learning_rate_is_set
 from electra.commands.results.run import Run
+from electra.data.settings import CACHE_GB
 from electra.foundation.options import given_name, name_of, several
 from electra.training.recipe import Recipe
 
@@ -45,6 +46,10 @@ class Pretrain(
     """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
     """A token store that is not a local folder, such as s3://... or https://..., instead of DATA."""
+    store_cache_gb: float = CACHE_GB
+    """Gigabytes of disk for chunks of a store that was prepared at such an address. Other stores are copied
+    whole.
+    """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     milestones: Names = ()
@@ -87,6 +92,7 @@ class Pretrain(
             init_discriminator=discriminator,
             init_generator=generator,
             workers=self.workers,
+            store_cache_gb=self.store_cache_gb,
             processes=self.processes,
             recipe_name=name,
             learning_rate_is_set=learning_rate_is_set(name, self.overrides or ()),

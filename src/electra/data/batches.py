@@ -72,7 +72,7 @@ class Batches:
         if length < SHORTEST:
             raise ConfigError(f"the sequence length {length} is too short", fix=f"Use at least {SHORTEST}")
         self._stream = _Stream(documents)
-        self._tokens = np.asarray(documents.tokens)
+        self._tokens = documents.tokens
         self._slots = self._stream.slots
         self.length, self.seed, self.specials = length, seed, specials
         self.num_blocks = -(-self._slots // (length - 2))

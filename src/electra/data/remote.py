@@ -1,22 +1,24 @@
 """Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
 The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the hash of the store's manifest, so a
-store that was rebuilt is fetched again. A copy is used only if every file has the hash in the manifest.
+store that was rebuilt is fetched again. A copy is used only if every file has the hash in the manifest. A
+store that was prepared at its address is copied without its training tokens; see `data.chunks`.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from electra.artifacts.store import StoreFolder
+from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.data.sources import copy_bytes, explain, is_remote
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError, StoreError
@@ -32,7 +34,9 @@ def cache_folder() -> Path:
 
 
 def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Path:
-    """Returns a local copy of the store at `url`, fetching it if necessary; `say` receives a progress line.
+    """Returns a local copy of the store or shard at `url`, fetching it if necessary.
+
+    `say` receives a progress line.
 
     Raises:
         StoreError: there is no token store, or the copy is damaged.
@@ -43,7 +47,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
     try:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
         names = [name for name in listing if name == name.strip("/") and ".." not in name.split("/")]
-        if StoreFolder.RECORD not in names or len(names) < len(listing):
+        if not {StoreFolder.RECORD, ShardFolder.RECORD} & set(names) or len(names) < len(listing):
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise StoreError(
@@ -61,7 +65,18 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
             durable.commit_directory(
                 folder, {name: partial(_copy, f"{url}/{name}", listing[name]) for name in listing}
             )
+        durable.commit_file(_address_file(folder), url.encode())
     return folder
+
+
+def address_of(folder: Path) -> str | None:
+    """Returns the address that a local copy of a store is from; None for another folder."""
+    file = _address_file(folder)
+    return file.read_text(encoding="utf-8") if file.is_file() else None
+
+
+def _address_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.address")
 
 
 @contextmanager
@@ -110,6 +125,38 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
     file: IO[bytes] = system.open(path, "rb")
     file.seek(start)
     return file
+
+
+def read_whole(address: str) -> bytes:
+    """Returns the content of a small file at an address, with one request."""
+    if address.startswith(("http://", "https://")):
+        with open_at(address) as stream:
+            return stream.read()
+    import fsspec
+
+    system, path = fsspec.core.url_to_fs(address)
+    content: bytes = system.cat_file(path)
+    return content
+
+
+def expand_patterns(names: Iterable[str]) -> Iterator[str]:
+    """Yields the names, and for an address with wildcards, such as s3://bucket/shards/*, what matches it.
+
+    Raises:
+        StoreError: nothing matches.
+    """
+    for name in names:
+        if not (is_remote(name) and glob.has_magic(name)):
+            yield name
+            continue
+        import fsspec
+
+        with explain(name, error=StoreError):
+            system, path = fsspec.core.url_to_fs(name)
+            matches = [system.unstrip_protocol(match) for match in sorted(system.glob(path))]
+        if not matches:
+            raise StoreError("nothing matches", where=name)
+        yield from matches
 
 
 def continues(stream: IO[bytes], start: int) -> bool:

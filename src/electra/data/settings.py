@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from electra.data.mixture import Mixture
     from electra.data.sources import SourceOptions
 
+CACHE_GB = 10.0  # of disk, for chunks of a store that is at an address
 Unit = Literal["file", "blank-line", "line"]
 
 

@@ -515,11 +515,15 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 @contextmanager
 def explain(
-    name: str, kind: type[Exception] = Exception, error: type[ElectraError] = CorpusError
+    name: str,
+    kind: type[Exception] = Exception,
+    error: type[ElectraError] = CorpusError,
+    what: str = "read",
 ) -> Iterator[None]:
     """Turns errors of a file system into one line that names the source.
 
-    fsspec's file systems raise every type of exception; `kind` limits which are caught.
+    fsspec's file systems raise every type of exception; `kind` limits which are caught. `what` is what cannot
+    be done.
     """
     try:
         yield
@@ -527,4 +531,4 @@ def explain(
         raise
     except kind as problem:
         reason = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
-        raise error(f"cannot be read ({reason.splitlines()[0]})", where=name) from problem
+        raise error(f"cannot be {what} ({reason.splitlines()[0]})", where=name) from problem

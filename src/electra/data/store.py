@@ -29,11 +29,16 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
+from electra.data import chunks
+from electra.data.chunks import ChunkedTokens, open_chunks
 from electra.data.encoding import id_dtype
+from electra.data.remote import address_of, fetch_store
+from electra.data.settings import CACHE_GB
+from electra.data.sources import is_remote
 from electra.data.tokenizer import Tokenizer
 from electra.data.tokenizer_folder import Specials
 from electra.foundation import durable
-from electra.foundation.errors import StoreError
+from electra.foundation.errors import ConfigError, StoreError
 
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete it and run electra prepare again"
@@ -85,18 +90,27 @@ class TokenStore:
     bare_tokenizer: Tokenizer | None = field(default=None, repr=False)
 
     @classmethod
-    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
+    def open(
+        cls,
+        path: str | Path,
+        tokenizer: Tokenizer | None = None,
+        heldout: float = 0.005,
+        cache_gb: float = CACHE_GB,
+    ) -> TokenStore:
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         Args:
-            path: the folder of the store, or NAME.ds.
+            path: the folder of the store, its address, or NAME.ds.
             tokenizer: the tokenizer that made the ids. Required for a bare pair; for a store it is compared.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
+            cache_gb: for a store that was prepared at its address, the size of its cache on this machine.
 
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
         """
-        path = Path(os.path.expanduser(path))
+        if not 0 < cache_gb < math.inf:
+            raise ConfigError(f"must be above 0, not {cache_gb:g}", key="store_cache_gb")
+        path = fetch_store(str(path)) if is_remote(str(path)) else Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
         if not path.exists():
@@ -117,10 +131,14 @@ class TokenStore:
                     fix=REBUILD,
                 )
             dtype = np.dtype(description["dtype"]).newbyteorder("<")
-            train, held = (
-                map_documents(folder.documents(split), dtype, int(description[split]["tokens"]))
-                for split in SPLITS
+            sizes = {split: int(description[split]["tokens"]) for split in SPLITS}
+            chunked = (
+                open_chunks(path, sizes["train"], dtype, int(cache_gb * 1e9))
+                if (path / chunks.RECORD).exists()
+                else None
             )
+            train = map_documents(folder.documents("train"), dtype, sizes["train"], chunked)
+            held = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
             for split, documents in zip(SPLITS, (train, held), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
@@ -162,6 +180,16 @@ class TokenStore:
             raise StoreError(problem, where=self.path / StoreFolder.RECORD, fix=REBUILD)
         return tokenizer
 
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the training tokens are fetched as they are read."""
+        return isinstance(self.train.tokens, ChunkedTokens)
+
+    @property
+    def place(self) -> str:
+        """The address that it was opened from, or else its path."""
+        return address_of(self.path) or str(self.path.resolve())
+
     @cached_property
     def digest(self) -> str:
         """The identity of the data: equal for the same ids in the same documents from the same tokenizer."""
@@ -200,6 +228,8 @@ class TokenStore:
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
+        if self.is_chunked:
+            return check  # every chunk is checked when it is read
         if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
             check.run()
             check.refuse()
@@ -272,20 +302,24 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
     return state.hexdigest()
 
 
-def map_documents(path: Path, dtype: np.dtype[Any], num_tokens: int | None = None) -> TokenDocuments:
-    """Maps a `.ds` file and its index into memory.
+def map_documents(
+    path: Path, dtype: np.dtype[Any], num_tokens: int | None = None, chunked: ChunkedTokens | None = None
+) -> TokenDocuments:
+    """Maps a `.ds` file and its index into memory; with `chunked`, its index alone.
 
     Raises:
         StoreError: a file is missing or its size does not fit; the ids are not read.
     """
     index = index_path(path)
     for file, item in ((path, dtype.itemsize), (index, 8)):
+        if chunked is not None and file == path:
+            continue
         if not file.is_file():
             raise StoreError("missing from the token store", where=file, fix=REBUILD)
         size = file.stat().st_size
         if size == 0 or size % item:
             raise StoreError(f"its size, {size} bytes, is not a multiple of {item}", where=file, fix=REBUILD)
-    tokens = np.memmap(path, dtype=dtype, mode="r")
+    tokens: Any = np.asarray(np.memmap(path, dtype=dtype, mode="r")) if chunked is None else chunked
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:
         raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=REBUILD)

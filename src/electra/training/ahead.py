@@ -1,4 +1,4 @@
-"""Prepares the next update's rows on the host while an accelerator computes this one.
+"""Prepares the next update's rows in the background: reads, if need be fetches, and corrupts them.
 
 The rows do not depend on when they are prepared: they are drawn from keys of the examples
 (objectives/parts/interface.py).

@@ -62,7 +62,8 @@ def update(run: Run) -> None:
     """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    prefetch = run.device.type != "cpu" and step + 1 < run.total_steps  # training on a CPU needs every core
+    # Training on a CPU needs every core, unless rows have to be fetched.
+    prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
     state = run.total_steps, run.rows.batch_size
     corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)
     names = list(objective.weights)

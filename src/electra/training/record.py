@@ -40,7 +40,7 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
         **versions("torch", "numpy", "tokenizers", "safetensors"),
         "device": str(run.device),
     }
-    environment |= {"command": command, "recipe": name, "store": str(run.store.path.absolute())}
+    environment |= {"command": command, "recipe": name, "store": run.store.place}
     environment |= conditions(run)
     if not settled:
         environment |= {"lengths": [list(entry) for entry in run.lengths], "settled": False}

@@ -20,7 +20,7 @@ from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
 from electra.commands.parts.stores import build, existing_tokenizer
 from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
-from electra.data.settings import CorpusConfig
+from electra.data.settings import CACHE_GB, CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
 from electra.foundation.machine import is_distributed, launch_variable
 from electra.foundation.signals import StopRequest
@@ -47,6 +47,7 @@ class Inputs:
     init_generator: str | None = None
     workers: int | None = None
     processes: int = 1
+    store_cache_gb: float = CACHE_GB
     recipe_name: str = ""
     learning_rate_is_set: bool = False
     """Whether the user set the learning rate, rather than a recipe for fresh weights."""
@@ -115,13 +116,12 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
 
 def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = True) -> TokenStore:
     """Opens the store, or prepares the corpus in OUT/store in the leading process while the others wait."""
-    from electra.data.remote import fetch_store, is_remote
     from electra.data.store import TokenStore
 
     source = recipe.tokenizer.source
     if inputs.store is not None:
-        path = fetch_store(inputs.store) if is_remote(inputs.store) else Path(inputs.store)
-        return TokenStore.open(path, existing_tokenizer(source) if source else None)
+        tokenizer = existing_tokenizer(source) if source else None
+        return TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
     out = RunFolder(inputs.folder).store.path
     if not leads:
         while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short

@@ -127,7 +127,7 @@ def make_plan(
         "panel": panel,
     }
     # As it will be read back: lists instead of tuples.
-    plan: dict[str, Any] = json.loads(json.dumps({**contents, "store": str(store.path.resolve())}))
+    plan: dict[str, Any] = json.loads(json.dumps({**contents, "store": store.place}))
     if recorded is not None:
         refuse_changes(recorded, plan, out)
     return plan

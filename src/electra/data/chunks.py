@@ -1,0 +1,276 @@
+"""The training tokens of a store at an address, cut into chunks that are fetched as they are read.
+
+    ADDRESS/ store.json, tokenizer/, heldout.*, train.ds.index, ...   as in a local store
+             chunks.json      bytes of a chunk, and the SHA-256 of each
+             chunks/00000000  the bytes of train.ds, in order
+
+The chunks lie in a folder of this machine that its processes share. They get their names there by a rename,
+are compared with their digest whenever they are read, and the least recently used ones are deleted. Rows are
+read in random order, so each row usually needs a chunk of its own; hence chunks are small and are fetched
+many at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from electra.artifacts.store import ShardFolder, StoreFolder
+from electra.data.remote import address_of, cache_folder, fetch_store, read_whole
+from electra.data.sources import explain
+from electra.foundation import durable
+from electra.foundation.errors import StoreError
+from electra.foundation.machine import launch_variable
+
+CHUNK_BYTES = 1 << 18
+AT_ONCE = 32  # chunks in transfer
+PAUSES = (1.0, 5.0)  # seconds before another attempt, if a transfer fails
+FINAL = (FileNotFoundError, PermissionError, ImportError)  # errors that another attempt would meet again
+T = TypeVar("T")
+U = TypeVar("U")
+RECORD, FORMAT = "chunks.json", 1
+UPLOAD = "Rerun to try again; if that does not help, run electra prepare with another `out`"
+
+
+def name_of(number: int) -> str:
+    """Returns the name of a chunk within its folder."""
+    return f"{number:08}"
+
+
+class ChunkedTokens:
+    """Token ids that are read like an array: by a slice, or by an array of positions.
+
+    Args:
+        address: the store's address.
+        cache: the folder that keeps chunks on this machine.
+        digests: the SHA-256 of each chunk, in hexadecimal.
+        chunk_bytes: the size of every chunk but the last.
+        tokens: the number of tokens.
+        dtype: their type.
+        limit: bytes that the cache may take, if up to 8 processes share it.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        cache: Path,
+        digests: list[str],
+        *,
+        chunk_bytes: int,
+        tokens: int,
+        dtype: np.dtype[Any],
+        limit: int,
+    ) -> None:
+        self.address, self.cache, self.digests, self.limit = address, cache, digests, limit
+        self.dtype, self.nbytes = dtype, tokens * dtype.itemsize
+        self._tokens, self._chunk_bytes, self._per_chunk = tokens, chunk_bytes, chunk_bytes // dtype.itemsize
+        # Bytes that may be written before the cache is measured again.
+        self._room = self._make_room(0) if cache.exists() else 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return self._tokens
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("these tokens are not in memory: read them by slices or positions")
+
+    def __getitem__(self, index: Any) -> npt.NDArray[Any]:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(self._tokens)
+            first, last = start // self._per_chunk, -(-max(start, stop) // self._per_chunk)
+            parts = [np.empty(0, self.dtype), *self._pool.map(self._chunk, range(first, last))]
+            begin = start - first * self._per_chunk
+            return np.concatenate(parts)[begin : begin + max(0, stop - start)]
+        places = np.asarray(index)
+        numbers, offsets = np.divmod(places.ravel(), self._per_chunk)
+        order = np.argsort(numbers, kind="stable")
+        needed, begins = np.unique(numbers[order], return_index=True)
+        groups = np.split(order, begins[1:])
+        picked = self._pool.map(lambda number, group: self._chunk(number)[offsets[group]], needed, groups)
+        tokens = np.empty(places.size, self.dtype)
+        for group, ids in zip(groups, picked, strict=True):
+            tokens[group] = ids
+        return tokens.reshape(places.shape)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="chunks")
+
+    def _chunk(self, number: int) -> npt.NDArray[Any]:
+        """Returns the tokens of a chunk, from the cache if it is there and whole."""
+        path = self.cache / name_of(number)
+        try:
+            content = path.read_bytes()
+            os.utime(path)  # the time of its last use
+        except OSError:
+            content = b""
+        if not self._is_whole(number, content):
+            content = self._fetch(number)
+            self._keep(path, content)
+        return np.frombuffer(content, self.dtype)
+
+    def _is_whole(self, number: int, content: bytes) -> bool:
+        return hashlib.sha256(content).hexdigest() == self.digests[number]
+
+    def _fetch(self, number: int) -> bytes:
+        url = f"{self.address}/chunks/{name_of(number)}"
+        for pause in (*PAUSES, None):
+            try:
+                with explain(url, error=StoreError):
+                    content = read_whole(url)
+                if self._is_whole(number, content):
+                    return content
+                size = min(self._chunk_bytes, self.nbytes - number * self._chunk_bytes)
+                ended = f"has {len(content):,} bytes instead of {size:,}"
+                what = "is damaged (its SHA-256 differs)" if len(content) == size else ended
+                raise StoreError(what, where=url, fix=UPLOAD)
+            except StoreError as problem:
+                cause = problem.__cause__
+                if pause is None or isinstance(cause, FINAL) or 400 <= getattr(cause, "code", 0) < 500:
+                    raise
+            time.sleep(pause)
+        raise AssertionError
+
+    def _keep(self, path: Path, content: bytes) -> None:
+        """Puts a chunk into the cache, after deleting others if there is no room."""
+        temporary = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
+        with durable.explain_disk_errors(path), self._lock:
+            self.cache.mkdir(parents=True, exist_ok=True)
+            self._room -= len(content)
+            if self._room < 0:
+                self._room = self._make_room(len(content))
+            temporary.write_bytes(content)
+            with suppress(FileNotFoundError):  # another process deleted it: the cache is tiny
+                os.replace(temporary, path)
+
+    def _make_room(self, size: int) -> int:
+        """Deletes the least recently used chunks. Returns the bytes that this process may write then."""
+        files = sorted(_files(self.cache), reverse=True)
+        total = size + sum(taken for _, taken, _ in files)
+        while files and total > self.limit * 7 // 8:
+            _, freed, name = files.pop()
+            (self.cache / name).unlink(missing_ok=True)
+            total -= freed
+        processes = launch_variable("LOCAL_WORLD_SIZE", launch_variable("WORLD_SIZE", 1))
+        return (self.limit - total) // max(8, processes)
+
+
+def _files(folder: Path) -> Iterable[tuple[int, int, str]]:
+    """Yields the time of last use, the size and the name of each file, also while others delete some."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                state = entry.stat()
+                yield state.st_mtime_ns, state.st_size, entry.name
+
+
+def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> ChunkedTokens:
+    """Returns the training tokens of a store whose other files `fetch_store` copied to `folder`.
+
+    Raises:
+        StoreError: the folder was not copied by it, or its records do not fit.
+    """
+    address = address_of(folder)
+    if address is None:
+        fix = "Pass the address instead, such as --store file:///..."
+        raise StoreError("its tokens are in chunks, which are read from an address", where=folder, fix=fix)
+    record = durable.read_record(folder / RECORD, FORMAT, StoreError, "a list of chunks", UPLOAD)
+    size, digests = record.get("bytes"), record.get("sha256")
+    if not isinstance(size, int) or size < 8 or size % 8 or not isinstance(digests, list):
+        raise StoreError("not a list of chunks of this version", where=folder / RECORD, fix=UPLOAD)
+    if len(digests) != -(-tokens * dtype.itemsize // size):
+        raise StoreError(f"{len(digests)} chunks do not fit {tokens:,} tokens", where=folder / RECORD)
+    cache = folder.with_name(f"{folder.name}.chunks")
+    return ChunkedTokens(address, cache, digests, chunk_bytes=size, tokens=tokens, dtype=dtype, limit=limit)
+
+
+@contextmanager
+def uploaded(address: str) -> Iterator[Path]:
+    """Yields a local folder for a store or shard to be made in, which is then uploaded to an address.
+
+    If one is there already, yields its local copy instead. The manifest is uploaded last. If the upload
+    fails, the folder stays, and the next attempt finds it complete.
+
+    Raises:
+        StoreError: the address cannot be written.
+    """
+    address = address.rstrip("/")
+    with _explain(address):
+        if address.startswith(("http://", "https://")):
+            raise StoreError("http addresses can only be read", where=address, fix="Choose another `out`")
+        system, path = _file_system(address)
+        exists = system.exists(f"{path}/{durable.MANIFEST}")
+        if not exists:  # refused now rather than after the work
+            system.pipe_file(f"{path}/.writable", b"")
+            system.rm_file(f"{path}/.writable")
+    name = hashlib.sha256(address.encode()).hexdigest()[:32]
+    folder = fetch_store(address) if exists else cache_folder().with_name("made") / name
+    try:
+        yield folder
+    except StoreError as error:
+        if error.where == str(folder):
+            error.where = address
+        raise
+    if not exists:
+        _upload(folder, address)
+        shutil.rmtree(folder)
+
+
+def _upload(folder: Path, address: str) -> None:
+    system, path = _file_system(address)
+    files = json.loads((folder / durable.MANIFEST).read_bytes())["files"]
+    if not ShardFolder.is_at(folder):
+        tokens = StoreFolder(folder).documents("train")
+        del files[tokens.name]
+        count = -(-tokens.stat().st_size // CHUNK_BYTES)
+        record = {"format": FORMAT, "bytes": CHUNK_BYTES}
+        with _explain(address):
+            digests = _in_threads(partial(_upload_chunk, tokens, system, path), range(count))
+        durable.commit_json(folder / RECORD, record | {"sha256": digests})
+        content = (folder / RECORD).read_bytes()
+        files[RECORD] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    with _explain(address):
+        _in_threads(lambda name: system.put_file(str(folder / name), f"{path}/{name}"), sorted(files))
+        system.pipe_file(f"{path}/{durable.MANIFEST}", durable.to_json({"files": files}))
+
+
+def _upload_chunk(tokens: Path, system: Any, path: str, number: int) -> str:
+    with open(tokens, "rb") as file:
+        file.seek(number * CHUNK_BYTES)
+        content = file.read(CHUNK_BYTES)
+    system.pipe_file(f"{path}/chunks/{name_of(number)}", content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _in_threads(do: Callable[[T], U], each: Iterable[T]) -> list[U]:
+    """Returns `do` of each, computed in threads; after an error, what has not begun is dropped."""
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        return list(pool.map(do, each))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _file_system(address: str) -> tuple[Any, str]:
+    import fsspec
+
+    options = {"auto_mkdir": True} if address.startswith(("file://", "local://")) else {}
+    system, path = fsspec.core.url_to_fs(address, **options)
+    return system, path
+
+
+def _explain(address: str) -> AbstractContextManager[None]:
+    return explain(address, error=StoreError, what="written")
