@@ -1,7 +1,9 @@
-"""The folders that electra writes: one class for each kind, which alone knows its files. No torch.
+"""The folders that electra writes: one class for each kind of folder, which alone knows its files.
 
 artifacts.open_folder("runs/mine").facts()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
+
+This package does not import torch.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder, RunFolder
-from electra.artifacts.session import with_article
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.artifacts.tuning import EnsembleFolder, SeedFolder, TuningFolder
 from electra.foundation.errors import RunFolderError
+from electra.foundation.visible import with_article
 
 __all__ = [
     "AnalysisFolder",

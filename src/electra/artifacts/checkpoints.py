@@ -1,9 +1,9 @@
-"""Finds checkpoints: directories `step-00001000/`, committed whole, without a pointer to the latest."""
+"""Finds checkpoints: directories `step-00001000/`, each committed at once. No file points to the latest."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,75 +52,75 @@ def at_step(folder: Path, step: int) -> Checkpoint:
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
     """Returns the checkpoints in `folder`, including damaged ones, newest first."""
     paths = (path for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name))
-    # A number with more zeros than ours is a copy.
+    # A number with more leading zeros than we write marks a copy.
     checkpoints = [each for each in map(Checkpoint, paths) if each.path == at_step(folder, each.step).path]
     return sorted(checkpoints, key=lambda checkpoint: checkpoint.step, reverse=True)
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """Returns the newest checkpoint that verifies (None: there are none), and a line on each damaged one.
+    """Returns the newest intact checkpoint (None: there are none), and a line about each damaged newer one.
 
     Damaged checkpoints are never deleted.
 
     Raises:
         CheckpointError: all are damaged. Starting over silently would discard the user's training.
     """
-    damaged: list[tuple[str, str]] = []
-    for checkpoint in list_checkpoints(folder):
-        problem = durable.verify_directory(checkpoint.path)
-        if problem is None:
-            lines = (
-                f"{folder / name} is damaged ({damage}): using the one before it" for name, damage in damaged
-            )
-            return checkpoint, tuple(lines)
-        damaged.append((checkpoint.path.name, problem))
-    if damaged:
-        listed = "; ".join(f"{name}: {damage}" for name, damage in damaged)
+    intact, damaged = _intact(list_checkpoints(folder), 1)
+    if damaged and not intact:
+        listed = "; ".join(f"{path.name}: {damage}" for path, damage in damaged.items())
         fix = "Restore one of them, or choose another `out` to start over"
         raise CheckpointError(f"every checkpoint is damaged ({listed})", where=folder, fix=fix)
-    return None, ()
+    lines = (f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items())
+    return next(iter(intact), None), tuple(lines)
+
+
+def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpoint], dict[Path, str]]:
+    """Returns the first `count` checkpoints that verify, and the damage of those passed over."""
+    intact: list[Checkpoint] = []
+    damaged: dict[Path, str] = {}
+    for checkpoint in checkpoints:
+        if len(intact) == count:
+            break
+        problem = durable.verify_directory(checkpoint.path)
+        if problem is None:
+            intact.append(checkpoint)
+        else:
+            damaged[checkpoint.path] = problem
+    return intact, damaged
 
 
 def last_checkpoints(
     folder: Path, count: int, step: int | None = None
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
-    """Returns the newest `count` checkpoints that verify, oldest first, and a line on each damaged one.
+    """Returns the newest `count` intact checkpoints, oldest first, and a line about each damaged one.
 
     Args:
         folder: the folder of checkpoints.
-        count: how many.
-        step: the last one to use (None: the newest).
+        count: how many, at least 1.
+        step: the step of the newest one to use (None: the newest of all).
 
     Raises:
+        ConfigError: `count` is below 1.
         CheckpointError: there are fewer, or the one of `step` is missing or damaged.
     """
     if not isinstance(count, int) or count < 1:
         raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")
     if step is not None:
         verified_checkpoint(folder, step)
-    usable: list[Checkpoint] = []
-    damaged: list[str] = []
-    for checkpoint in list_checkpoints(folder):
-        if len(usable) == count:
-            break
-        if step is not None and checkpoint.step > step:
-            continue
-        problem = durable.verify_directory(checkpoint.path)
-        if problem is None:
-            usable.append(checkpoint)
-        else:
-            damaged.append(f"{checkpoint.path} is damaged ({problem}): left out")
-    if len(usable) < count:
+    candidates = (each for each in list_checkpoints(folder) if step is None or each.step <= step)
+    intact, damaged = _intact(candidates, count)
+    if len(intact) < count:
         until = "" if step is None else f" up to step {step}"
         lost = f" ({len(damaged)} damaged)" if damaged else ""
         raise CheckpointError(
-            f"cannot average {count} checkpoints: there {'is' if len(usable) == 1 else 'are'}"
-            f" {len(usable) or 'none'}{until}{lost}",
+            f"cannot average {count} checkpoints: there {'is' if len(intact) == 1 else 'are'}"
+            f" {len(intact) or 'none'}{until}{lost}",
             where=folder,
             fix=f"Lower `average`, or keep more checkpoints in training: `training.checkpoint_every`,"
             f" `training.keep={count}`",
         )
-    return tuple(reversed(usable)), tuple(damaged)
+    lines = (f"{path} is damaged ({damage}): left out" for path, damage in damaged.items())
+    return tuple(reversed(intact)), tuple(lines)
 
 
 def verified_checkpoint(folder: Path, step: int) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""Downloaded public data: the files of a data set as our tasks read them."""
+"""Downloaded public data sets, in files that the fine-tuning tasks read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from electra.foundation.errors import DataError
 
 
 class DataFolder(SealedFolder):
-    """What `electra data` writes: the files, source.json (their origin and licence) and manifest.json."""
+    """The folder that `electra data` writes: the files, their origin in source.json, and manifest.json."""
 
     KIND = "data set"
     RECORD = "source.json"

@@ -1,6 +1,6 @@
 """SHA-256 of the files of a finished folder, kept in its digests.json.
 
-This is for folders that grow while a command works in them, so that they cannot be committed whole with a
+This is for folders that grow while a command works in them, so that they cannot be committed at once with a
 manifest. A command that continues removes the digests first (`forget`) and records new ones when it is done.
 """
 
@@ -40,7 +40,7 @@ def _entry(path: Path) -> dict[str, Any]:
 
 
 def _listing(folder: Path) -> dict[str, Any]:
-    """Returns what is recorded; {} if nothing is, or if it is damaged."""
+    """Returns the recorded sizes and digests by file; {} if there are none or the record is damaged."""
     try:
         return dict(json.loads((folder / DIGESTS).read_bytes())["files"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

@@ -30,7 +30,7 @@ class AnalysisFolder(Folder):
 
     KIND = "analysis"
     RECORD = f"*{RECORD_SUFFIX}"  # one for each probe
-    BESIDE = (LOG, PAGE, FIGURES)  # all that is left if the user deletes the only record to rerun its probe
+    BESIDE = (LOG, PAGE, FIGURES)  # what is left if the user deletes the only record to rerun its probe
 
     @classmethod
     @override
@@ -73,7 +73,7 @@ class EvaluationFolder(Folder):
     """The folder that `electra evaluate` writes.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
-          evaluation.tsv     the table        evaluation.html   the page        data/   training files joined
+          evaluation.tsv     the table        evaluation.html   the page        data/   joined training files
           tasks/MODEL/TASK/  a fine-tuning
           probes/MODEL/      an analysis
     """
@@ -101,11 +101,11 @@ class EvaluationFolder(Folder):
         for part in self.PARTS:
             for name in old[part].keys() & new[part].keys():
                 changed += differences(old[part][name], new[part][name], f"{name}.")
-        kept = (change for change in changed if not change[0].endswith(".source"))
-        return sorted(kept, key=lambda change: change[0])
+        relevant = (change for change in changed if not change[0].endswith(".source"))
+        return sorted(relevant, key=lambda change: change[0])
 
     def with_earlier(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `plan` with the models, tasks and probes that only the folder's own plan has added."""
+        """Returns `plan` together with the models, tasks and probes that only the folder's own plan has."""
         old = self.plan if self.exists() else plan
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 
@@ -117,9 +117,8 @@ class EvaluationFolder(Folder):
     @override
     def final_files(self) -> list[Path]:
         tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
-        baselines = [
-            folder.results for folder in tunings if not folder.exists()
-        ]  # results are their only file
+        # A baseline's results are its only file.
+        baselines = [folder.results for folder in tunings if not folder.exists()]
         return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baselines]
 
     @override

@@ -1,4 +1,4 @@
-"""The base class of all kinds of folder: how one is recognised, read, verified, compared and written."""
+"""The base class of all folders that electra writes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from typing_extensions import override
 
 from electra.artifacts import digests
-from electra.artifacts.session import LOG, Session, hold, open_session, with_article
+from electra.artifacts.session import LOG, Session, hold, open_session
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.progress import Say, quiet
+from electra.foundation.visible import with_article
 
 Kind = TypeVar("Kind")
 FIGURES = "figures"
 REPORT = "report.html"
-LONGEST_PATH = 200  # characters of a path in an error
+LONGEST_PATH = 200  # in characters; longer paths are shortened in errors
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ class Finding:
 
     Attributes:
         path: the file or folder.
-        what: what was checked.
+        what: the subject of the check, for people.
         problem: what is wrong; empty if nothing is.
-        compared: False if there was nothing to compare it with, so that it may be damaged.
+        compared: False if there was nothing to compare it with, so that damage would not be noticed.
     """
 
     path: Path
@@ -66,14 +67,14 @@ class File(Inside[Path]):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that electra writes, whether or not it exists yet; subclasses define its kind and files."""
+    """A folder of a certain kind, whether or not it exists yet; subclasses define the kind and its files."""
 
     path: Path
 
     KIND: ClassVar[str]  # "run", "fine-tuning"
     RECORD: ClassVar[str]  # the file that marks a folder of this kind
     BESIDE: ClassVar[tuple[str, ...]] = (LOG,)  # names that may exist before the record does
-    IDENTITY: ClassVar[tuple[str, ...]] = ()  # parts of the record that must agree to resume (empty: all)
+    IDENTITY: ClassVar[tuple[str, ...]] = ()  # parts of the record that must be equal to resume (empty: all)
     ERROR: ClassVar[type[ElectraError]] = RunFolderError
 
     def __fspath__(self) -> str:
@@ -97,7 +98,7 @@ class Folder:
         return cls(path)
 
     def exists(self) -> bool:
-        """Whether the folder is on disk, with the file that marks it."""
+        """Whether the folder is on disk and contains its marking file."""
         return self.is_at(self.path)
 
     @property
@@ -130,7 +131,7 @@ class Folder:
         return [entry for a, b in parts for entry in config.differences(a, b)]
 
     def check(self) -> Iterator[Finding]:
-        """Checks the folder's own files, without its `parts`."""
+        """Checks the folder's own files, not those of its `parts`."""
         yield Finding(
             self.path / self.RECORD,
             f"record of {with_article(self.KIND)}",
@@ -138,7 +139,7 @@ class Folder:
         )
 
     def final_files(self) -> list[Path]:
-        """Returns its own files that no longer change once the work is done."""
+        """Returns the folder's own files that no longer change once the work is done."""
         return []
 
     def record_digests(self) -> None:
@@ -162,7 +163,7 @@ class Folder:
         """Checks this folder and its parts, reading every byte that has a recorded hash.
 
         Args:
-            checks: by kind of folder, a check that replaces the folder's own (of weights, which needs torch).
+            checks: by class of folder, a check that replaces the class's own; checks of weights need torch.
         """
         check = checks.get(type(self))
         yield from self.check() if check is None else check(self)
@@ -170,16 +171,16 @@ class Folder:
             yield from part.verify(checks)
 
     def facts(self) -> Sequence[tuple[str, Any]]:
-        """Returns a summary as names and values (None: not known)."""
+        """Returns a summary as pairs of name and value (None: unknown)."""
         return ()
 
     @property
     def leases(self) -> Path:
-        """Where processes that share the folder say which pieces of work they hold."""
+        """The folder in which processes that share this one record which pieces of work they hold."""
         return self.path / ".leases"
 
     def locked(self) -> AbstractContextManager[None]:
-        """Holds the folder for a moment, waiting for others that hold it."""
+        """Locks the folder, after waiting for other processes that hold it."""
         return hold(self.path)
 
     def session(
@@ -191,7 +192,7 @@ class Folder:
         leads: bool = True,
         shared: bool = False,
     ) -> AbstractContextManager[Session]:
-        """Opens a session, which owns the folder: see `artifacts.session.open_session`."""
+        """Opens a session, which owns the folder; see `artifacts.session.open_session`."""
         return open_session(self, record, say=say, stop=stop, leads=leads, shared=shared)
 
 
@@ -204,7 +205,7 @@ class SealedFolder(Folder):
 
 
 def error_message(read: Callable[[], object]) -> str:
-    """Calls `read` and returns what its ElectraError says; "" if it raises none."""
+    """Calls `read` and returns the text of the ElectraError that it raises; "" if it raises none."""
     try:
         read()
     except ElectraError as error:
@@ -213,7 +214,7 @@ def error_message(read: Callable[[], object]) -> str:
 
 
 def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the shortest endings of the paths that tell them apart."""
+    """Returns, for each path (as parts), the shortest ending that distinguishes it from the others."""
     names = [path[-1] for path in paths]
     for depth in range(2, max(map(len, paths), default=0) + 1):
         count = Counter(names)
@@ -225,13 +226,13 @@ def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
 
 
 def numbered_folders(folder: Path, prefix: str) -> list[tuple[int, Path]]:
-    """Returns the folders `prefix`N in `folder` with their numbers, in order."""
+    """Returns (N, path) for each folder `prefix`N in `folder`, ordered by N."""
     names = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
     return sorted((int(number), path) for number, path in names if number.isdecimal())
 
 
 def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
-    """Expands `~` in a path. Raises `error` if nothing can exist at the path, or it may not be read."""
+    """Expands `~` in a path. Raises `error` if no file can have this path, or if access is denied."""
     try:
         path = Path(name).expanduser()
         os.stat(path)

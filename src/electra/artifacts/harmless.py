@@ -1,11 +1,11 @@
 """Keys of run.toml that change what is written, when, or how fast, but not what is learned.
 
-Two questions about two recipes need different lists, the second one longer:
+Two questions about two recipes need different lists:
 
-    May this run be resumed with that recipe?   Keys that change the bits must agree, including the seed and
-        the device (a GPU adds in another order). The held-out scores may come from other rows.
-    Is that the same training?                  Runs are compared by what they were meant to learn. Another
-        seed makes a replicate, and the device does not matter.
+    May this run be resumed with that recipe?   Keys that change the weights bit by bit must agree, including
+        the seed and the device (a GPU adds in another order). Held-out scores may come from other rows.
+    Are these two runs the same training?       Keys that change what is learned must agree. With another
+        seed, a run is a replicate; on another device, it is the same training.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ WHEN_COMPARED = WHEN_RESUMED | {"training.seed", "training.device"}
 def without_harmless(
     keys: Iterable[str], differences: Iterable[tuple[str, Any, Any]]
 ) -> list[tuple[str, Any, Any]]:
-    """Returns the differences (as from `config.differences`) in other keys than these."""
+    """Returns the differences (as from `config.differences`), without those in `keys`."""
     harmless = set(keys)
     return [entry for entry in differences if entry[0] not in harmless]

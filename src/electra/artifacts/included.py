@@ -13,8 +13,8 @@ def included_names() -> list[str]:
 
 
 def included_model(name: str) -> Path | None:
-    """Returns the folder of an included model.
+    """Returns the folder of an included model, or None if there is no such model.
 
-    None if there is no such model, or a folder of that name in the working directory, which takes precedence.
+    Also None if the working directory has a folder of that name, which takes precedence.
     """
     return MODELS / name if name in included_names() and not Path(name).is_dir() else None

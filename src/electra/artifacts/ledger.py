@@ -6,10 +6,10 @@ One JSON object per line, each with its `step` (finished updates) and its `kind`
     eval    tokens, flops, seconds, and the held-out `metrics`
     event   `event` (started, resumed, stopped, collapse, finished, ...) and its `message`
 
-A run may be in progress, killed, resumed or half copied, so reading is tolerant: a line that is incomplete or
-not an object is left out. After a resume that went back, a row replaces the rows of the abandoned stretch at
-the same step or later. Unknown keys are kept, and missing or damaged content becomes a sentence in `notes`,
-not an error.
+A run may be in progress, killed, resumed or partly copied, so reading is tolerant: a line that is incomplete
+or not an object is left out. If a run resumed from an earlier step, a row replaces the abandoned rows at the
+same step or later. Unknown keys are kept. Missing or damaged content becomes a sentence in `notes`, not an
+error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
 _TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
-_MEMORY = 512  # bytes by which a follower recognises the file
+_MEMORY = 512  # bytes by which a follower recognises the file it has read
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Point:
     flops: float | None
     seconds: float | None
     values: Mapping[str, float | None]
-    """Train: loss, losses.NAME, counts.NAME, learning_rate, ...; eval: the metrics. None: undefined (null in
-    the file)."""
+    """The metrics of an eval row; loss, losses.NAME, counts.NAME, learning_rate, ... of a train row. None:
+    undefined (null in the file)."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True)
 class Ledger:
-    """The rows of a ledger in order, without those of abandoned stretches."""
+    """The rows of a ledger in order, without abandoned ones."""
 
     rows: Sequence[Row]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Ledger:
-        """Reads what it can of the file; for a missing file, the ledger has only a note."""
+        """Reads what is readable of the file; if it is missing, the ledger has a note and no rows."""
         rows, notes = read_rows(path)
         return cls(_without_abandoned(rows), notes)
 
@@ -109,8 +109,8 @@ class Ledger:
         """Returns a curve: `ledger.curve("eval", "auc", "tokens")`, `ledger.curve("train", "losses.mlm")`."""
         points = self.train if kind == "train" else self.evals
         pairs = [(getattr(point, against), point.values.get(key)) for point in points]
-        kept = [(float(x), y) for x, y in pairs if x is not None and y is not None]
-        return Curve([x for x, _ in kept], [y for _, y in kept])
+        defined = [(float(x), y) for x, y in pairs if x is not None and y is not None]
+        return Curve([x for x, _ in defined], [y for _, y in defined])
 
     def status(self, total_steps: int | None) -> Status:
         """Returns how the run ended, by its last event or because all `total_steps` are done.
@@ -136,9 +136,9 @@ class Writer:
     """
 
     def __init__(self, path: Path, step: int) -> None:
-        """Continues the ledger at `path` after `step` updates.
+        """Opens the ledger at `path` to continue after `step` updates.
 
-        Later rows, whose updates are about to be repeated, move to metrics.cut.jsonl in the same folder.
+        Later rows, whose updates are about to be repeated, are moved to metrics.cut.jsonl in the same folder.
         """
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
@@ -182,49 +182,50 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._at = 0  # bytes read so far; always the end of a line
-        self._end = b""  # the last of them: other bytes there mean that the file was replaced
+        self._offset = 0  # in bytes; always at the end of a line
+        self._tail = b""  # the bytes before the offset: if they differ, the file was replaced
         self._furthest: dict[Any, int] = {}  # kind -> step
 
     def read_new(self) -> NewRows:
         """Returns the rows that were added. An incomplete last line is left for the next call."""
         rows, from_start = self._read(), False
         if rows is None or self._went_back(rows):
-            self._at, self._end, self._furthest, from_start = 0, b"", {}, True
+            self._offset, self._tail, self._furthest, from_start = 0, b"", {}, True
             rows = _without_abandoned(self._read() or [])
             self._went_back(rows)
         return NewRows(rows, from_start)
 
     def _read(self) -> list[Row] | None:
-        """Returns the rows of the new lines, or None if the file no longer has what was read before."""
+        """Returns the rows of the new lines, or None if the file no longer contains what was read before."""
         try:
             with open(self.path, "rb") as file:
-                file.seek(self._at - len(self._end))
+                file.seek(self._offset - len(self._tail))
                 content = file.read()
         except FileNotFoundError:
-            return [] if self._at == 0 else None
+            return [] if self._offset == 0 else None
         except OSError:
             return []
-        if content[: len(self._end)] != self._end:
+        if content[: len(self._tail)] != self._tail:
             return None
-        lines = content[len(self._end) : content.rfind(b"\n") + 1]
-        self._at += len(lines)
-        self._end = (self._end + lines)[-_MEMORY:]
+        lines = content[len(self._tail) : content.rfind(b"\n") + 1]
+        self._offset += len(lines)
+        self._tail = (self._tail + lines)[-_MEMORY:]
         return [row for row in map(_row, lines.splitlines()) if row is not None]
 
     def _went_back(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows repeat steps of earlier rows; keeps track of the furthest step of each kind."""
         back = False
         for row in rows:
             kind, step = row.get("kind"), row["step"]
             if kind in ("train", "eval"):
-                others = max(self._furthest.values(), default=-1)
-                back |= step < others or step == self._furthest.get(kind, -1)
+                furthest = max(self._furthest.values(), default=-1)
+                back |= step < furthest or step == self._furthest.get(kind, -1)
                 self._furthest[kind] = step
         return back
 
 
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
-    """Returns every readable row, including abandoned stretches, and notes on what is unreadable."""
+    """Returns every readable row, including abandoned ones, and notes on what is unreadable."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -269,20 +270,18 @@ def _row(line: bytes) -> Row | None:
 
 
 def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
-    kept: list[Row] = []
-    measured: dict[Any, list[int]] = {"train": [], "eval": []}  # kind -> positions in `kept`
+    measured: dict[Any, list[int]] = {"train": [], "eval": []}  # kind -> indices of its rows
     abandoned: set[int] = set()
-    for row in rows:
+    for index, row in enumerate(rows):
         kind, step = row.get("kind"), row["step"]
         if isinstance(kind, str) and kind in measured:
-            for other, places in measured.items():
-                while places and (
-                    kept[places[-1]]["step"] > step or (other == kind and kept[places[-1]]["step"] == step)
+            for other, indices in measured.items():
+                while indices and (
+                    rows[indices[-1]]["step"] > step or (other == kind and rows[indices[-1]]["step"] == step)
                 ):
-                    abandoned.add(places.pop())
-            measured[kind].append(len(kept))
-        kept.append(row)
-    return [row for place, row in enumerate(kept) if place not in abandoned]
+                    abandoned.add(indices.pop())
+            measured[kind].append(index)
+    return [row for index, row in enumerate(rows) if index not in abandoned]
 
 
 def point_of(row: Row) -> Point:
@@ -307,6 +306,6 @@ def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
 
 
 def number(value: object) -> float | None:
-    """Returns a finite number, else None: JSON written by Python may contain NaN and Infinity."""
-    known = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
-    return value if known else None  # type: ignore[return-value]
+    """Returns a finite number unchanged, and None for any other value: Python's JSON has NaN and Infinity."""
+    is_finite = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+    return value if is_finite else None  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from safetensors import SafetensorError, safe_open
 from typing_extensions import override
 
 from electra.artifacts.folder import REPORT, File, Finding, Folder
@@ -15,14 +16,13 @@ from electra.foundation.errors import ModelError
 
 Dtype = Literal["float32", "bfloat16", "float16"]  # number format of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
-Judge = Literal["auto", "discriminator", "language-model"]
+Scorer = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-# transformers has no class for some heads; they are saved next to the weights of the encoder.
+# Heads for which transformers has no class are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
 SHARED = "encoder_beside"  # in config.json: the name of the sibling folder with the encoder's weights
 SHARED_DIGEST = "encoder_beside"  # in the weights' header: SHA-256 of the sibling's encoder and tokenizer
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files that were written with them
-_LONGEST_HEADER = 100_000_000  # limit of the safetensors format
 SHARDS = f"{WEIGHTS}.index.json"  # present instead if the weights are in several files
 PICKLE = "pytorch_model.bin"
 GENERATOR_PICKLE = "pytorch_model.generator.bin"  # in DeBERTaV3's repository, next to the discriminator's
@@ -74,10 +74,10 @@ class ModelFolder(Folder):
 
     @property
     def shares_encoder_with(self) -> Path | None:
-        """The sibling folder with this network's encoder and tokenizer; None if it has its own.
+        """The sibling folder with this network's encoder and tokenizer; None if this folder has its own.
 
-        Its own weights are then only its head's, so that two networks with one encoder are stored once.
-        Raises ModelError if the folder is missing.
+        Two networks with one encoder are thus stored once: this folder then only has the weights of a head.
+        Raises ModelError if the sibling is missing.
         """
         name = self.record.get(SHARED)
         if name is None:
@@ -106,7 +106,7 @@ class ModelFolder(Folder):
         return problems
 
     def damage_of_graph(self) -> str | None:
-        """Returns the problem of a folder with a graph, or None. The card may change."""
+        """Returns the damage of a folder with a graph, or None. Changes of the card are allowed."""
         return durable.verify_directory(self.path, skip=(CARD,))
 
     def check(self) -> Iterator[Finding]:
@@ -129,25 +129,14 @@ class ModelFolder(Folder):
 
 
 def _problem_of_weights(path: Path) -> str:
-    """Compares the length of a safetensors file with its header, which has the offsets of every tensor."""
+    """Compares the size of a safetensors file with its header, which has the offsets of every tensor."""
     if not path.is_file():
         return "missing"
     try:
-        length, header = _header(path)
-        ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
-        return "not readable as safetensors"
-    expected, size = 8 + length + max(ends, default=0), path.stat().st_size
-    return "" if size == expected else f"has {size} bytes instead of {expected}"
-
-
-def _header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Returns the length and content of a safetensors header; ValueError and the like if it is damaged."""
-    with open(path, "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > _LONGEST_HEADER:
-            raise ValueError("the header is longer than the format allows")
-        return length, dict(json.loads(file.read(length)))
+        with safe_open(path, "np"):
+            return ""
+    except (SafetensorError, OSError) as error:
+        return f"not readable as safetensors ({error})"
 
 
 def recorded_files(weights: Path) -> dict[str, str] | None:
@@ -156,7 +145,8 @@ def recorded_files(weights: Path) -> dict[str, str] | None:
     None if there are none: another program or an older version wrote the weights.
     """
     try:
-        listing = json.loads(_header(weights)[1]["__metadata__"][FILES_DIGEST])
+        with safe_open(weights, "np") as file:
+            listing = json.loads(file.metadata()[FILES_DIGEST])
         return {str(name): str(digest) for name, digest in listing.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-# replaced token detection, masked language modelling; an encoder alone ends in its hidden states
+# A discriminator detects replaced tokens, a generator is a masked language model, an encoder has no head.
 Head = Literal["discriminator", "generator", "encoder"]
 
 # Head of the main network -> names of the main and the auxiliary network.
@@ -18,7 +18,7 @@ EXPORTED: tuple[Head, Head] = ("discriminator", "generator")  # as model folders
 
 
 def network_tables(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the tables of a run's record that describe a network, by the network's name."""
+    """Returns the tables that describe networks in a run's record, by the name of the network."""
     required = {"num_layers", "hidden_size", "vocab_size"}
     return {
         name: table for name, table in record.items() if isinstance(table, Mapping) and required <= set(table)

@@ -1,4 +1,4 @@
-"""Run folders, and the pairs of networks that `electra import` writes."""
+"""Run folders, and folders with a pair of networks, as `electra import` writes them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PairFolder(Folder):
 
     @override
     def check(self) -> Iterator[Finding]:
-        yield from ()  # nothing but its parts
+        yield from ()  # it has no files besides its parts
 
     @override
     def parts(self) -> Iterator[Folder]:
@@ -80,9 +80,9 @@ class RunFolder(PairFolder):
     """The folder that `electra pretrain` writes.
 
     RUN/  run.toml (resolved recipe, shapes, identity, environment)   metrics.jsonl (the ledger)   log.txt
-          checkpoints/   discriminator/  generator/  language_model/ (model folders)   audit.json
-          examples.json
-          report.html    figures/   store/ (if made from --corpus)   tokenizer/ (if trained from --store)
+          checkpoints/   discriminator/  generator/  language_model/ (model folders)
+          audit.json     examples.json   report.html    figures/
+          store/ (if made from --corpus)   tokenizer/ (if trained from --store)
           milestones/step-N/ (networks, examples and page before the run was extended)
           score.json (in a study: the scores of its panel)
     """
@@ -121,24 +121,24 @@ class RunFolder(PairFolder):
     @staticmethod
     def settings(record: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the tables of a record that must agree when a run is resumed."""
-        others = {"environment", *ORDER, *network_tables(record)}
-        return {name: dict(table) for name, table in record.items() if name not in others}
+        excluded = {"environment", *ORDER, *network_tables(record)}
+        return {name: dict(table) for name, table in record.items() if name not in excluded}
 
     @staticmethod
     def shape(record: Mapping[str, Any]) -> tuple[str, str]:
-        """Describes the main network: (layers and width, size name and vocabulary).
+        """Describes the main network in two texts: its layers and width; its size name and vocabulary.
 
-        (size name, "") if the record has no network tables.
+        If the record has no network tables, the texts are the size name and "".
         """
         model = record.get("model", {})
         shapes = network_tables(record)
         main = next((shapes[name] for name in EXPORTED if name in shapes), {})
         if not main:
             return str(model.get("size", "")), ""
-        named = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
+        size = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
         vocabulary = f"vocabulary {main['vocab_size']:,}"
         layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
-        return f"{layers} of {main['hidden_size']}", ", ".join([*named, vocabulary])
+        return f"{layers} of {main['hidden_size']}", ", ".join([*size, vocabulary])
 
     @override
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -155,9 +155,9 @@ class RunFolder(PairFolder):
         return Ledger.read(self.metrics)
 
     def lost_rows(self, checkpoint: Checkpoint) -> str:
-        """Describes the ledger rows that a checkpoint was saved with and that are missing now; "" if none."""
+        """Describes the ledger rows that a checkpoint was saved with and that are now missing; "" if none."""
         rows, notes = read_rows(self.metrics)
-        expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record it: at least one
+        expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
         count = sum(row["step"] <= checkpoint.step for row in rows)
         if count >= expected:
             return ""
@@ -170,7 +170,7 @@ class RunFolder(PairFolder):
 
     @property
     def finish(self) -> list[Path]:
-        """The files and folders that the end of the training writes; extending the run removes them."""
+        """The files and folders that are written when training ends; extending the run removes them."""
         names = dict.fromkeys([*EXPORTED, *(network_tables(self.record) if self.exists() else ())])
         networks = (self.path / name for name in names)
         return [*networks, self.language_model.path, self.examples, self.page]
@@ -185,11 +185,11 @@ class RunFolder(PairFolder):
         return [text for text in texts if isinstance(text, str)]
 
     def milestone(self, step: int) -> PairFolder:
-        """Returns the networks as the run ended after `step` updates, before it was extended."""
+        """Returns the networks of a run that ended after `step` updates and was extended later."""
         return PairFolder(self.path / "milestones" / f"step-{step:08d}")
 
     def tokenizers(self) -> list[Path]:
-        """Returns the places where the tokenizer may be, in the order to look."""
+        """Returns the folders that may contain the tokenizer, in order of preference."""
         return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in EXPORTED)]
 
     @property

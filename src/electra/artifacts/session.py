@@ -1,14 +1,14 @@
-"""Owns a folder while a command works in it: refuses other contents or settings, locks, logs, stops.
+"""Sessions: a command owns a folder while it works there. Other contents or settings are refused.
 
     with folder.session(record, say=say) as session:
-        session.say("training")            # to the caller, and with the time to log.txt
+        session.say("training")            # printed, and added to log.txt with the time
         while not session.stopping():
             ...
         session.interrupt()                # raises Interrupted: the same call resumes
 
 A command writes only into a folder that is new, empty or of its kind, and resumes only with the recorded
-settings. If the record is known only after work under the lock (a store must be prepared first), the session
-is opened without it, and `begin(record)` follows.
+settings. If the record depends on work that needs the lock (a store must be prepared first), the session is
+opened without a record, and `begin(record)` follows.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from electra.foundation import durable
 from electra.foundation.errors import Interrupted, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import StopRequest
+from electra.foundation.visible import with_article
 
 Differences = Sequence[tuple[str, Any, Any]]  # as `electra.foundation.config.differences` gives them
 LOG = "log.txt"
 POLL_SECONDS = 0.1
-SILENT_SECONDS = 3.0  # of waiting for another process before the user is told
+SILENT_SECONDS = 3.0  # of waiting for another process, before a line says so
 
 
 class Owned(Protocol):
     """The interface of a folder that a session can own; `artifacts.folder.Folder` implements it."""
 
-    KIND: ClassVar[str]  # contents of the folder, for messages: "run", "fine-tuning"
+    KIND: ClassVar[str]  # kind of folder, for messages: "run", "fine-tuning"
     RECORD: ClassVar[str]
     BESIDE: ClassVar[tuple[str, ...]]
 
@@ -66,12 +67,12 @@ class Session:
         self._held = ExitStack()  # the folder's lock
 
     def share(self) -> None:
-        """Lets other processes into the folder; what they write as well is now written in `alone`."""
-        digests.forget(self.folder.path)  # until all is written
+        """Releases the lock for other processes; files that they write too are then written in `alone`."""
+        digests.forget(self.folder.path)  # until all files are written
         self._held.close()
 
     def alone(self) -> AbstractContextManager[None]:
-        """Holds the folder of a shared session for a moment, for what all of its processes write."""
+        """Locks the folder of a shared session for as long as a file that all processes write is written."""
         return hold(self.folder.path, self.say)
 
     def begin(
@@ -85,10 +86,10 @@ class Session:
         """Writes the record, or compares it with the one on disk.
 
         Args:
-            record: what identifies the work.
-            differences: the differences, if the folder's own comparison does not fit.
-            fix: what to do about differences.
-            rewrite: write the record each time, because it may grow (another arm, another task).
+            record: the settings that identify the work.
+            differences: the differences from the record on disk (None: as the folder compares them).
+            fix: advice to the user about differences.
+            rewrite: write the record even if there is one, because it may grow (another arm or task).
 
         Raises:
             RunFolderError: the record differs from the one on disk.
@@ -100,13 +101,13 @@ class Session:
             self.folder.write_record(record)
 
     def say(self, line: str) -> None:
-        """Passes a line to the caller and, with the time, to log.txt. Only the leading process prints."""
+        """Prints a line and adds it to log.txt with the time. Processes that do not lead do nothing."""
         if self.leads:
             log_line(self.folder.path / LOG, line)
             self._say(line)
 
     def interrupt(self) -> NoReturn:
-        """Raises Interrupted; call it after a request to stop, when everything is saved."""
+        """Raises Interrupted; call it after a request to stop, once everything is saved."""
         self.say("stopped; rerun to resume")
         raise Interrupted(self.folder.path, getattr(self.stopping, "exit_code", 0) or 130)
 
@@ -125,11 +126,11 @@ def open_session(
 
     Args:
         folder: the folder to work in.
-        record: what identifies the work (None: the caller calls `begin` later).
-        say: receives the session's lines.
+        record: the settings that identify the work (None: the caller calls `begin` later).
+        say: prints the session's lines.
         stop: polled between two steps of the work (None: the session catches signals).
-        leads: False in the processes of a group that share the folder with the one that locks and writes it.
-        shared: other sessions of the same kind are waited for; each lets the others in with `share`.
+        leads: False in a process whose group has another process that locks and writes the folder.
+        shared: wait for other sessions of the folder instead of failing; each calls `share` to let others in.
 
     Raises:
         RunFolderError: the folder holds something else, is in use, or was begun with other settings.
@@ -161,15 +162,15 @@ def open_session(
 
 @contextmanager
 def hold(folder: Path, say: Say = quiet) -> Iterator[None]:
-    """Holds a folder that several processes share, waiting for the one that holds it."""
+    """Locks a folder that several processes share, after waiting for the one that holds the lock."""
     with ExitStack() as stack:
         _wait_for_lock(stack, folder, say, lambda: False)
         yield
 
 
 def _wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
-    """Enters the folder's lock once others have let go of it. Raises RunFolderError on a request to stop."""
-    began, is_said = time.monotonic(), False
+    """Waits for the folder's lock and enters it. Raises RunFolderError on a request to stop."""
+    start, is_announced = time.monotonic(), False
     while True:
         try:
             stack.enter_context(durable.lock(folder))
@@ -177,15 +178,10 @@ def _wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], 
         except RunFolderError as error:
             if stop():
                 raise
-            if not is_said and time.monotonic() - began > SILENT_SECONDS:
+            if not is_announced and time.monotonic() - start > SILENT_SECONDS:
                 say(f"waiting: {error.what} ({folder})")
-                is_said = True
+                is_announced = True
         time.sleep(POLL_SECONDS)
-
-
-def with_article(kind: str) -> str:
-    """Returns a noun with its article: "a run", "an evaluation"."""
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def log_line(path: Path, line: str) -> None:
@@ -202,7 +198,7 @@ def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collecti
         record: the name of the file that marks a folder of this kind.
         kind: what the folder should hold, with its article ("a run").
         beside: further names that are allowed, because a command that was killed early leaves them. Hidden
-            files always are.
+            files are always allowed.
     """
     if folder.exists() and not folder.is_dir():
         raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another `out`")
@@ -221,13 +217,13 @@ def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collecti
 
 
 def refuse_differences(
-    folder: Path, kind: str, changed: Differences, most: int | None = None, fix: str = ""
+    folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = ""
 ) -> None:
-    """Raises RunFolderError if there are differences, naming each, or the first `most`."""
+    """Raises RunFolderError if there are differences, and names them, or only the first `limit`."""
     if not changed:
         return
-    listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:most])
-    more = f"; and {len(changed[most:])} more" if most is not None and changed[most:] else ""
+    listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:limit])
+    more = f"; and {len(changed[limit:])} more" if limit is not None and changed[limit:] else ""
     raise RunFolderError(
         f"holds another {kind}: {listed}{more}",
         where=folder,
@@ -236,4 +232,4 @@ def refuse_differences(
 
 
 def _short(value: Any) -> str:
-    return "absent" if value is None else "there" if isinstance(value, Mapping) else str(value)[:24]
+    return "absent" if value is None else "present" if isinstance(value, Mapping) else str(value)[:24]

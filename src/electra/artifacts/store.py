@@ -13,7 +13,7 @@ from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
 TOKENIZER = "tokenizer"
-DOCUMENTS_SUFFIX = ".ds"  # as datatrove's files of documents
+DOCUMENTS_SUFFIX = ".ds"  # the suffix that datatrove uses
 
 
 class StoreFolder(SealedFolder):
@@ -35,7 +35,7 @@ class StoreFolder(SealedFolder):
         return self.path / f"{split}{DOCUMENTS_SUFFIX}"
 
     def index(self, split: str) -> Path:
-        """Returns the file that says where each document of a split ends."""
+        """Returns the file with the position where each document of a split ends."""
         return index_path(self.documents(split))
 
     @classmethod
@@ -80,5 +80,5 @@ class ShardFolder(StoreFolder):
 
 
 def index_path(documents: Path) -> Path:
-    """Returns the index that belongs to a file of documents."""
+    """Returns the path of the index of a file of documents."""
     return documents.with_name(documents.name + ".index")

@@ -16,7 +16,7 @@ from electra.foundation.errors import RunFolderError
 
 
 class StudyFolder(Folder):
-    """What `electra ablate` writes.
+    """The folder that `electra ablate` writes.
 
     OUT/  study.json   results.json   report.html   figures/   log.txt   tokenizer/   store/ (with --corpus)
           arms/ARM/seed-1/               a run folder, with the panel's scores in score.json

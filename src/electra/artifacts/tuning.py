@@ -1,4 +1,4 @@
-"""Fine-tuning folders: models trained and scored on labelled data."""
+"""Fine-tuning folders: models that were trained and scored on labelled data."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class TuningFolder(Folder):
     OUT/  finetune.json      settings, identity of the run, environment
           log.txt            data/ (rows passed from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: complete or absent
-          checkpoints/seed-0/   of a seed in progress (search-...: of a search trial)
+          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: of a search trial)
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
           search.json        the trials of a search and the chosen settings
           floors.json        the scores of the baselines, which need no network
           untrained/seeds/   the same from random weights, with --untrained-baseline
-          dev.jsonl          dev by the chosen seed: texts, gold answers, predicted ones, probabilities
-          all_results.json   the numbers, written last
+          dev.jsonl          the dev set: texts, gold answers, the chosen seed's predictions, probabilities
+          all_results.json   the scores, written last
     """
 
     KIND = "fine-tuning"
@@ -101,7 +101,7 @@ class TuningFolder(Folder):
 
     def read_search(self) -> dict[str, Any]:
         """Returns the record of the search so far; {} before its first trial has ended."""
-        return _read_if_there(self.search)
+        return _read_if_present(self.search)
 
     def trial(self, name: str) -> Path:
         """Returns the folder of a search trial's checkpoints."""
@@ -109,7 +109,7 @@ class TuningFolder(Folder):
 
     def read_baselines(self) -> dict[str, dict[str, Any]]:
         """Returns the scores of each baseline by its name; {} if they were not measured."""
-        return _read_if_there(self.baselines)
+        return _read_if_present(self.baselines)
 
     @property
     def untrained(self) -> TuningFolder:
@@ -117,7 +117,7 @@ class TuningFolder(Folder):
         return TuningFolder(self.path / "untrained")
 
     def read_dev(self) -> list[dict[str, Any]]:
-        """Returns the chosen seed's dev rows, predicted and gold; [] in a folder from an older version.
+        """Returns the chosen seed's dev rows, predicted and gold; [] in folders of older versions.
 
         Raises:
             RunFolderError: the file is damaged.
@@ -126,12 +126,12 @@ class TuningFolder(Folder):
             return []
         fix = "Rerun electra finetune"
         try:
-            lines = self.dev.read_text(encoding="utf-8").split("\n")  # texts may contain other line ends
+            lines = self.dev.read_text(encoding="utf-8").split("\n")  # strings may contain other line ends
             rows = [json.loads(line) for line in lines if line]
         except (ValueError, RecursionError) as error:
             raise RunFolderError(f"not readable as JSON lines ({error})", where=self.dev, fix=fix) from None
         if not rows or not all(isinstance(row, dict) and "gold" in row for row in rows):
-            raise RunFolderError("not the answers of a fine-tuning", where=self.dev, fix=fix)
+            raise RunFolderError("not the dev rows of a fine-tuning", where=self.dev, fix=fix)
         return rows
 
     def read_results(self) -> dict[str, Any]:
@@ -172,19 +172,19 @@ class TuningFolder(Folder):
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
         scores = list(self.scores().items()) if self.results.is_file() else [("status", "in progress")]
-        begun = [("task", record.get("task")), ("model", record.get("model")), ("seeds", len(self.seeds()))]
-        return [*begun, *scores]
+        basics = [("task", record.get("task")), ("model", record.get("model")), ("seeds", len(self.seeds()))]
+        return [*basics, *scores]
 
 
-def _read_if_there(path: Path) -> dict[str, Any]:
+def _read_if_present(path: Path) -> dict[str, Any]:
     record: dict[str, Any] = durable.read_json(path, RunFolderError) if path.is_file() else {}
     return record
 
 
 def chance_note(results: Mapping[str, Any]) -> str:
-    """Returns a note on how far a score may move by chance; "" with enough dev examples.
+    """Returns a note on how much a score may differ by chance; "" with enough dev examples.
 
-    A proportion of n examples moves by at most 1 / sqrt(n), at 95 %.
+    The 95 % confidence interval of a proportion of n examples extends at most 1 / sqrt(n) to either side.
     """
     count = results.get("eval_samples", 0)
     if not 0 < count < NOISY_BELOW:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from electra.artifacts.model import Judge
+from electra.artifacts.model import Scorer
 from electra.commands.framework.command import Command, function
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnTexts
@@ -43,7 +43,7 @@ class Detect(
     """Mark words whose P(replaced) is at least this (default: the threshold with the best F1 on the model's
     held-out text, or 0.5 for a model that has none).
     """
-    scorer: Judge = "auto"
+    scorer: Scorer = "auto"
     """The network that scores the words. The discriminator reads a text once; the language model masks each
     word in turn, which is slower, but better at errors that a generator would not have made. auto: the
     language model if the model comes with a full-size one (tiny-en does), else the discriminator.

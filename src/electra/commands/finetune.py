@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.session import refuse_other_contents, with_article
+from electra.artifacts.session import refuse_other_contents
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
@@ -26,6 +26,7 @@ from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
 from electra.foundation.options import given_name
+from electra.foundation.visible import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
 """Rows: dicts, or a DataFrame."""

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
-from electra.artifacts.session import with_article
 from electra.data import python_docs, rows
 from electra.data.folders import walk_folders
 from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, open_bytes
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError
+from electra.foundation.visible import with_article
 
 FORMATS = {".txt": "txt", **rows.FORMATS}
 RATIO = 1000  # a file may expand to rows.SMALL bytes plus RATIO times its size

@@ -8,7 +8,7 @@ machine     cores, memory, devices, and optional libraries
 signals     requests to stop
 jobs        work in child processes
 extensions  objectives, tasks and probes by name or path
-visible     untrusted text in a terminal
+visible     text for a terminal or a log
 arrays      types of numpy arrays
 progress    progress reports
 """

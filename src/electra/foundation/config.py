@@ -1,8 +1,9 @@
-"""Frozen dataclasses from TOML and from dotted names, and back; what the sections mean is not known here."""
+"""Converts frozen dataclasses from and to TOML and nested mappings, whatever their sections mean."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 import os
 import re
@@ -10,7 +11,7 @@ import sys
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ from electra.foundation.errors import ConfigError, nearest, unknown_choice
 RECIPES = Path(__file__).parents[1] / "training" / "recipes"
 
 T = TypeVar("T")
-LARGEST = 1 << 63  # bound of integers, as in TOML
-_MOST_DOTS = 1000  # in a line, outside strings; tomllib takes minutes for keys with very many parts
+LARGEST = 1 << 63  # integers are below it, as in TOML
+_MAX_DOTS = 1000  # in a line, outside strings: for keys with very many parts tomllib takes minutes
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -63,7 +64,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Parses a TOML file. Raises ConfigError, with the file and line, if it is unreadable or not valid."""
     try:
         text = path.read_text(encoding="utf-8")
-        if any(_QUOTED.sub("", line).count(".") > _MOST_DOTS for line in text.splitlines()):
+        if any(_QUOTED.sub("", line).count(".") > _MAX_DOTS for line in text.splitlines()):
             raise ConfigError("not valid TOML: a key has too many parts", where=path)
         return tomllib.loads(text)
     except OSError as error:
@@ -127,9 +128,9 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     except TypeError as error:
         raise ConfigError(str(error), where=where) from None
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        least, most, description = field.metadata.get("limits", (None, None, ""))
+        minimum, maximum, description = field.metadata.get("limits", (None, None, ""))
         value = getattr(built, field.name)
-        if least is not None and value is not None and not least <= value <= most:
+        if minimum is not None and value is not None and not minimum <= value <= maximum:
             raise ConfigError(f"must be {description}, not {value}", key=_dotted(where, field.name))
     return built
 
@@ -161,8 +162,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         raise ConfigError(problem, where=where, fix=fix)
     if origin in (tuple, Sequence):
         if isinstance(value, list | tuple):
-            alike = origin is Sequence or (len(choices) == 2 and choices[1] is Ellipsis)
-            kinds = [choices[0]] * len(value) if alike else choices
+            is_uniform = origin is Sequence or (len(choices) == 2 and choices[1] is Ellipsis)
+            kinds = [choices[0]] * len(value) if is_uniform else choices
             if len(kinds) == len(value):
                 return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind in (int, float) and not isinstance(value, bool):
@@ -176,14 +177,14 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         return dict(value) if origin is dict else value
     elif isinstance(kind, type) and isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    sized = origin is tuple and Ellipsis not in choices
+    has_length = origin is tuple and Ellipsis not in choices
     expected = {
         int: "a whole number",
         float: "a number",
         bool: "true or false",
         str: "a string",
         Sequence: "a list",
-        tuple: f"a list of {len(choices)}" if sized else "a list",
+        tuple: f"a list of {len(choices)}" if has_length else "a list",
         dict: "a table",
     }
     raise ConfigError(f"{value!r} is not {expected.get(origin or kind, f'of type {kind}')}", where=where)
@@ -224,39 +225,39 @@ def differences(
     return changed
 
 
-def check_at_least(settings: Any, least: Mapping[str, int], section: str = "") -> None:
-    """Raises ConfigError if a setting is below its bound; None passes.
+def check_at_least(settings: Any, minima: Mapping[str, int], section: str = "") -> None:
+    """Raises ConfigError if a setting is below its minimum; None passes.
 
-    `section`, such as "training.", is put before the key in the message; so it is in the checks below.
+    In this check and those below, `section`, such as "training.", precedes the key in the message.
     """
-    for name, bound in least.items():
-        if (value := getattr(settings, name)) is not None and value < bound:
-            raise ConfigError(f"must be at least {bound}, not {value}", key=f"{section}{name}")
+    for name, minimum in minima.items():
+        _check(settings, [name], section, lambda value: value >= minimum, f"at least {minimum}")  # noqa: B023
 
 
-def check_at_most(settings: Any, most: Mapping[str, float], section: str = "") -> None:
-    """Raises ConfigError if a setting is above its bound; None passes."""
-    for name, bound in most.items():
-        if (value := getattr(settings, name)) is not None and value > bound:
-            raise ConfigError(f"must be at most {bound}, not {value}", key=f"{section}{name}")
+def check_at_most(settings: Any, maxima: Mapping[str, float], section: str = "") -> None:
+    """Raises ConfigError if a setting is above its maximum; None passes."""
+    for name, maximum in maxima.items():
+        _check(settings, [name], section, lambda value: value <= maximum, f"at most {maximum}")  # noqa: B023
 
 
 def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
     """Raises ConfigError if a setting is not finite and above 0; None passes."""
-    for name in names:
-        if (value := getattr(settings, name)) is not None and not 0 < value < float("inf"):
-            raise ConfigError(f"must be above 0, not {value}", key=f"{section}{name}")
+    _check(settings, names, section, lambda value: 0 < value < math.inf, "above 0")
 
 
 def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
     """Raises ConfigError if a setting is not finite and 0 or more; None passes."""
-    for name in names:
-        if (value := getattr(settings, name)) is not None and not 0 <= value < float("inf"):
-            raise ConfigError(f"must be 0 or more, not {value}", key=f"{section}{name}")
+    _check(settings, names, section, lambda value: 0 <= value < math.inf, "0 or more")
 
 
 def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
     """Raises ConfigError if a setting is not in [0, 1); None passes."""
+    _check(settings, names, section, lambda value: 0 <= value < 1, "at least 0 and below 1")
+
+
+def _check(
+    settings: Any, names: Iterable[str], section: str, accepts: Callable[[float], bool], description: str
+) -> None:
     for name in names:
-        if (value := getattr(settings, name)) is not None and not 0 <= value < 1:
-            raise ConfigError(f"must be at least 0 and below 1, not {value}", key=f"{section}{name}")
+        if (value := getattr(settings, name)) is not None and not accepts(value):
+            raise ConfigError(f"must be {description}, not {value}", key=f"{section}{name}")

@@ -30,7 +30,7 @@ from electra.foundation.errors import DiskError, ElectraError, FullDisk, Note, R
 
 MANIFEST = "manifest.json"
 STDOUT = "standard output"  # its file name in errors
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a write for which there is no room
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 REHEARSAL = ".rehearsal-"  # prefix of a temporary folder for measuring speed
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2 (Linux 3.15)
@@ -97,7 +97,7 @@ def sha256(path: Path, size: int | None = None) -> str:
 
 @contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turns the operating system's write errors into a DiskError that names the volume and its free space."""
+    """Turns the system's write errors, except a broken pipe, into a DiskError that names the free space."""
     try:
         yield
     except BrokenPipeError:
@@ -105,10 +105,10 @@ def explain_disk_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise disk_error(error, path) from error
     except Exception as error:  # libraries in Rust put the operating system's error into the message
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        if number is None or isinstance(error, ElectraError):
+        code = re.search(r"\(os error (\d+)\)", str(error))
+        if code is None or isinstance(error, ElectraError):
             raise
-        raise disk_error(OSError(int(number[1]), ""), path) from error
+        raise disk_error(OSError(int(code[1]), ""), path) from error
 
 
 def disk_error(error: OSError, path: Path | None = None) -> DiskError:
@@ -116,7 +116,7 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
 
     Args:
         error: the operating system's error.
-        path: the file being written (None: not known; the fullest of the usual volumes is named).
+        path: the file being written (None: the one that the error names, or the fullest usual volume).
     """
     if error.filename == STDOUT:
         where: str | Path = STDOUT
@@ -135,10 +135,11 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
     return DiskError(f"cannot write here: {os.strerror(error.errno or 0)}", where=where, fix=fix)
 
 
-def _why_full(number: int, path: str | Path) -> tuple[str, str]:
-    if number == errno.EFBIG:
+def _why_full(code: int, path: str | Path) -> tuple[str, str]:
+    """Returns why there is no room, and what to do about it."""
+    if code == errno.EFBIG:
         return "the file exceeds the size limit", "Raise the limit (ulimit -f unlimited), then rerun"
-    if number == errno.EDQUOT:
+    if code == errno.EDQUOT:
         return "the disk quota is used up", "Delete some of your files, then rerun"
     if path == STDOUT or _is_special(Path(path)):
         return "no space left to write there", "Free some space at its destination, then rerun"
@@ -153,9 +154,9 @@ def _why_full(number: int, path: str | Path) -> tuple[str, str]:
 
 
 def _fullest() -> Path:
-    """Returns the folder with the least room among those that programs write to by default."""
-    usual = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
-    return min(filter(Path.is_dir, usual), key=lambda path: os.statvfs(path).f_bavail)
+    """Returns the folder with the least free space among those that programs write to by default."""
+    defaults = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
+    return min(filter(Path.is_dir, defaults), key=lambda path: os.statvfs(path).f_bavail)
 
 
 def nearest_existing(path: Path) -> Path:
@@ -249,13 +250,13 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Removes what killed processes left of this directory, once the directory is complete."""
+    """Removes what killed processes left of this directory; call it once the directory is complete."""
     for leftover in _leftovers_of(path):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _leftovers_of(path: Path) -> list[Path]:
-    """Lists temporary and discarded copies of a directory, new before old, without a running process's."""
+    """Lists what killed processes left of a directory: unfinished new versions, then discarded old ones."""
     return [
         leftover
         for pattern in (_TEMPORARY, _TRASH)
@@ -265,13 +266,13 @@ def _leftovers_of(path: Path) -> list[Path]:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether the process whose number ends the name of a temporary file or folder is gone."""
-    number = path.name.rpartition("-")[2]
-    return not number.isdecimal() or not is_running(int(number))
+    """Whether the process whose id ends the name of a temporary file or folder is no longer running."""
+    process = path.name.rpartition("-")[2]
+    return not process.isdecimal() or not is_running(int(process))
 
 
 def is_running(process: int) -> bool:
-    """Whether a process with this number exists."""
+    """Whether a process with this id exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -282,7 +283,7 @@ def is_running(process: int) -> bool:
 
 
 def _follow_link(path: Path) -> Path:
-    """Resolves a link. Refuses one out of its folder, which a folder from somebody else may hold."""
+    """Resolves a link. Refuses one that leads out of its folder: the folder may come from a stranger."""
     if not path.is_symlink():
         return path
     target = path.resolve()
@@ -296,7 +297,7 @@ def _follow_link(path: Path) -> Path:
 
 
 def open_to_append(path: Path) -> TextIO:
-    """Opens a UTF-8 file to append lines, with the check of links that `commit_file` makes."""
+    """Opens a UTF-8 file to append lines, and treats links as `commit_file` does."""
     return open(_follow_link(path), "a", encoding="utf-8")
 
 
@@ -310,7 +311,7 @@ def _is_special(path: Path) -> bool:
 
 
 def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
-    """Compares a directory with its manifest. Returns None if they agree, else the problem, naming the file.
+    """Compares a directory with its manifest. Returns the problem and its file, or None if they agree.
 
     Args:
         path: the directory.
@@ -339,12 +340,12 @@ def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
 
 
 def points_outside(name: str) -> bool:
-    """Whether a listed name leaves its directory. Links may: the hub's cache consists of them."""
+    """Whether a listed name leads out of its directory. Links may do so: the hub's cache consists of them."""
     return ".." in Path(name).parts or Path(name).is_absolute()
 
 
 def remove_directory(path: Path, ops: Ops = OPS) -> None:
-    """Deletes a durable directory; it loses its name first, so that no crash leaves part of it in place."""
+    """Deletes a durable directory. It is renamed first, so that a crash leaves no part of it in its place."""
     trash = path.with_name(f"{_TRASH}{path.name}-{os.getpid()}")
     shutil.rmtree(trash, ignore_errors=True)
     ops.rename(path, trash)
@@ -352,10 +353,10 @@ def remove_directory(path: Path, ops: Ops = OPS) -> None:
 
 
 def recover(path: Path) -> None:
-    """Restores a directory whose replacement was interrupted on a file system that cannot exchange names.
+    """Restores a directory whose replacement was interrupted, on a file system that cannot exchange names.
 
-    The process was killed between renaming the old directory and the new one. The new directory is used if it
-    is complete, otherwise the old one.
+    If a process was killed after it had renamed the old directory and before it renamed the new one, neither
+    has the name. The new one takes it if it is complete, otherwise the old one.
     """
     for leftover in _leftovers_of(path):
         if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:
@@ -404,8 +405,8 @@ def read_record(path: Path, format: int, error: type[ElectraError], what: str, f
 def lock(folder: Path) -> Iterator[IO[str]]:
     """Locks a folder for this process; the kernel releases the lock however the process ends.
 
-    On a file system without locks, a file names the process instead; a lock of a process that is gone is
-    taken over. Raises RunFolderError if another process holds the folder.
+    On a file system without locks, a file that names the process serves as the lock; if that process has
+    ended, the lock is taken over. Raises RunFolderError if another process holds the folder.
     """
     with explain_disk_errors(folder), ExitStack() as stack:
         make_folder(folder)
@@ -433,8 +434,8 @@ def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:
 @contextmanager
 def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
     """Locks a folder by a file that names this process and machine."""
-    mark, here = folder / ".writer", socket.gethostname()
-    own = f"process {os.getpid()} on {here}"
+    mark, host = folder / ".writer", socket.gethostname()
+    own = f"process {os.getpid()} on {host}"
     claim = mark.with_name(f".writer-{os.getpid()}")
     claim.write_text(own, encoding="utf-8")
     try:
@@ -442,9 +443,9 @@ def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
             os.link(claim, mark)
         except FileExistsError:
             holder = mark.read_text(encoding="utf-8")
-            number = holder.removeprefix("process ").removesuffix(f" on {here}")
-            if not number.isdecimal() or (int(number) != os.getpid() and is_running(int(number))):
-                fix = f"Wait for it or stop it. If it is gone, remove {mark}"
+            process = holder.removeprefix("process ").removesuffix(f" on {host}")
+            if not process.isdecimal() or (int(process) != os.getpid() and is_running(int(process))):
+                fix = f"Wait for it or stop it. If it has ended, remove {mark}"
                 raise _in_use(folder, holder, fix) from None
             os.replace(claim, mark)
     finally:
@@ -454,7 +455,7 @@ def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
     reason = os.strerror(problem.errno or 0)
     warnings.warn(
         f"{folder}: this file system has no locks ({reason}); using {mark.name}, which only keeps out"
-        " processes of this machine",
+        " processes on this machine",
         Note,
         stacklevel=2,
     )
@@ -465,7 +466,7 @@ def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process on this machine holds the folder's lock; the lock itself is not touched."""
+    """Whether a process on this machine holds the folder's lock, without taking it."""
     file = folder / ".lock"
     try:
         inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")
@@ -474,5 +475,5 @@ def is_locked(folder: Path) -> bool:
     try:
         return re.search(rf"FLOCK .*:{inode} ", Path("/proc/locks").read_text(encoding="ascii")) is not None
     except OSError:  # not Linux
-        number = holder.removeprefix("process ")
-        return number.isdecimal() and is_running(int(number))
+        process = holder.removeprefix("process ")
+        return process.isdecimal() and is_running(int(process))

@@ -51,7 +51,7 @@ class ElectraError(Exception):
 
 
 def from_json(record: Mapping[str, str]) -> ElectraError:
-    """Rebuilds an error from what its `to_json` returned."""
+    """Rebuilds an error from the result of its `to_json`; an unknown class becomes ElectraError."""
     kinds: dict[str, type[ElectraError]] = {kind.__name__: kind for kind in _subclasses(ElectraError)}
     kind = kinds.get(record["kind"], ElectraError)
     return kind(record["what"], where=record["where"], key=record["key"], fix=record["fix"])
@@ -88,7 +88,7 @@ class CheckpointError(ElectraError):
 
 
 class ModelError(ElectraError):
-    """A model folder that cannot be loaded, or lacks what the command needs."""
+    """A model folder that cannot be loaded, or that lacks what the command needs."""
 
 
 class AbsentNetwork(ModelError):
@@ -104,7 +104,7 @@ class DiskError(ElectraError):
 
 
 class FullDisk(DiskError):
-    """No space or quota left; the same command continues once there is room.
+    """No space or quota left. The same command resumes once there is room.
 
     The exit code is EX_IOERR of sysexits.h.
     """
@@ -126,9 +126,9 @@ _NO_MEMORY = re.compile(
 
 
 def out_of_memory(error: BaseException) -> RunFailed | None:
-    """Returns a one-line error if `error` or one of its causes means that memory ran out, else None.
+    """Returns the error to show if `error` or one of its causes means that memory ran out, else None.
 
-    Libraries report that with many types and wordings.
+    Libraries report this with many types and messages.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -154,7 +154,7 @@ def _limit() -> str:
 
 
 class LostProcess(RunFailed):
-    """Another process of the run has ended or does not answer; the cause lies there."""
+    """Another process of the run has ended or does not respond; its own error tells the cause."""
 
 
 class Note(UserWarning):
@@ -187,8 +187,8 @@ def nearest(name: str, known: list[str]) -> str:
 
 def unknown_choice(name: object, known: Iterable[object]) -> tuple[str, str]:
     """Returns a message that lists the known names, and a suggestion ("" if none is similar)."""
-    names = [str(each) for each in known]
-    listed = ", ".join(repr(each) for each in known)
+    names = list(map(str, known))
+    listed = ", ".join(map(repr, known))
     # With a lower cutoff, cpu would be suggested for gpu.
     return f"{name!r} is not one of {listed}", _suggestion(str(name), names, 0.7)
 

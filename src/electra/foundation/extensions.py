@@ -1,21 +1,19 @@
 """Finds objectives, tasks, heads and probes by name: built-in, from an installed package, or a user's file.
 
-    rtd                 a module of the built-in package that defines what its kind requires
-    theirs              the entry point `theirs` of an installed package; its value is a module:
+    rtd                 a module of the built-in package
+    span_rtd            the entry point `span_rtd` of an installed package; its value is a module:
                             [project.entry-points."electra.objectives"]
-                            theirs = "package.module"
+                            span_rtd = "package.module"
     path/to/mine.py     a file, with the name `mine`
 
 Loading returns a module in each case. Names ignore case, hyphens and underscores.
 
 A file runs only if the user named it in this process: on the command line, in a call, or with `trust`. A
-folder or a TOML file is data: it may hold the name of such code, and then the file that the user named is
-used.
+folder or a TOML file is data: if it holds the name of such code, only a file that the user named is used.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import hashlib
 import importlib
@@ -34,6 +32,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from electra.foundation.errors import ConfigError, ElectraError, nearest
+from electra.foundation.visible import with_article
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -44,10 +43,10 @@ class Kind:
     """A kind of extension.
 
     Attributes:
-        name: what messages call it.
-        package: the package with the built-in ones.
+        name: its name in messages.
+        package: the package whose modules are the built-in extensions of this kind.
         defines: the names that a module must define.
-        option: the option that selects one.
+        option: the option that selects an extension.
     """
 
     name: str
@@ -57,7 +56,7 @@ class Kind:
 
     @property
     def flag(self) -> str:
-        """The command-line flag that selects one, the same in every command."""
+        """The command-line flag that selects an extension, the same in every command."""
         return f"--{self.option}"
 
     @property
@@ -66,11 +65,11 @@ class Kind:
         return f"electra.{self.name}s"
 
     def names(self) -> list[str]:
-        """Returns the sorted names of the built-in ones and those of installed packages."""
+        """Returns the sorted names of all extensions of this kind, built in or from installed packages."""
         return sorted({name for name, _ in self._known()})
 
     def name_of(self, name: str) -> str:
-        """Returns the canonical name: the stem of a file, otherwise the registered spelling (`two_stage`)."""
+        """Returns the canonical name: the stem of a file, or the registered spelling (`two_stage`)."""
         if is_path(name):
             return Path(name).stem
         return next((known for known, _ in self._known() if fold_name(known) == fold_name(name)), name)
@@ -100,7 +99,7 @@ class Kind:
                     where=file,
                     fix="Rename the file",
                 )
-            return self._checked(_module_of_file(file, self.name), file)
+            return self._validated(_module_of_file(file, self.name), file)
         if not matches:
             fix = f"{nearest(short.lower(), self.names())} For a file of your own, pass {self.flag} FILE"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
@@ -115,10 +114,10 @@ class Kind:
         from importlib.metadata import entry_points
 
         [point] = entry_points(group=self.group, name=known)
-        return self._checked(_module_of_entry(point), f"{point.value} of {package}")
+        return self._validated(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
-        """Returns the file name and SHA-256 of the code, for records; {} for a built-in one."""
+        """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension."""
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}
@@ -128,19 +127,19 @@ class Kind:
         return {f"{self.name}_file": path.name, f"{self.name}_sha256": hashlib.sha256(source).hexdigest()}
 
     def _known(self) -> list[tuple[str, str | None]]:
-        """Returns (name, package) pairs; the package of a built-in one is None."""
+        """Returns (name, package) pairs; the package of a built-in extension is None."""
         from importlib.metadata import entry_points
 
         points = entry_points(group=self.group)
-        return [(name, None) for name in _built_in(self.package, self.defines)] + sorted(
+        return [(name, None) for name in _built_in(self.package)] + sorted(
             {(point.name, point.dist.name if point.dist else "a package") for point in points}
         )
 
-    def _checked(self, module: ModuleType, where: object) -> ModuleType:
+    def _validated(self, module: ModuleType, where: object) -> ModuleType:
         required = " and ".join(f"`{name}`" for name in self.defines)
         for name in self.defines:
             if not hasattr(module, name):
-                fix = f"The file of {_article(self.name)} must define {required}; see examples/"
+                fix = f"The file of {with_article(self.name)} must define {required}; see examples/"
                 raise ConfigError(f"defines no `{name}`", where=where, fix=fix)
         if "Config" in self.defines and not _frozen(module.Config):
             raise ConfigError(
@@ -157,16 +156,16 @@ PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe")
 
 
 KINDS = (OBJECTIVES, TASKS, HEADS, ENGINES, PROBES)
-LEAVES = "arrays config durable errors extensions jobs machine progress seeds signals visible"
-TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
+_FOUNDATION = "arrays config durable errors extensions jobs machine progress seeds signals visible"
+_TASK_PARTS = "task text_task text_class text_label_set text_vectors word_tags answer_spans losses"
 MOVED = {  # modules of the last release that users' files may import
-    **{name: f"foundation.{name}" for name in LEAVES.split()},
+    **{name: f"foundation.{name}" for name in _FOUNDATION.split()},
     **{name: f"laboratory.{name}" for name in ("analysis", "ablation", "evaluation")},
     "interop": "exchange (detection, embedding, filling and examples: electra.inference)",
     "labelled": "finetuning.labelled",
     "report": "pages",
     "trackers": "exchange.trackers",
-    **{f"finetuning.{name}": f"finetuning.tasks.parts.{name}" for name in TASK_PARTS.split()},
+    **{f"finetuning.{name}": f"finetuning.tasks.parts.{name}" for name in _TASK_PARTS.split()},
     "finetuning.features": "finetuning.windows.features",
     "finetuning.metrics": "finetuning.metrics.scores",
 }
@@ -181,8 +180,8 @@ def is_path(name: str) -> bool:
 def trust(*names: object) -> None:
     """Allows the code in your own files to run as an objective, task, head or probe.
 
-    Call it before you open a folder that was made with such a file: the folder holds the name of the code,
-    not the code. Names that are not paths are ignored.
+    Call it before you open a folder that was made with such a file: the folder holds only the name of the
+    code. Names that are not paths are ignored.
     """
     files = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
     os.environ[TRUSTED] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
@@ -198,10 +197,9 @@ def trust_options(argv: Sequence[str]) -> bool:
 
 
 def without_code_options(argv: Sequence[str], own: Container[str]) -> list[str]:
-    """Returns a command line without the options that only name code for folders it opens.
+    """Returns a command line without the options that only name the code of the folders to open.
 
-    `own` are the flags that the command itself takes; they stay. Raises ConfigError if a removed option has
-    no path.
+    The command's own flags, `own`, stay. Raises ConfigError if the value of a removed option is not a path.
     """
     flags = {kind.flag for kind in KINDS if kind.flag not in own}
     words, rest = [], iter(argv)
@@ -227,35 +225,22 @@ def _trusted_file(name: str) -> Path | None:
 
 
 def resolve_beside(name: str, file: Path) -> str:
-    """Resolves a name in a TOML file: a path relative to that file's folder if it exists there."""
+    """Returns a name from a TOML file; if it is a path relative to that file's folder, the absolute path."""
     path = file.parent / name
     return str(path.resolve()) if is_path(name) and path.is_file() else name
 
 
 @cache
-def _built_in(package: str, defines: tuple[str, ...]) -> list[str]:
-    """Lists the modules of a package that define the required names; they are parsed, not imported."""
+def _built_in(package: str) -> list[str]:
+    """Lists the modules of a package without importing them: each one is an extension."""
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
     [folder] = spec.submodule_search_locations
-    files = sorted(path for path in Path(folder).glob("*.py") if path.stem != "__init__")
-    return [path.stem for path in files if set(defines) <= _defined(path)]
-
-
-def _defined(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-    return names
+    return sorted(path.stem for path in Path(folder).glob("*.py") if path.stem != "__init__")
 
 
 class _Loader(SourceFileLoader):
-    """Runs exactly the bytes that were hashed, and writes no compiled file next to the user's."""
+    """Runs exactly the bytes that were hashed, and writes no compiled file next to the source."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
@@ -280,7 +265,7 @@ def _module_of_file(path: Path, kind: str) -> ModuleType:
     spec = importlib.util.spec_from_loader(name, _Loader(name, str(path.resolve()), source))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their annotations up there
+    sys.modules[name] = module  # where dataclasses look up their annotations
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
@@ -304,16 +289,16 @@ def _import_error(error: BaseException, where: object, file: Path | None) -> Bas
     if isinstance(error, ElectraError | KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):
-        at = where if error.lineno is None else f"{error.filename}:{error.lineno}"
-        return ConfigError(f"not valid Python: {error.msg}", where=at)
+        location = where if error.lineno is None else f"{error.filename}:{error.lineno}"
+        return ConfigError(f"not valid Python: {error.msg}", where=location)
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if file is not None and frame.filename == str(file.resolve())]
-    at = f"{where}:{lines[-1]}" if lines else where
+    location = f"{where}:{lines[-1]}" if lines else where
     missing = re.search(r"'electra\.([\w.]+)'|name '(\w+)' from 'electra'", str(error))
     name = (missing[1] or missing[2]) if missing else ""
     name = name if name in MOVED else name.partition(".")[0]
     fix = f"electra.{name} is now electra.{MOVED[name]}" if name in MOVED else ""
-    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=at, fix=fix)
+    return ConfigError(f"cannot be imported: {type(error).__name__}: {error}", where=location, fix=fix)
 
 
 def _frozen(config: Any) -> bool:
@@ -324,10 +309,6 @@ def _owner(package: str | None) -> str:
     return "electra's" if package is None else f"{package}'s"
 
 
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
 def fold_name(name: str) -> str:
-    """Returns a name in the form that is compared: lower case, without hyphens and underscores."""
+    """Returns a name in lower case, without hyphens and underscores, for comparison."""
     return name.lower().replace("-", "").replace("_", "")

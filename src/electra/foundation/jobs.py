@@ -3,16 +3,16 @@
     for job in run_parallel(jobs, 2, threads=4, say=say, stop=stop):
         job.state, job.result, job.error      # each as it ends
 
-The work of a job is a function of a module, called as `work(*arguments, say=say, stop=stop)`. It saves and
-raises `Interrupted` when `stop()` becomes true. A job that fails, or whose process is killed, does not affect
-the others.
+The work of a job is a module-level function, called as `work(*arguments, say=say, stop=stop)`. When `stop()`
+becomes true, it saves its state and raises `Interrupted`. A job that fails, or whose process is killed, does
+not affect the others.
 
     for result in map_in_order(make, arguments, items, processes):
         result                                # make(*arguments)(item) for each item, in order
 
-Each child talks to this process over a socket. When the socket closes, however this process ended, the job is
-asked to stop. Ctrl-C reaches this process only: the children are in process groups of their own. They import
-neither the caller's `__main__` nor anything from the working directory.
+Each child is connected to this process by a socket. When the socket closes, however this process ended, the
+job is asked to stop. Ctrl-C reaches this process only, because the children are in process groups of their
+own. They import neither the caller's `__main__` nor anything from the working directory.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ _RUN = (
 def command(module: str, *arguments: str) -> list[str]:
     """Returns a command line that runs a module of this package in another process.
 
-    Unlike `python -m`, it keeps the working directory out of the path: a file there may have the name of a
-    module that we import.
+    Unlike `python -m`, it keeps the working directory out of the import path: a file there may have the name
+    of a module that we import.
     """
     return [sys.executable, "-P", "-c", _RUN, module, *arguments]
 
 
 def environment(**more: object) -> dict[str, str]:
-    """Returns the environment for a process started with `command`: this process's, and `more`.
+    """Returns the environment for a process started with `command`: that of this process, and `more`.
 
-    PYTHONPATH gets absolute folders, because an empty or relative entry depends on the working directory.
+    PYTHONPATH gets absolute paths, because an empty or relative entry depends on the working directory.
     """
     folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     path = {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder in sys.path)}
@@ -81,7 +81,7 @@ class Job:
     log: Path | None = None  # file for the child's output; None: inherited from this process
     state: State = "waiting"
     result: Any = None  # the return value, if the state is "done"
-    error: ElectraError | None = None  # if its state is "failed"
+    error: ElectraError | None = None  # set if the state is "failed"
     elsewhere: bool = False  # it was done by another process, or before
 
 
@@ -179,7 +179,7 @@ class _Worker:
         return False
 
     def receive_result(self) -> Any:
-        """Returns the result of the next item for `map_in_order`, or raises its error."""
+        """Returns the result of the next item of `map_in_order`, or raises its error."""
         try:
             error, result = self.connection.recv()
         except (EOFError, ConnectionResetError):
@@ -215,22 +215,23 @@ def map_in_order(
     """Yields `make(*arguments)(item)` for each item, in order, computed in child processes.
 
     Args:
-        make: returns the function of an item; each process calls it once.
+        make: returns the function to call with each item; each process calls `make` once.
         arguments: the arguments of `make`.
-        items: read as the processes need them.
-        processes: how many processes.
-        threads: threads of each process (None: the process chooses).
+        items: the arguments of that function, read as the processes need them.
+        processes: the number of processes.
+        threads: the threads of each process (None: the process chooses).
 
     Raises:
-        ElectraError: what the function raised; RunFailed for other errors and for a process that died.
+        ElectraError: the error that the function raised; RunFailed for other errors and for a process that
+            died.
     """
     workers: list[_Worker] = []
     pending: deque[_Worker] = deque()
     try:
-        for number, item in enumerate(items):
-            if number < processes:
+        for index, item in enumerate(items):
+            if index < processes:
                 workers.append(_start(Job("", make, arguments), threads, "each"))
-            worker = workers[number % processes]
+            worker = workers[index % processes]
             with suppress(OSError):  # if it has died, receive_result raises the reason
                 worker.connection.send(item)
             pending.append(worker)
@@ -309,7 +310,7 @@ def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
 
 
 def _serve_items(connection: Connection) -> None:
-    """Receives `make`, its arguments, then items; sends the result of each. Ends when its parent does."""
+    """Receives `make`, its arguments, then items; sends the result of each. Ends when the parent ends."""
     items: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def receive() -> None:
@@ -325,11 +326,11 @@ def _serve_items(connection: Connection) -> None:
     while True:
         try:
             work = work or make(*arguments)
-            answer: tuple[ElectraError | None, Any] = None, work(items.get())
+            outcome: tuple[ElectraError | None, Any] = None, work(items.get())
         except Exception as error:
-            answer = _as_electra_error(error), None
+            outcome = _as_electra_error(error), None
         with suppress(OSError):  # the parent is gone; `receive` ends the process
-            connection.send(answer)
+            connection.send(outcome)
 
 
 def _as_electra_error(error: Exception) -> ElectraError:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
-MOST_THREADS = 1024  # with a million, starting threads fails and the process ends without a message
+MOST_THREADS = 1024  # with a million, the process ends without a message
 LAUNCHED = "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
 Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
@@ -31,7 +31,7 @@ class OnDevice:
 
 
 def _torch_function(path: str) -> Callable[[], Any]:
-    """Returns a function of torch that imports torch only when called: `--help` needs just the names."""
+    """Returns a function that imports torch only when it is called, so that `--help` stays quick."""
 
     def call() -> Any:
         return attrgetter(path)(importlib.import_module("torch"))()
@@ -57,14 +57,14 @@ class DeviceKind:
     """The properties of a kind of accelerator; a row of `DEVICES`."""
 
     name: str
-    """As messages name it."""
+    """Its name in messages."""
     is_available: Callable[[], bool]
     has_bf16: Callable[[], bool]
     """Whether bf16 is fast on it, so that it is the default."""
     has_compiler: Callable[[], bool]
     """Whether torch.compile finds the compiler that it needs."""
     flops: float
-    """A rough guess of FLOPs per second, for the time that a budget of steps may take."""
+    """A rough guess of its FLOPs per second, for estimates of how long a number of steps takes."""
     float64: bool = True
     """Whether it can compute in float64."""
     own_memory: bool = False
@@ -72,9 +72,9 @@ class DeviceKind:
     chunk: int = 1
     """Vocabulary logits computed at once, as a multiple of what suits a CPU's caches."""
     wait: Callable[[], None] = lambda: None
-    """Blocks until its kernels have ended."""
+    """Blocks until all its kernels have finished."""
     peak_memory: Callable[[], int] = _peak_of_process
-    """Returns the most bytes that were in use at once."""
+    """Returns the peak memory use in bytes."""
 
 
 DEVICES: dict[str, DeviceKind] = {
@@ -115,11 +115,11 @@ def cores() -> int:
 
 def cpu_quota(root: Path = Path("/")) -> float:
     """Returns the CPU limit, in cores, of this process's control groups (v1 or v2); infinite without one."""
-    groups, least = root / "sys/fs/cgroup", float("inf")
+    groups, quota = root / "sys/fs/cgroup", float("inf")
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
-        return least
+        return quota
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
@@ -128,8 +128,8 @@ def cpu_quota(root: Path = Path("/")) -> float:
             # In a container, the mount may be the group itself.
             group = PurePosixPath("/", path).relative_to("/")
             for folder in (mount / group, *(mount / parent for parent in group.parents)):
-                least = min(least, _quota_of(folder))
-    return least
+                quota = min(quota, _quota_of(folder))
+    return quota
 
 
 def _quota_of(group: Path) -> float:
@@ -144,7 +144,7 @@ def _quota_of(group: Path) -> float:
 
 
 def memory() -> int | None:
-    """Returns the bytes of main memory of the machine, or the container's limit; None if not known."""
+    """Returns the size of main memory in bytes, or the container's limit if it is lower; None if unknown."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -163,7 +163,7 @@ def default_threads() -> int:
 
 
 def threads_are_set() -> bool:
-    """Whether OMP_NUM_THREADS sets the number of threads, which torch then obeys by itself."""
+    """Whether OMP_NUM_THREADS sets the number of threads; torch obeys it by itself."""
     count = os.environ.get("OMP_NUM_THREADS", "")
     return count.isdecimal() and int(count) > 0
 
@@ -201,7 +201,7 @@ def library(
     Args:
         name: the module to import, such as "pyarrow.parquet".
         extra: the extra of this package that installs it.
-        what: what needs it, in the plural, for the message: "parquet files".
+        what: a plural noun for the message, such as "parquet files", that says what needs the library.
         error: the class of the error if it is not installed.
         location: `where` or `key` of that error.
     """

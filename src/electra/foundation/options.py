@@ -16,11 +16,11 @@ Source = str | os.PathLike[str]
 
 
 class OnCommandLine(NamedTuple):
-    """Marks a field whose type in Python is wider than what can be typed: `kind` is the type there."""
+    """Marks a field that takes more types in Python than on a command line; `kind` is the type there."""
 
     kind: Any
     repeated: bool = False
-    """One value each time (--data a --data b) instead of several after one option (--sizes a b)."""
+    """Whether each value needs the option (--data a --data b) or all follow it (--sizes a b)."""
 
 
 Sources = Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...])]

@@ -1,4 +1,4 @@
-"""How functions report while they work: lines that stay, and progress, which the next report replaces."""
+"""Reports of functions at work: lines that stay, and progress, which the next report replaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 Say = Callable[[str], None]
 """Prints a line that stays."""
 Progress = Callable[[str, float | None], None]
-"""Shows the current activity and the fraction of it that is done, from 0 to 1 (None: not known)."""
+"""Shows the current activity and the fraction of it that is done, from 0 to 1 (None: unknown)."""
 Share = Callable[[float], None]
 """Shows the fraction done, from 0 to 1, of an activity that is already named."""
 
@@ -24,13 +24,13 @@ def no_share(share: float) -> None:
     """Shows no fraction; the default of library functions."""
 
 
-def part_progress(progress: Progress, activity: str, number: int, count: int) -> Share:
-    """Returns a reporter for part `number` (from 0) of `count` equal parts of an activity."""
-    return lambda share: progress(activity, (number + share) / count)
+def part_progress(progress: Progress, activity: str, index: int, count: int) -> Share:
+    """Returns a reporter for part `index` (from 0) of `count` equal parts of an activity."""
+    return lambda share: progress(activity, (index + share) / count)
 
 
 def scaled_progress(progress: Progress, start: float, end: float) -> Progress:
-    """Returns a reporter whose fractions 0 to 1 are mapped to `start` to `end` of the whole."""
+    """Returns a reporter that maps the fractions from 0 to 1 to the range from `start` to `end`."""
     return lambda activity, share: progress(
         activity, None if share is None else start + (end - start) * share
     )

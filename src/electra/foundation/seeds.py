@@ -1,9 +1,9 @@
-"""The key of every random draw.
+"""Derives the key of every random draw.
 
 Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so nothing
-about it depends on the number of processes, on workers, or on where a run was interrupted. Keys are 64-bit;
-numbers come from SplitMix64 (Steele, Lea, Flood 2014), whose n-th output is a hash of `key + n * GOLDEN`, and
-so can be computed for whole arrays at once.
+about it depends on the number of processes, on workers, or on where a run was interrupted. Keys have
+64 bits. Numbers come from SplitMix64 (Steele, Lea, Flood 2014): its n-th output is a hash of
+`key + n * GOLDEN`, so that whole arrays can be computed at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 
 
 def mix(x: UInt64) -> UInt64:
-    """SplitMix64's finalizer: a bijection on 64-bit words that spreads every input bit over the output."""
+    """Applies SplitMix64's finalizer, a bijection that spreads each of 64 input bits over the output."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -56,7 +56,8 @@ def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
     """Returns where a keyed permutation of range(size) sends each index (uint64, the shape of `indices`).
 
     A four-round Feistel network with cycle walking gives random access: the order of an epoch costs no
-    memory and no start-up time, whatever the size of the corpus. Raises ValueError for an index outside.
+    memory and no start-up time, whatever the size of the corpus. Raises ValueError for an index outside
+    range(size).
     """
     if size <= 1:
         return np.zeros_like(np.asarray(indices, dtype=np.uint64))

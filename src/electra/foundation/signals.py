@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGUSR1 request a stop at the next safe point; a second one ends the process at once.
 
-Signals reach the main thread only, and only the main thread can install a handler. So a signal sets every
-open request in the process, whichever thread opened it; without a handler, `ask` sets it.
+Signals reach the main thread only, and only the main thread can install a handler. So a signal reaches every
+open `StopRequest` of the process, whichever thread opened it. Without a handler, call `StopRequest.ask`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that stands for the received signal; 0 without one."""
+        """The exit code for the received signal; 0 without one."""
         return EXIT_CODES[self.received] if self.received is not None else 0
 
 
@@ -77,7 +77,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupt_on_signal(where: object) -> Iterator[None]:
-    """Makes SIGTERM and SIGINT raise `Interrupted` at once, around work that leaves nothing behind."""
+    """Makes SIGTERM and SIGINT raise `Interrupted` at once; for work that leaves no files behind."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)
@@ -92,9 +92,9 @@ def interrupt_on_signal(where: object) -> Iterator[None]:
 
 
 def describe_exit(code: int) -> tuple[str, str]:
-    """Returns how a child process ended, from its `subprocess` return code, and the likely cause.
+    """Returns how a child process ended, judging by its `subprocess` return code, and the likely cause.
 
-    The first part continues a sentence: "was killed by signal 9 (SIGKILL)". The second is "" if not known.
+    The first part continues a sentence: "was killed by signal 9 (SIGKILL)". The cause is "" if unknown.
     """
     if code >= 0:
         return f"ended with code {code}", ""

@@ -1,4 +1,4 @@
-"""The one filter between untrusted text and a terminal or log: the text cannot control it.
+"""Text for a terminal or a log: a filter, so that untrusted text cannot control the terminal, and grammar.
 
 Control characters (C0 and C1, hence escape sequences) and characters that change the direction of writing
 become U+FFFD. Line ends and tabs stay; `one_line` turns them into spaces.
@@ -30,6 +30,11 @@ def decode_argument(text: str) -> str:
     if not any("\udc80" <= character <= "\udcff" for character in text):
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def with_article(noun: str) -> str:
+    """Returns a noun with its article: "a run", "an evaluation"."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -19,11 +19,11 @@ from electra.artifacts import (
     kind_of,
     open_folder,
 )
-from electra.artifacts.session import with_article
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DamagedModel, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
+from electra.foundation.visible import with_article
 from electra.pages import facts, probes, run, study, suite, tuning
 
 PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {

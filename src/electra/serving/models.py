@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electra.artifacts.model import Judge, ModelFolder, Pooling
+from electra.artifacts.model import ModelFolder, Pooling, Scorer
 from electra.exchange.configs import LOG_ODDS
 from electra.exchange.load import Loaded, load, load_language_model
 from electra.exchange.onnx_session import load_onnx
@@ -57,7 +57,7 @@ class ServedModel:
         tokenizer = self.encoder.tokenizer
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
-    def detector(self, by: Judge) -> Loaded | None:
+    def detector(self, by: Scorer) -> Loaded | None:
         """The network that detects, chosen as by `electra.load(...).detect`; None if it is missing."""
         if by == "language-model":
             return self.language_model or self.generator
@@ -89,7 +89,7 @@ class ServedModel:
         form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
         return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
-    def detect(self, texts: Sequence[str], threshold: float | None, by: Judge) -> list[dict[str, Any]]:
+    def detect(self, texts: Sequence[str], threshold: float | None, by: Scorer) -> list[dict[str, Any]]:
         """One detection per text. Raises ModelError if the model lacks the network `by`."""
         detector = self.detector(by)
         if detector is None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from typing_extensions import override
 
-from electra.artifacts.model import Judge, Pooling
+from electra.artifacts.model import Pooling, Scorer
 from electra.data.rows import ID_COLUMNS
 from electra.inference.mlm_detection import count_read_tokens
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, RequestError
@@ -89,7 +89,7 @@ class Detect(TextRequest):
         None, ge=0, le=1, description="P(replaced) from which a word is marked (default: the model's own)"
     )
 
-    scorer: Judge = Field(
+    scorer: Scorer = Field(
         "auto",
         validation_alias=AliasChoices("scorer", "by"),  # `by` until the next release
         description="The network that detects; auto: a full-size masked language model if the model has one,"

@@ -160,7 +160,7 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
         known = {name: value for name, value in run.identity.items() if name in old["identity"]}
         changed = RunFolder.compare({"identity": old["identity"]}, {"identity": known})
     fix = "Remove it from this folder, or restore the run's own"
-    refuse_differences(saved.path, "run's checkpoint", changed, most=3, fix=fix)
+    refuse_differences(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from electra.artifacts.model import Judge
+    from electra.artifacts.model import Scorer
     from electra.exchange.load import Loaded
     from electra.exchange.names import Kind
     from electra.exchange.onnx_graph import ExportReport
@@ -111,14 +111,14 @@ class Model:
         loaded = load_language_model(locate(self.source))
         return None if loaded is None else loaded.to(pick_device(self.device))
 
-    def scorer(self, scorer: Judge = "auto") -> Loaded:
+    def scorer(self, scorer: Scorer = "auto") -> Loaded:
         """Returns the network that `detect` uses.
 
         "auto": the full-size masked language model if the model comes with one, else the discriminator.
         """
-        from electra.artifacts.model import Judge
+        from electra.artifacts.model import Scorer
 
-        convert(Judge, scorer, "scorer")
+        convert(Scorer, scorer, "scorer")
         if scorer == "language-model":
             return self.language_model
         if scorer == "auto" and self._full_size_language_model is not None:
@@ -137,7 +137,7 @@ class Model:
 
     @renamed(by="scorer")
     def detect(
-        self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
+        self, texts: str | Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> list[Detection]:
         """Returns the probability that each word was replaced, for each text.
 
@@ -161,7 +161,7 @@ class Model:
 
     @renamed(by="scorer")
     def detections(
-        self, texts: Iterable[str], threshold: float | None = None, *, scorer: Judge = "auto"
+        self, texts: Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> Iterator[Detection]:
         """Like `detect`, but yields one result after the other: `texts` may be larger than memory."""
         from electra.inference.mlm_detection import detect_with

@@ -220,7 +220,7 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
     changed = differences(old, now)
     new = {f"arms.{name}" for name in plan["fixed"]["arms"] if name not in recorded["fixed"]["arms"]}
     changed = [entry for entry in changed if entry[0] not in new]
-    refuse_differences(out, "study", changed, most=4)
+    refuse_differences(out, "study", changed, limit=4)
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
