@@ -105,8 +105,8 @@ def test_child_processes_see_pythonpath(tmp_path: Path, monkeypatch: pytest.Monk
 
 SCRIPT = """
 print("once")
-import electra.data.kept, electra.data.parallel, electra
-electra.data.kept._CHUNK = 2000
+import electra.data.deduplication, electra.data.parallel, electra
+electra.data.deduplication._CHUNK = 2000
 store = electra.prepare({corpus!r}, out={out!r}, vocab_size=80, workers=2)
 print("made", store.num_tokens > 0)
 """

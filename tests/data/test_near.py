@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from corpora import all_ids, contents, write
 
-from electra.data import kept, near
+from electra.data import deduplication, near
 from electra.data.near import MINIMA, MISSED, NearDuplicates, NearMatch, band_layout, signatures
 from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig
@@ -147,7 +147,7 @@ def test_near_duplicates_are_dropped_from_a_store(
     assert [example["similarity"] for example in shown] == sorted(example["similarity"] for example in shown)
     assert shown[0]["similarity"] >= 0.8 and shown[0]["document"] in texts and shown[0]["earlier"] in keep
 
-    monkeypatch.setattr(kept, "_CHUNK_DOCUMENTS", 16)
+    monkeypatch.setattr(deduplication, "_CHUNK_DOCUMENTS", 16)
     other = build_store([path], tokenizer, tmp_path / "two", config=config, workers=2, memory=1000)
     assert contents(other.path) == contents(one.path)
 

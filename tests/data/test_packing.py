@@ -25,7 +25,7 @@ from corpora import WORDS, all_ids, contents, texts, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from electra.data import kept, packing
+from electra.data import deduplication, holding_out, packing
 from electra.data.batches import Batches
 from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
@@ -147,7 +147,7 @@ def test_large_vocabularies_use_32_bit_ids(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_CHUNK", 1000)
+    monkeypatch.setattr(deduplication, "_CHUNK", 1000)
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.02])
@@ -158,7 +158,7 @@ def test_held_out_text_has_a_minimum_size(
     corpus = write(tmp_path, documents)
     few = build_store([corpus], tokenizer, tmp_path / "few", config=CorpusConfig(heldout=share))
     fewest = 3 * few.heldout.num_tokens + 1
-    monkeypatch.setattr(packing, "FEWEST_HELD_OUT", fewest)
+    monkeypatch.setattr(holding_out, "FEWEST_HELD_OUT", fewest)
     built = build_store([corpus], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=share))
     built.verify()
     longest = max(len(ids) for ids in all_ids(few.train))
@@ -168,7 +168,7 @@ def test_held_out_text_has_a_minimum_size(
     ), "nothing lost, nothing twice"
     kept = [ids for ids in all_ids(few.train) if ids not in all_ids(built.heldout)]
     assert all_ids(built.train) == kept, "in the order of the text"
-    monkeypatch.setattr(packing, "FEWEST_HELD_OUT", built.train.num_tokens)
+    monkeypatch.setattr(holding_out, "FEWEST_HELD_OUT", built.train.num_tokens)
     same = build_store([corpus], tokenizer, tmp_path / "same", config=CorpusConfig(heldout=share))
     assert same.digest == few.digest, "never more than a tenth"
 
@@ -222,10 +222,10 @@ def test_a_killed_worker_is_a_one_line_error(
 PROGRAM = """
 import sys
 from pathlib import Path
-from electra.data import kept, packing
+from electra.data import deduplication, packing
 from electra.data.settings import CorpusConfig
 from electra.data.settings import TokenizerConfig
-kept._CHUNK = 2000
+deduplication._CHUNK = 2000
 corpus, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)
 store = packing.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
@@ -389,7 +389,8 @@ def test_leftovers_of_an_interrupted_build_are_removed(tmp_path: Path, tokenizer
 def test_a_full_disk_is_a_one_line_error_and_leaves_nothing(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the disk: the same error at the same place."""
     program = PROGRAM.replace(
-        "kept._CHUNK = 2000", "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
+        "deduplication._CHUNK = 2000",
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
     )
     for limit in (300, 60_000):
         limited = program.replace(

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from electra.data import columnar, rows
-from electra.data.rows import open_table, parts_of, parts_pattern, split_name, stream_table
+from electra.data.rows import open_table, stream_table
+from electra.data.table_files import parts_of, parts_pattern, split_name
+from electra.data.tables import ReadOptions
 from electra.foundation.errors import DataError
 
 pandas = pytest.importorskip("pandas")
@@ -29,7 +31,7 @@ RECORDS = [
 
 
 def read(path: Path, **options: Any) -> list[dict[str, Any]]:
-    return [row for _, row in open_table(path, **options).rows]
+    return [row for _, row in open_table(path, ReadOptions(**options)).rows]
 
 
 def frame() -> Any:
@@ -193,7 +195,7 @@ def test_tables_without_a_header_are_read(tmp_path: Path) -> None:
     path.write_text("v1,v2,,\nham,a text,,\n")
     [row] = read(path)
     assert row["v1"] == "ham" and row["v2"] == "a text" and len(row) == 4
-    [row] = read(path, header=("v1", "v2", "x", "y"), wanted=(("v2",),))
+    [row] = read(path, header=("v1", "v2", "x", "y"), required=(("v2",),))
     assert row == {"v1": "ham", "v2": "a text", "x": "", "y": ""}
 
 
@@ -233,7 +235,7 @@ def test_repeated_parquet_values_take_little_memory(
     tracemalloc.start()
     try:
         with pytest.raises(DataError):
-            for _ in stream_table(path, ratio=2).rows:
+            for _ in stream_table(path, ReadOptions(ratio=2)).rows:
                 taken = max(taken, pool.bytes_allocated() - before)
         assert tracemalloc.get_traced_memory()[1] < 12 << 20 and taken < 12 << 20
     finally:

@@ -17,6 +17,7 @@ from test_all_seeds import read_tsv, silent, transformers_logits, tuning_for
 
 from electra.commands.framework.main import main
 from electra.data.rows import open_table
+from electra.data.tables import ReadOptions
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.labelled.splits import hash_of
 from electra.finetuning.predict import predict
@@ -253,10 +254,10 @@ def test_parquet_and_semicolons(tmp_path: Path) -> None:
         open_table(tmp_path / "b.parquet")
     assert "b.parquet" in caught.value.where
     (tmp_path / "b.csv").write_text('"a; b; c",1\n')  # without a header: what is quoted separates nothing
-    assert open_table(tmp_path / "b.csv", header=("text", "score")).columns == ("text", "score")
-    assert [dict(row) for _, row in open_table(tmp_path / "b.csv", header=("text", "score")).rows] == [
-        {"text": "a; b; c", "score": "1"}
-    ]
+    assert open_table(tmp_path / "b.csv", ReadOptions(header=("text", "score"))).columns == ("text", "score")
+    assert [
+        dict(row) for _, row in open_table(tmp_path / "b.csv", ReadOptions(header=("text", "score"))).rows
+    ] == [{"text": "a; b; c", "score": "1"}]
     (tmp_path / "a.csv").write_text('text;score\n"one; two, three";1,5\n')
     assert [dict(row) for _, row in open_table(tmp_path / "a.csv").rows] == [
         {"text": "one; two, three", "score": "1,5"}

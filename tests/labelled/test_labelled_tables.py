@@ -13,6 +13,7 @@ import pytest
 
 from electra.data.delimited import format_csv, format_tsv
 from electra.data.rows import open_table
+from electra.data.tables import ReadOptions
 from electra.foundation.errors import DataError
 
 
@@ -23,7 +24,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def rows(path: Path, **options: object) -> list[dict[str, object]]:
-    return [dict(row) for _, row in open_table(path, **options).rows]  # type: ignore[arg-type]
+    return [dict(row) for _, row in open_table(path, ReadOptions(**options)).rows]  # type: ignore[arg-type]
 
 
 def test_a_tsv_has_literal_quotes_and_a_csv_has_quoted_cells(tmp_path: Path) -> None:
@@ -69,12 +70,12 @@ def test_compressed_files_give_the_same_rows_and_damage_is_an_error(tmp_path: Pa
 def test_a_header_is_recognised_by_its_required_columns(tmp_path: Path) -> None:
     header, wanted = ("source", "label", "mark", "sentence"), (("sentence",),)
     bare = write(tmp_path / "train.tsv", "gj04\t1\t\tOur friends.\ngj04\t0\t*\tWe friends.\n")
-    assert [row["sentence"] for row in rows(bare, header=header, wanted=wanted)] == [
+    assert [row["sentence"] for row in rows(bare, header=header, required=wanted)] == [
         "Our friends.",
         "We friends.",
     ]
     named = write(tmp_path / "test.tsv", "index\tsentence\n0\tBill whistled.\n")
-    assert rows(named, header=header, wanted=wanted) == [{"index": "0", "sentence": "Bill whistled."}]
+    assert rows(named, header=header, required=wanted) == [{"index": "0", "sentence": "Bill whistled."}]
 
 
 @pytest.mark.parametrize(

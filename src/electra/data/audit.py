@@ -1,4 +1,4 @@
-"""The audit: counts of documents, bytes and tokens on the way from text to token store."""
+"""The audit of a token store: counts of the documents, bytes and tokens that were read, kept and dropped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Audit:
     documents_near_duplicate: int = 0  # dropped: nearly the same text, if `near_duplicates` is set
     documents_train: int = 0
     documents_heldout: int = 0
-    heldout_by: str = "hash"  # or "smallest hash", or "end of one document" if a whole one is too much
+    heldout_by: str = "hash"  # or "smallest hash", or "end of one document" if a document is too long
     characters: int = 0  # characters of the kept documents; all counts below are of kept documents
     words: int = 0  # separated by white space
     tokens_train: int = 0
@@ -29,17 +29,15 @@ class Audit:
     tokens_lost: int = 0  # tokens encoded minus tokens counted in the files; 0 unless there is a bug
     vocabulary_used: int = 0  # entries that occur at least once
     vocab_size: int = 0
-    bytes_replaced: int = 0  # not UTF-8, each run now one U+FFFD (in all documents read)
+    bytes_replaced: int = 0  # undecodable bytes of all documents read; each run of them became one U+FFFD
     nuls_dropped: int = 0
     # length of training rows -> fraction of [PAD] in an epoch
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, least similar first
     # whether the tokenizer removes accents, and the fraction of characters that this changes
     accents: dict[str, Any] | None = None
-    mixture: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # for each named corpus, the counts of what is read
-    notes: list[str] = field(default_factory=list)  # notes on skipped or repaired text, one line each
+    mixture: list[dict[str, Any]] = field(default_factory=list)  # counts of each named corpus
+    notes: list[str] = field(default_factory=list)  # on skipped or repaired text, one line each
     sources: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -59,7 +57,7 @@ class Audit:
 
     @property
     def tokens_mixed_in(self) -> int:
-        """The tokens that a mixture has more than its corpora together; a few documents, maybe negative."""
+        """The tokens of a mixture minus those of its corpora: a few documents, and possibly negative."""
         return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
 
     def as_json(self) -> dict[str, Any]:
@@ -81,58 +79,30 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     near_duplicates = audit.get("documents_near_duplicate")
     near = f", {near_duplicates:,} near-duplicate" if near_duplicates else ""
-    accents = audit.get("accents") or {}
-    of = f"{100 * accents.get('share', 0):.2g} % of the characters"
-    return [
-        (
-            "documents",
-            (
-                f"{count['documents_read']} read, {count['documents_empty']} empty,"
-                f" {count['documents_duplicate']} duplicate{near}"
-            ),
-        ),
-        (
-            "kept",
-            (
-                f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by"
-                f" {audit['heldout_by']})"
-            ),
-        ),
-        ("text", f"{count['characters']} characters, {count['words']} words"),
-        (
-            "tokens",
-            (
-                f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out,"
-                f" {count['tokens_lost']} lost"
-            ),
-        ),
-        ("tokens per word", f"{audit['tokens_per_word']:.3f}"),
-        ("unknown tokens", f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)"),
-        ("vocabulary used", f"{count['vocabulary_used']} of {count['vocab_size']}"),
-        *([("accents", f"{'removed from' if accents['removed'] else 'kept on'} {of}")] if accents else []),
-        *(
-            (
-                f"mixed: {corpus['name']}",
-                (
-                    f"{100 * corpus['share']:.1f} %, {corpus['tokens_mixed']:,} tokens of its"
-                    f" {corpus['tokens']:,}; of {corpus['documents']:,} documents"
-                    f" {corpus['documents_repeated']:,} repeated, {corpus['documents_left_out']:,} left out"
-                ),
-            )
-            for corpus in audit.get("mixture", ())
-        ),
-        (
-            "padding",
-            ", ".join(
-                f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items()
-            ),
-        ),
-        (
-            "repaired",
-            (
-                f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs"
-                " dropped"
-            ),
-        ),
-        *(("note", note) for note in audit.get("notes", ())),
-    ]
+    lines = {
+        "documents": f"{count['documents_read']} read, {count['documents_empty']} empty,"
+        f" {count['documents_duplicate']} duplicate{near}",
+        "kept": f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by"
+        f" {audit['heldout_by']})",
+        "text": f"{count['characters']} characters, {count['words']} words",
+        "tokens": f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out,"
+        f" {count['tokens_lost']} lost",
+        "tokens per word": f"{audit['tokens_per_word']:.3f}",
+        "unknown tokens": f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)",
+        "vocabulary used": f"{count['vocabulary_used']} of {count['vocab_size']}",
+    }
+    if accents := audit.get("accents"):
+        share = f"{100 * accents['share']:.2g} % of the characters"
+        lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
+    for corpus in audit.get("mixture", ()):
+        lines[f"mixed: {corpus['name']}"] = (
+            f"{100 * corpus['share']:.1f} %, {corpus['tokens_mixed']:,} tokens of its {corpus['tokens']:,};"
+            f" of {corpus['documents']:,} documents {corpus['documents_repeated']:,} repeated,"
+            f" {corpus['documents_left_out']:,} left out"
+        )
+    padding = (f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())
+    lines["padding"] = ", ".join(padding)
+    lines["repaired"] = (
+        f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs dropped"
+    )
+    return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

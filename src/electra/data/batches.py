@@ -1,17 +1,17 @@
-"""Batches: a pure function of the example numbers, with no state to save.
+"""Batches: a pure function of the indices of the examples, with no state to save.
 
 The documents are laid end to end in one virtual stream, with two slots between neighbours for [SEP] and
-[CLS]. Block b is the b-th run of `length - 2` slots, put between [CLS] and [SEP]:
+[CLS]. Block b is the b-th stretch of `length - 2` slots, between [CLS] and [SEP]:
 
     [CLS] end of document a [SEP] [CLS] all of document b [SEP] [CLS] start of document c [SEP]
 
-Separators at the edge of a block would make an empty piece; they are dropped, and the row is padded at its
-end. So every token is used exactly once per epoch, and only such rows and the last one have padding.
-`piece_ids` keep the pieces of a row apart in attention. The order of an epoch is a keyed permutation of the
+Separators at the edge of a block would delimit an empty piece. They are dropped, and the row is padded at its
+end. So every token is used exactly once per epoch, and only such rows and the last one have padding. In
+attention, `piece_ids` separate the pieces of a row. The order of an epoch is a keyed permutation of the N
 blocks: example n is block permute(n mod N) of epoch n // N.
 
-This differs from the paper's code (build_pretraining_dataset.py), which cuts each line at the length and
-drops the rest, pads the remnants of documents, and joins two random segments.
+This differs from the paper's code (build_pretraining_dataset.py), which truncates each line to the length,
+pads the remainders of documents, and joins two random segments.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from electra.foundation import seeds
 from electra.foundation.errors import ConfigError, StoreError
 
 Int64 = npt.NDArray[np.int64]
-_BLOCK = 1 << 17  # documents per block when all are read
+_BLOCK = 1 << 17  # documents read at a time
 _MARK = 256  # the position of every 256th document is in memory; a power of two
-SHORTEST = 5  # with 3 slots between [CLS] and [SEP], every block has at least one token
+SHORTEST = 5  # then a block has 3 slots, of which at least one is a token
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Rows:
     position_ids: Int64
     """[B, T] from 0 in each piece; 0 at padding."""
     piece_ids: Int64
-    """[B, T] 0, 1, 2, ... in each row; -1 at padding."""
+    """[B, T] 0, 1, 2, ... for the pieces of a row; -1 at padding."""
     special: npt.NDArray[np.bool_]
-    """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents: never masked or replaced."""
+    """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents; never masked or replaced."""
     packed: bool
     """Whether a row has several pieces or padding, so that attention needs the piece ids."""
 
@@ -55,11 +55,11 @@ class Batch(Rows):
     """The rows of one step, or a process's part of them."""
 
     examples: npt.NDArray[np.uint64]
-    """[B] the global numbers of the examples, which key every random draw about a row."""
+    """[B] the indices of the examples in the training, which key all random draws for a row."""
 
     @cached_property
     def digest(self) -> str:
-        """64 bits over the example numbers and the ids, in hexadecimal: equal for equal batches."""
+        """A hash of the examples' indices and the ids, 64 bits in hexadecimal; equal for equal batches."""
         state = hashlib.blake2b(self.examples.astype("<u8").tobytes(), digest_size=8)
         state.update(self.input_ids.astype("<u4").tobytes())
         return state.hexdigest()
@@ -78,32 +78,30 @@ class Batches:
         self.num_blocks = -(-self._slots // (length - 2))
 
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
-        """Returns examples `start` to `stop` (a process's part) of the global batch at `step`."""
+        """Returns examples `start` to `stop` (None: the end) of the batch at `step`, a process's part."""
         first = step * batch_size
         examples = np.arange(first + start, first + (batch_size if stop is None else stop), dtype=np.uint64)
-        epochs, places = np.divmod(examples, np.uint64(self.num_blocks))
+        epochs, positions = np.divmod(examples, np.uint64(self.num_blocks))
         blocks = np.empty_like(examples)
         for epoch in np.unique(epochs):
-            chosen = epochs == epoch
-            blocks[chosen] = seeds.permute(
-                places[chosen], self.num_blocks, seeds.key(self.seed, "order", int(epoch))
-            )
+            mask, key = epochs == epoch, seeds.key(self.seed, "order", int(epoch))
+            blocks[mask] = seeds.permute(positions[mask], self.num_blocks, key)
         rows = self.rows(blocks)
         return Batch(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, rows.packed, examples)
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
-        """Returns the rows of the given block numbers, in their order."""
-        numbers = np.asarray(blocks, dtype=np.int64)
+        """Returns the rows of these blocks, by their indices, in the same order."""
+        indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
-        begin, begin_document = self._first_token(numbers * width)
-        end, end_document = self._last_token(np.minimum(numbers * width + width, self._slots) - 1)
+        begin, begin_document = self._first_token(indices * width)
+        end, end_document = self._last_token(np.minimum(indices * width + width, self._slots) - 1)
         used = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
 
         column = np.arange(self.length)[None, :]
-        opens = np.zeros((len(numbers), self.length), dtype=bool)  # true where a segment starts
+        opens = np.zeros((len(indices), self.length), dtype=bool)  # true where a piece starts
         opens[:, 0] = True
         inner = end_document - begin_document  # documents that begin inside each row
-        row = np.repeat(np.arange(len(numbers)), inner)
+        row = np.repeat(np.arange(len(indices)), inner)
         nth = np.arange(len(row)) - np.repeat(np.cumsum(inner) - inner, inner)
         opens[row, self._stream.start(begin_document[row] + 1 + nth) - begin[row]] = True
 
@@ -114,12 +112,12 @@ class Batches:
         closes[:, :-1] = opens[:, 1:]
         closes |= column == used + 1
 
-        # each token slot's place in the flat array
+        # the index of each slot's token in the flat array
         source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         piece[padding], position[padding] = -1, 0
-        # Stores from other programs may have special tokens inside documents, such as an end-of-text token.
+        # Stores of other programs may have special tokens inside documents, such as an end-of-text token.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
         return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
 
@@ -134,13 +132,13 @@ class Batches:
         return padded / (self.num_blocks * self.length)
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns the first slot at or after each of `slots` that holds a token, and its document."""
+        """Returns, for each slot, the first one at or after it that holds a token, and its document."""
         document = self._stream.document(slots)
         document += slots >= self._stream.stop(document)  # on a separator: the start of the next document
         return np.maximum(slots, self._stream.start(document)), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns the last slot at or before each of `slots` that holds a token, and its document."""
+        """Returns, for each slot, the last one at or before it that holds a token, and its document."""
         document = self._stream.document(slots)
         return np.minimum(slots, self._stream.stop(document) - 1), document
 
@@ -148,7 +146,7 @@ class Batches:
 class _Stream:
     """The positions of documents in the virtual stream.
 
-    The position of every 256th document is in memory; the others are read from the mapped index.
+    Those of every 256th document are in memory; the others are read from the memory-mapped index.
     """
 
     def __init__(self, documents: TokenDocuments) -> None:
@@ -168,7 +166,7 @@ class _Stream:
         return np.where(document > 0, before, 0) + 2 * document
 
     def stop(self, document: Int64) -> Int64:
-        """Returns the slot behind each document, which is a separator."""
+        """Returns the slot after each document, which is a separator."""
         return self._ends[document].astype(np.int64) + 2 * document
 
     def document(self, slots: Int64) -> Int64:
@@ -176,7 +174,7 @@ class _Stream:
         document = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
         step = _MARK // 2
         while step:
-            further = np.minimum(document + step, self.documents - 1)
-            document = np.where(self.start(further) <= slots, further, document)
+            later = np.minimum(document + step, self.documents - 1)
+            document = np.where(self.start(later) <= slots, later, document)
             step //= 2
         return document

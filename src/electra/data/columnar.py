@@ -1,8 +1,8 @@
 """Reads rows of columnar files (parquet, Arrow streams and files, feather) in bounded memory; writes parquet.
 
 A repeated value is stored once, so a few kilobytes can stand for gigabytes. Batches therefore keep repeated
-values as dictionaries, rows are made one at a time, and each value is charged to a `SizeBudget` before the
-next is made. Class numbers are replaced by the class names in the metadata of `datasets`.
+values as dictionaries, rows are converted one at a time, and each value is charged to a `SizeBudget` before
+the next is converted. Class indices are replaced by the class names in the metadata of `datasets`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from electra.data.lines import SizeBudget, expansion_error
+from electra.data.tables import Row
 from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 
-AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000  # bytes of a column chunk; above, the most it may expand
+# A column chunk or a batch is decompressed at once: to at most so many bytes, or so many times its size.
+AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000
 BATCH = 256  # rows
-Row = dict[str, Any]
-
-
-class SizeBudget:
-    """The number of characters and bytes that a file may still expand to."""
-
-    def __init__(self, most: int, name: str) -> None:
-        self.most = self.left = most
-        self.name = name
-
-    def spend(self, amount: int) -> None:
-        """Charges an amount. Raises DataError when the budget is exceeded."""
-        self.left -= amount
-        if self.left < 0:
-            problem = f"expands to more than {self.most >> 20} MiB"
-            fix = "No text compresses that well: check the file's source"
-            raise DataError(problem, where=self.name, fix=fix)
 
 
 def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
@@ -43,16 +29,18 @@ def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
     return tuple(_parquet(path, name).schema_arrow.names)
 
 
-def parquet_rows(path: Path, name: str, room: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
+def parquet_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
     """Yields the rows of a parquet file, with all columns or those in `only`. Raises DataError."""
     pyarrow = _library(name)
     try:
         file = _parquet(path, name)
-        _refuse_unfolding(file.metadata, name)
-        leaves = [file.schema.column(number).path for number in range(len(file.schema))]
-        # Repeated values stay dictionary-encoded until a row is made.
+        _refuse_large_chunks(file.metadata, name)
+        leaves = [file.schema.column(index).path for index in range(len(file.schema))]
+        # Repeated values stay dictionary-encoded until a row is converted.
         file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
-        yield from _rows(pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, room, only)
+        yield from _rows(
+            pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, budget, only
+        )
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("parquet", name, error) from None
 
@@ -98,15 +86,15 @@ def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
         raise _unreadable("Arrow", name, error) from None
 
 
-def arrow_rows(path: Path, name: str, room: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
+def arrow_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
     """Yields the rows of an Arrow stream or file, as `datasets` and feather write them. Raises DataError."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
             reader = _reader(pyarrow, source, name)
-            file = hasattr(reader, "num_record_batches")
-            batches = map(reader.get_batch, range(reader.num_record_batches)) if file else reader
-            yield from _rows(pyarrow, batches, reader.schema, name, room, only)
+            is_file = hasattr(reader, "num_record_batches")
+            batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
+            yield from _rows(pyarrow, batches, reader.schema, name, budget, only)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("Arrow", name, error) from None
 
@@ -116,14 +104,14 @@ def _reader(pyarrow: Any, source: Any, name: str) -> Any:
     source.seek(0)
     if head.startswith(b"FEA1"):
         raise DataError("feather version 1", where=name, fix="Save it again with a newer pandas")
-    _refuse_packed(pyarrow, source, name, skip=8 if head == b"ARROW1" else 0)
+    _refuse_large_batches(pyarrow, source, name, start=8 if head == b"ARROW1" else 0)
     source.seek(0)
     return (pyarrow.ipc.open_file if head == b"ARROW1" else pyarrow.ipc.open_stream)(source)
 
 
-def _refuse_packed(pyarrow: Any, source: Any, name: str, skip: int) -> None:
-    """Refuses compressed batches that declare a far larger size, since a batch is decompressed as a whole."""
-    source.seek(skip)
+def _refuse_large_batches(pyarrow: Any, source: Any, name: str, start: int) -> None:
+    """Refuses compressed batches that declare a far larger size, since a batch is decompressed at once."""
+    source.seek(start)
     while True:
         try:
             message = pyarrow.ipc.read_message(source)
@@ -133,96 +121,102 @@ def _refuse_packed(pyarrow: Any, source: Any, name: str, skip: int) -> None:
         if message.type not in ("record batch", "dictionary") or body is None:
             continue
         unpacked = _unpacked_size(message.metadata.to_pybytes(), body)
-        if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * body.size:
-            problem = f"{body.size} bytes of a batch expand to {unpacked >> 20} MiB"
-            fix = "No text compresses that well: check the file's source"
-            raise DataError(problem, where=name, fix=fix)
+        _refuse_expansion(body.size, unpacked, "a batch", name)
+
+
+def _refuse_expansion(packed: int, unpacked: int, part: str, name: str) -> None:
+    if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * max(1, packed):
+        raise expansion_error(f"{packed} bytes of {part} expand to {unpacked >> 20} MiB", name)
 
 
 def _unpacked_size(metadata: bytes, body: Any) -> int:
     """Returns the decompressed size that the buffers of a message declare.
 
-    Message and RecordBatch are flatbuffers: Message.header is field 2, DictionaryBatch.data field 1,
-    RecordBatch.buffers field 2 (pairs of 64-bit numbers: offset and length) and RecordBatch.compression field
-    3.
+    Message and RecordBatch are flatbuffers. In a Message, field 1 is the type of the header and field 2 the
+    header; in a DictionaryBatch, field 1 is the data; in a RecordBatch, field 2 are the buffers (pairs of
+    64-bit integers: offset and length) and field 3 is the compression.
     """
 
-    def number(place: int, size: int, signed: bool = True) -> int:
-        return int.from_bytes(metadata[place : place + size], "little", signed=signed)
+    def integer(position: int, size: int, signed: bool = True) -> int:
+        return int.from_bytes(metadata[position : position + size], "little", signed=signed)
 
     def field(table: int, index: int) -> int:
         """Returns the position of a field of a table; 0 if it is absent."""
-        listing = table - number(table, 4)
-        here = 4 + 2 * index
-        offset = number(listing + here, 2, False) if here < number(listing, 2, False) else 0
+        fields = table - integer(table, 4)
+        entry = 4 + 2 * index
+        offset = integer(fields + entry, 2, False) if entry < integer(fields, 2, False) else 0
         return table + offset if offset else 0
 
-    def follow(place: int) -> int:
-        return place + number(place, 4, False)
+    def follow(position: int) -> int:
+        return position + integer(position, 4, False)
 
     message = follow(0)
     batch = follow(field(message, 2))
-    if number(field(message, 1), 1, False) == 2:  # a dictionary batch holds a record batch
+    if integer(field(message, 1), 1, False) == 2:  # a dictionary batch holds a record batch
         batch = follow(field(batch, 1))
     if not field(batch, 3):
         return 0
     buffers, total = follow(field(batch, 2)), 0
-    for index in range(number(buffers, 4, False)):
-        place, length = (number(buffers + 4 + 16 * index + part, 8) for part in (0, 8))
+    for index in range(integer(buffers, 4, False)):
+        offset, length = (integer(buffers + 4 + 16 * index + half, 8) for half in (0, 8))
         if length >= 8:
-            total += max(0, int.from_bytes(body[place : place + 8], "little", signed=True))
+            total += max(0, int.from_bytes(body[offset : offset + 8], "little", signed=True))
     return total
 
 
 def _rows(  # noqa: PLR0917
-    pyarrow: Any, batches: Any, schema: Any, name: str, room: SizeBudget, only: list[str] | None
+    pyarrow: Any, batches: Any, schema: Any, name: str, budget: SizeBudget, only: list[str] | None
 ) -> Iterator[Row]:
-    names, known = schema.names, _classes(schema.metadata)
+    names, classes = schema.names, _classes(schema.metadata)
     if len(set(names)) < len(names):
-        twice = next(column for column in names if names.count(column) > 1)
-        raise DataError(f"two columns have the name {twice!r}", where=name, fix="Rename one")
+        repeated = next(column for column in names if names.count(column) > 1)
+        raise DataError(f"two columns have the name {repeated!r}", where=name, fix="Rename one")
     names = only or names
     for batch in batches:
         columns = []
         for column in names:
-            values = batch.column(column)
-            column_values = map(_maker(pyarrow, values.type, room), values)
-            columns.append(
-                map(partial(_class_name, known[column]), column_values) if column in known else column_values
-            )
+            scalars = batch.column(column)
+            values = map(_converter(pyarrow, scalars.type, budget), scalars)
+            if column in classes:
+                values = map(partial(_class_name, classes[column]), values)
+            columns.append(values)
         for row in zip(*columns, strict=True):
             yield dict(zip(names, row, strict=True))
 
 
-def _maker(pyarrow: Any, kind: Any, room: SizeBudget) -> Callable[[Any], Any]:
-    """Returns a function from a type's scalars to Python values, charged to `room`; UTF-8 becomes text."""
+def _converter(pyarrow: Any, kind: Any, budget: SizeBudget) -> Callable[[Any], Any]:
+    """Returns a function from a type's scalars to Python values, charged to `budget`; UTF-8 becomes text."""
     types = pyarrow.types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        inner = _maker(pyarrow, kind.value_type, room)
-        return lambda scalar: [inner(value) for value in scalar.values] if scalar.is_valid else None
+        convert_item = _converter(pyarrow, kind.value_type, budget)
+        return lambda scalar: [convert_item(value) for value in scalar.values] if scalar.is_valid else None
     if types.is_struct(kind):
-        fields = [(field.name, _maker(pyarrow, field.type, room)) for field in kind]
-        return lambda scalar: {n: make(scalar[n]) for n, make in fields} if scalar.is_valid else None
+        fields = [(field.name, _converter(pyarrow, field.type, budget)) for field in kind]
+        return lambda scalar: (
+            {name: convert(scalar[name]) for name, convert in fields} if scalar.is_valid else None
+        )
 
-    def make(scalar: Any) -> Any:
+    def convert(scalar: Any) -> Any:
         value = scalar.as_py()
-        room.spend(len(value) if isinstance(value, str | bytes | list | dict) else 1)
+        budget.spend(len(value) if isinstance(value, str | bytes | list | dict) else 1)
         try:
             return value.decode() if isinstance(value, bytes) else value
         except UnicodeDecodeError:
             return value
 
-    return make
+    return convert
 
 
-def with_names(row: Mapping[str, Any], known: Mapping[str, list[str]]) -> Row:
-    """Returns a row with class numbers replaced by names, for the columns in `known`."""
-    return {name: _class_name(known[name], value) if name in known else value for name, value in row.items()}
+def with_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> Row:
+    """Returns a row with class indices replaced by names, for the columns in `classes`."""
+    return {
+        name: _class_name(classes[name], value) if name in classes else value for name, value in row.items()
+    }
 
 
 def _class_name(names: list[str], value: Any) -> Any:
     if isinstance(value, list):
-        return [_class_name(names, inner) for inner in value]
+        return [_class_name(names, item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and value < len(names):
         return names[value] if value >= 0 else None  # -1: no label
     return value
@@ -245,24 +239,22 @@ def class_names(features: Any) -> dict[str, list[str]]:
             return names(feature[0]) if feature else None
         if not isinstance(feature, dict):
             return None
-        known = feature.get("names")
-        if feature.get("_type") == "ClassLabel" and isinstance(known, list):
-            return [str(each) for each in known]
+        listed = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(listed, list):
+            return list(map(str, listed))
         return names(feature.get("feature"))
 
     classes = {column: names(feature) for column, feature in features.items()}
-    return {column: known for column, known in classes.items() if known}
+    return {column: listed for column, listed in classes.items() if listed}
 
 
-def _refuse_unfolding(metadata: Any, name: str) -> None:
+def _refuse_large_chunks(metadata: Any, name: str) -> None:
+    """Refuses column chunks that declare a far larger size, since a chunk is decompressed at once."""
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(column)
-            packed, unpacked = max(1, chunk.total_compressed_size), chunk.total_uncompressed_size
-            if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * packed:
-                problem = f"{packed} bytes of column {chunk.path_in_schema!r} expand to {unpacked >> 20} MiB"
-                fix = "No text compresses that well: check the file's source"
-                raise DataError(problem, where=name, fix=fix)
+            part = f"column {chunk.path_in_schema!r}"
+            _refuse_expansion(chunk.total_compressed_size, chunk.total_uncompressed_size, part, name)
 
 
 def _parquet(path: Path, name: str) -> Any:
@@ -283,10 +275,9 @@ def _unreadable(kind: str, name: str, error: Exception) -> DataError:
     return DataError(f"not a readable {kind} file ({reason})", where=name)
 
 
-Opened = tuple[
-    Callable[[Path, str], tuple[str, ...]], Callable[[Path, str, SizeBudget, list[str] | None], Iterator[Row]]
-]
-READERS: dict[str, Opened] = {
+ColumnsReader = Callable[[Path, str], tuple[str, ...]]
+RowsReader = Callable[[Path, str, SizeBudget, list[str] | None], Iterator[Row]]
+READERS: dict[str, tuple[ColumnsReader, RowsReader]] = {
     "parquet": (parquet_columns, parquet_rows),
     "arrow": (arrow_columns, arrow_rows),
 }

@@ -14,15 +14,13 @@ from electra.data.settings import CorpusConfig
 from electra.data.sources import Source, find_sources
 from electra.foundation.errors import ConfigError
 
-LARGE = 10_000_000  # characters of a document; a long novel has three million
-
 
 class Documents:
     """The documents of a corpus, which can be iterated repeatedly.
 
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
-    `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects the i-th
-    (from 0) of n contiguous parts of the sources, so that the shards in order are the corpus.
+    `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects part i (from
+    0) of n contiguous parts of the sources, so that all shards in order are the corpus.
     """
 
     def __init__(
@@ -33,48 +31,36 @@ class Documents:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.config = config
-        self.corpora: list[int] = []  # the corpus number of each source, in a mixture
+        self.corpora: list[int] = []  # the index of each source's corpus, in a mixture
         self.search_notes: list[str] = []
         self.faults = readers.Faults()  # faults in the last iteration
-        self.large: list[tuple[str, int]] = []  # .txt files read as a single document, in the last iteration
         options = config.source_options(self.search_notes.append)
-        every: list[Source] = []
+        all_sources: list[Source] = []
         if config.mix_temperature is None:
-            every = find_sources(sources, scratch, options)
+            all_sources = find_sources(sources, scratch, options)
         else:
-            for number, part in enumerate(parse_corpora(sources).values()):
-                every += find_sources(part, scratch, options)
-                self.corpora += [number] * (len(every) - len(self.corpora))
+            for corpus, arguments in enumerate(parse_corpora(sources).values()):
+                all_sources += find_sources(arguments, scratch, options)
+                self.corpora += [corpus] * (len(all_sources) - len(self.corpora))
         index, count = shard
-        if len(every) < count:
-            problem = f"{len(every)} files cannot be divided into {count} shards"
+        if len(all_sources) < count:
+            problem = f"{len(all_sources)} files cannot be divided into {count} shards"
             raise ConfigError(problem, key="shard", fix="Use fewer shards, or more and smaller files")
-        self.sources = every[len(every) * index // count : len(every) * (index + 1) // count]
+        self.sources = all_sources[
+            len(all_sources) * index // count : len(all_sources) * (index + 1) // count
+        ]
 
     def __iter__(self) -> Iterator[Text]:
         config, faults = self.config, readers.Faults()
-        self.faults, self.large = faults, []
+        self.faults = faults
         for source, corpus in zip(self.sources, self.corpora or repeat(0)):  # noqa: B905
-            read = readers.read_source(source, config.unit, config.text_field, config.encoding, faults)
-            if config.unit == "file" and source.format == "txt":
-                read = self._note_size(read, source)
-            yield from (text._replace(corpus=corpus) for text in read) if corpus else read
+            texts = readers.read_source(source, config.unit, config.text_field, config.encoding, faults)
+            yield from (text._replace(corpus=corpus) for text in texts) if corpus else texts
         faults.check(config.broken_rows)
 
     def notes(self) -> list[str]:
         """Returns notes for the user on how the text was found and read, one line each."""
-        fix = "if it holds several, separate them with --data.unit blank-line or line"
-        large = [
-            f"{name} is one document of {size / 1e6:,.0f} million characters; {fix}"
-            for name, size in self.large
-        ]
-        return self.search_notes + large + self.faults.notes()
-
-    def _note_size(self, read: Iterator[Text], source: Source) -> Iterator[Text]:
-        for text in read:
-            if len(text.text) > LARGE:
-                self.large.append((source.name, len(text.text)))
-            yield text
+        return self.search_notes + self.faults.notes()
 
     def describe(self) -> list[dict[str, Any]]:
         """Returns what identifies each source; see `Source.describe`."""

@@ -1,8 +1,8 @@
 """Cuts a WordPiece vocabulary to the entries that a text needs most.
 
-The normalisation, the names of the special tokens and the spelling of the remaining entries do not change. A
-word whose entry is gone is written with shorter ones, so single letters stay, both at the start of a word and
-inside it.
+The normalisation, the names of the special tokens and the spelling of the remaining entries do not change.
+Without its entry, a word is encoded by shorter entries. So single letters stay, both for the start of a word
+and for inside a word.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, TokenizerError
 
 AT_ONCE = 1000  # texts encoded per call
-RARE = 1e-6  # rarer letters, as a fraction of the text's characters, are not kept
+RARE = 1e-6  # fraction of the text's characters; rarer letters get no entry
 
 
 @dataclass(frozen=True)
 class VocabularyCut:
-    """Settings of a tokenizer to make: `tokenizer` with the `size` entries that the text needs most."""
+    """Settings of a cut: the `size` entries of `tokenizer` that a text needs most, counted in a sample."""
 
     tokenizer: Tokenizer
     size: int
@@ -43,12 +43,12 @@ def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
 
 
 def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
-    """Returns the tokenizer cut to at most `size` entries, numbered in their old order.
+    """Returns the tokenizer with at most `size` of its entries, in their old order.
 
     Args:
         tokenizer: a WordPiece tokenizer.
         counts: how often each id occurs in the text [V].
-        size: entries to keep, special tokens and letters included.
+        size: the number of entries to keep, including special tokens and letters.
 
     Raises:
         TokenizerError: the tokenizer is not WordPiece.
@@ -66,10 +66,10 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
         if counts[id_] and piece not in needed:
             for letter in piece.removeprefix(prefix):
                 letters[letter] += int(counts[id_])
-    least = RARE * sum(letters.values())
+    minimum = RARE * letters.total()
     for piece in vocabulary:
         letter = piece.removeprefix(prefix)
-        if len(letter) == 1 and (letter.isascii() or letters[letter] > least):
+        if len(letter) == 1 and (letter.isascii() or letters[letter] > minimum):
             needed.add(piece)
     if size < len(needed):
         problem = f"must be at least {len(needed):,} (this text's letters and special tokens), not {size:,}"
@@ -77,19 +77,15 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
     by_use = sorted(
         vocabulary.keys() - needed, key=lambda piece: (-counts[vocabulary[piece]], vocabulary[piece])
     )
-    kept = needed | set(by_use[: size - len(needed)])
-    new = {
-        piece: place
-        for place, piece in enumerate(sorted(kept & vocabulary.keys(), key=vocabulary.__getitem__))
-    }
-    content["model"]["vocab"] = new
-    return Tokenizer(
-        json.dumps(_renumber(content, new), ensure_ascii=False), tokenizer.names, tokenizer.origin
-    )
+    kept = (needed | set(by_use[: size - len(needed)])) & vocabulary.keys()
+    ids = {piece: index for index, piece in enumerate(sorted(kept, key=vocabulary.__getitem__))}
+    content["model"]["vocab"] = ids
+    definition = json.dumps(_renumber(content, ids), ensure_ascii=False)
+    return Tokenizer(definition, tokenizer.names, tokenizer.origin)
 
 
 def entries(small: Tokenizer, large: Tokenizer) -> Ints | None:
-    """Returns the id in `large` of each entry of `small` [V], or None unless `small` was cut from `large`."""
+    """Returns the id in `large` of each entry of `small` [V]; None if `small` was not cut from `large`."""
     definitions = [json.loads(tokenizer.definition) for tokenizer in (small, large)]
     entries, all_entries = (definition["model"].get("vocab") for definition in definitions)
     if not isinstance(entries, dict) or not isinstance(all_entries, dict):
@@ -108,7 +104,7 @@ def entries(small: Tokenizer, large: Tokenizer) -> Ints | None:
 
 
 def _renumber(content: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
-    """Returns a tokenizer's definition with new `ids` wherever it repeats those of its vocabulary."""
+    """Returns a tokenizer's definition with new `ids` wherever it contains ids outside its vocabulary."""
     added = [token | {"id": ids[token["content"]]} for token in content["added_tokens"]]
     return content | {
         "added_tokens": added,
@@ -121,12 +117,13 @@ def _renumber_processor(processor: Any, ids: dict[str, int]) -> Any:
         return processor
     new = dict(processor)
     if "processors" in new:
-        new["processors"] = [_renumber_processor(each, ids) for each in new["processors"]]
+        new["processors"] = [_renumber_processor(inner, ids) for inner in new["processors"]]
     for role in ("cls", "sep"):  # BertProcessing
         if isinstance(pair := new.get(role), list):
             new[role] = [pair[0], ids[pair[0]]]
     if isinstance(special := new.get("special_tokens"), dict):  # TemplateProcessing
         new["special_tokens"] = {
-            name: token | {"ids": [ids[each] for each in token["tokens"]]} for name, token in special.items()
+            name: token | {"ids": [ids[inner] for inner in token["tokens"]]}
+            for name, token in special.items()
         }
     return new

@@ -51,8 +51,8 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
     """
     if not dialect.quoted:
         for number, line in enumerate(lines, 1):
-            if bare := line.rstrip("\r\n"):
-                yield number, bare.split(dialect.delimiter)
+            if content := line.rstrip("\r\n"):
+                yield number, content.split(dialect.delimiter)
         return
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(
@@ -63,7 +63,7 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
         escapechar="\\" if dialect.backslashes else None,
         skipinitialspace=dialect.spaced,
     )
-    first_line = 1  # line where the present row starts: a quoted cell may span several lines
+    first_line = 1  # of the current row: a quoted cell may span several lines
     try:
         for row in reader:
             if row:
@@ -76,45 +76,47 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
         raise DataError(problem, where=f"{where}:{first_line}", fix=fix) from None
 
 
-def dialect_of(head: Sequence[str], kind: str, whole: bool) -> Dialect:
+def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
     """Detects the dialect of a file of this kind ("csv" or "tsv") from its first lines.
 
-    `whole` says that there are no other lines; otherwise the last row may be incomplete.
+    If the file has further lines (not `is_complete`), the last row of `head` may be incomplete.
     """
     first = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
     if kind == "tsv":
         usual = Dialect("\t", quoted=False)
-        tried = [Dialect("\t")] if _quoted_throughout(head) else [usual, Dialect("\t")]
+        candidates = [Dialect("\t")] if _is_quoted_throughout(head) else [usual, Dialect("\t")]
         others = ",;|"
     else:  # spreadsheets write semicolons in locales with decimal commas
         usual = Dialect(";" if first.count(";") > first.count(",") else ",")
-        after = re.compile(f'(?:^|{usual.delimiter}) +"(?:[^"]|"")*" *(?:{usual.delimiter}|$)', re.MULTILINE)
-        usual = replace(usual, spaced=any(map(after.search, head)))
-        tried, others = [usual], ",;\t|"
-    tried += [Dialect(character) for character in others if Dialect(character) not in tried]
-    tried += [Dialect(each.delimiter, backslashes=True) for each in tried if each.quoted]
-    return next((dialect for dialect in tried if _fits(head, dialect, whole)), usual)
+        after_spaces = re.compile(
+            f'(?:^|{usual.delimiter}) +"(?:[^"]|"")*" *(?:{usual.delimiter}|$)', re.MULTILINE
+        )
+        usual = replace(usual, spaced=any(map(after_spaces.search, head)))
+        candidates, others = [usual], ",;\t|"
+    candidates += [Dialect(character) for character in others if Dialect(character) not in candidates]
+    candidates += [Dialect(each.delimiter, backslashes=True) for each in candidates if each.quoted]
+    return next((dialect for dialect in candidates if _fits(head, dialect, is_complete)), usual)
 
 
-def _fits(head: Sequence[str], dialect: Dialect, whole: bool) -> bool:
+def _fits(head: Sequence[str], dialect: Dialect, is_complete: bool) -> bool:
     """Whether all rows have the same number of cells, and more than one."""
     widths: list[int] = []
     try:
         widths.extend(len(row) for _, row in cells(head, dialect, ""))
     except DataError as error:
-        if whole or "unexpected end" not in error.what:  # an incomplete last cell is no misfit
+        if is_complete or "unexpected end" not in error.what:  # the last cell may continue after the head
             return False
     return len(set(widths)) == 1 and widths[0] > 1
 
 
-def _quoted_throughout(head: Sequence[str]) -> bool:
-    """Whether a tsv is quoted like a csv: whole columns are quoted, or just the cells that must be."""
+def _is_quoted_throughout(head: Sequence[str]) -> bool:
+    """Whether a tsv is quoted like a csv: in whole columns, or just in the cells that need quotes."""
     rows = [line.rstrip("\r\n").split("\t") for line in head if line.rstrip("\r\n")]
-    quotes = [cell for row in rows for cell in row if '"' in cell]
-    if len(rows) < 3 or len({*map(len, rows)}) > 1 or not quotes or not all(map(_QUOTED.fullmatch, quotes)):
+    quoted = [cell for row in rows for cell in row if '"' in cell]
+    if len(rows) < 3 or len({*map(len, rows)}) > 1 or not quoted or not all(map(_QUOTED.fullmatch, quoted)):
         return False
     columns = list(zip(*rows[1:], strict=True))
-    return all('""' in cell[1:-1] for cell in quotes) or any(
+    return all('""' in cell[1:-1] for cell in quoted) or any(
         all(cell.startswith('"') for cell in column) for column in columns
     )
 
@@ -137,8 +139,8 @@ def format_csv(rows: Sequence[Sequence[str]]) -> bytes:
 
 
 def _no_formula(cell: str) -> str:
-    risky = cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(cell)
-    return f"'{cell}" if risky else cell
+    is_risky = cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not _NUMBER.fullmatch(cell)
+    return f"'{cell}" if is_risky else cell
 
 
 def _csv_line(row: Sequence[str]) -> str:

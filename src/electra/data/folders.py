@@ -1,4 +1,4 @@
-"""Walks folders of text and data, which may be linked together."""
+"""Walks folders of text and data, in which links may lead to other folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 def walk_folders(
     root: Path,
-    deepest: int | None = None,
+    depth: int | None = None,
     fail: Callable[[OSError], None] | None = None,
     enter: Callable[[Path], bool] = lambda folder: True,
 ) -> Iterator[Path]:
@@ -19,22 +19,22 @@ def walk_folders(
 
     Args:
         root: where to begin.
-        deepest: the most levels below `root` (None: all).
-        fail: called with the error of a folder that cannot be read, which is then left out.
-        enter: says whether to enter a folder below `root`.
+        depth: how many levels below `root` to enter (None: all).
+        fail: called with the error of a folder that cannot be read; the folder is then left out.
+        enter: returns whether to enter a folder below `root`.
     """
-    yield from _below(root, (), deepest, fail, enter)
+    yield from _below(root, (), depth, fail, enter)
 
 
 def _below(
     folder: Path,
-    above: tuple[str, ...],
-    deepest: int | None,
+    ancestors: tuple[str, ...],
+    depth: int | None,
     fail: Callable[[OSError], None] | None,
     enter: Callable[[Path], bool],
 ) -> Iterator[Path]:
     real = os.path.realpath(folder)
-    if real in above:
+    if real in ancestors:
         return
     try:
         names = sorted(os.listdir(folder))
@@ -43,10 +43,10 @@ def _below(
             fail(error)
         return
     yield folder
-    if len(above) == deepest:
+    if len(ancestors) == depth:
         return
     for name in names:
         if name.startswith(".") or not os.path.isdir(folder / name):  # Path.is_dir fails at a link to itself
             continue
         if enter(folder / name):
-            yield from _below(folder / name, (*above, real), deepest, fail, enter)
+            yield from _below(folder / name, (*ancestors, real), depth, fail, enter)

@@ -9,21 +9,21 @@ from typing import Any
 from electra.foundation.errors import TokenizerError
 
 MOST_ENTRIES, MOST_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
-MOST_GROWTH = 1000  # characters that a normalizer may make of one
+MOST_GROWTH = 1000  # characters into which a normalizer may turn one
 
 
 def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
-    """Raises TokenizerError for a definition beyond any published one, before the library builds it."""
+    """Raises TokenizerError for a definition that exceeds all published ones; call it before building it."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
     sizes = [(entries, MOST_ENTRIES, "vocabulary"), (added, MOST_ADDED, "list of added tokens")]
     for collection, most, name in sizes:
         if isinstance(collection, list | dict) and len(collection) > most:
             raise TokenizerError(f"its {name} has {len(collection):,} entries, over {most:,}", where=origin)
-    ids, special = list(_numbers(entries, added)), _special_ids(definition.get("post_processor"))
-    for number in (*ids, *special):
-        if type(number) is not int or not 0 <= number < 2 * MOST_ENTRIES:
-            raise TokenizerError(f"{number!r} is not a token id", where=origin)
+    ids, special = list(_ids(entries, added)), _special_ids(definition.get("post_processor"))
+    for id_ in (*ids, *special):
+        if type(id_) is not int or not 0 <= id_ < 2 * MOST_ENTRIES:
+            raise TokenizerError(f"{id_!r} is not a token id", where=origin)
     if special and max(special) > max(ids, default=-1):
         problem = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
         raise TokenizerError(problem, where=origin)
@@ -32,7 +32,7 @@ def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
         raise TokenizerError(problem, where=origin, fix="Download it again from its source")
 
 
-def _numbers(entries: Any, added: Any) -> Iterator[Any]:
+def _ids(entries: Any, added: Any) -> Iterator[Any]:
     """Yields the ids of a vocabulary (in a list, the positions) and of added tokens."""
     if isinstance(entries, Mapping):
         yield from entries.values()
@@ -46,7 +46,7 @@ def _special_ids(processor: Any) -> list[Any]:
     if not isinstance(processor, Mapping):
         return []
     parts, tokens = processor.get("processors"), processor.get("special_tokens")
-    ids = [number for part in parts for number in _special_ids(part)] if isinstance(parts, list) else []
+    ids = [id_ for part in parts for id_ in _special_ids(part)] if isinstance(parts, list) else []
     for token in tokens.values() if isinstance(tokens, Mapping) else ():
         ids += token["ids"] if isinstance(token, Mapping) and isinstance(token.get("ids"), list) else []
     pairs = (processor.get(name) for name in ("cls", "sep"))
@@ -60,7 +60,7 @@ def _growth(normalizer: Any) -> int:
     total = 1
     parts = normalizer.get("normalizers")
     for part in parts if isinstance(parts, list) else []:
-        total = min(total * _growth(part), MOST_GROWTH + 1)  # capped, or the numbers would explode
+        total = min(total * _growth(part), MOST_GROWTH + 1)  # capped: the product may be astronomical
     contents = (normalizer.get(name) for name in ("content", "prepend"))
     return total * max(1, *(len(text) for text in contents if isinstance(text, str)), 1)
 

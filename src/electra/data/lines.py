@@ -1,9 +1,9 @@
-"""Reads a file as bytes, characters and lines; the layer below everything that reads text or tables.
+"""Reads a file as bytes, characters and lines, for all readers of text and tables.
 
 Bytes are decompressed in bounded memory, and every problem with them is an error that names the file.
 Characters are UTF-8 unless the file begins with another byte order mark, or the user names an encoding. A
 byte that cannot be decoded becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. The
-caller sets what ends a line: see `line_end`.
+caller decides what ends a line; see `line_end`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,25 @@ _MARKS = (
 )
 
 
+class SizeBudget:
+    """The number of bytes or characters that a file may still expand to, against decompression bombs."""
+
+    def __init__(self, size: int, name: str, error: type[ElectraError] = DataError) -> None:
+        self.size = self.left = size
+        self.name, self.error = name, error
+
+    def spend(self, amount: int) -> None:
+        """Charges an amount. Raises `error` when the budget is exceeded."""
+        self.left -= amount
+        if self.left < 0:
+            raise expansion_error(f"expands to more than {self.size >> 20} MiB", self.name, self.error)
+
+
+def expansion_error(problem: str, name: str, error: type[ElectraError] = DataError) -> ElectraError:
+    """Returns the error for a file that expands further than any text."""
+    return error(problem, where=name, fix="No text compresses that well: check the file's source")
+
+
 def open_bytes(
     path: Path,
     compression: str | None = None,
@@ -56,7 +75,7 @@ def open_bytes(
         path: the file.
         compression: one of COMPRESSIONS, or "" (None: by the extension).
         name: the name of the file in messages (by default its path).
-        most: the number of bytes it may expand to (None: unlimited).
+        most: the most bytes that it may expand to (None: unlimited).
         error: the class of every error, raised here or while reading.
     """
     if compression is None:
@@ -70,7 +89,8 @@ class _Plain(io.RawIOBase):
     def __init__(
         self, path: Path, compression: str, name: str, most: int | None, error: type[ElectraError]
     ) -> None:
-        self._name, self._most, self._left, self._error = name, most, most, error
+        self._name, self._error = name, error
+        self._budget = None if most is None else SizeBudget(most, name, error)
         self._stream: Any = None
         self._stream = self._with_errors(lambda: _decompress(path, compression, name, error))
 
@@ -79,11 +99,8 @@ class _Plain(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         count: int = self._with_errors(lambda: self._stream.readinto(buffer))
-        if self._most is not None and self._left is not None:
-            self._left -= count
-            if self._left < 0:
-                fix = "No text compresses that well: check the file's source"
-                raise self._error(f"expands to more than {self._most >> 20} MiB", where=self._name, fix=fix)
+        if self._budget is not None:
+            self._budget.spend(count)
         return count
 
     def close(self) -> None:
@@ -118,10 +135,10 @@ def _decompress(path: Path, compression: str, name: str, error: type[ElectraErro
         zstandard = library("zstandard", "data", "zstd files", error, where=name)
         zstd = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
         return _Frames(path, zstd.decompressobj, zstandard.ZstdError)
-    new = bz2.BZ2Decompressor
+    decompressor: Callable[[], Any] = bz2.BZ2Decompressor
     if compression == ".xz":
-        new = partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY)  # type: ignore[assignment]
-    return _Frames(path, new, OSError, lzma.LZMAError)
+        decompressor = partial(lzma.LZMADecompressor, lzma.FORMAT_AUTO, memlimit=XZ_MEMORY)
+    return _Frames(path, decompressor, OSError, lzma.LZMAError)
 
 
 class _Frames(io.RawIOBase):
@@ -130,11 +147,11 @@ class _Frames(io.RawIOBase):
     Unlike the libraries' readers, it detects a truncated file and trailing garbage, and bounds the memory.
     """
 
-    def __init__(self, path: Path, new: Callable[[], Any], *errors: type[Exception]) -> None:
-        self._new, self._errors = new, errors
+    def __init__(self, path: Path, decompressor: Callable[[], Any], *errors: type[Exception]) -> None:
+        self._decompressor, self._errors = decompressor, errors
         self._frame: Any = None  # the frame being read; None between frames
         self._file = open(path, "rb", 1 << 17)  # noqa: SIM115
-        self._ready, self._rest, self._begun = memoryview(b""), b"", False
+        self._ready, self._rest, self._is_first = memoryview(b""), b"", True
 
     def readable(self) -> bool:
         return True
@@ -147,10 +164,10 @@ class _Frames(io.RawIOBase):
             if not block:
                 return 0
             if self._frame is None:
-                block = block.lstrip(b"\0") if self._begun else block  # padding may follow a frame of xz
+                block = block if self._is_first else block.lstrip(b"\0")  # padding may follow a frame of xz
                 if not block:
                     continue
-                self._frame, self._begun = self._new(), True
+                self._frame, self._is_first = self._decompressor(), False
             try:
                 self._ready = memoryview(self._frame.decompress(block))
             except self._errors as problem:
@@ -168,27 +185,28 @@ class _Frames(io.RawIOBase):
 
 
 def _undecoded(problem: UnicodeError) -> tuple[str, int]:
+    """Handles a decoding error: returns the bytes as surrogates, and where to continue."""
     if not isinstance(problem, UnicodeDecodeError):
         raise problem
-    lost = problem.object[problem.start : problem.end]
-    return "".join(chr(0xDC00 + byte) for byte in lost), problem.end
+    undecoded = problem.object[problem.start : problem.end]
+    return "".join(chr(0xDC00 + byte) for byte in undecoded), problem.end
 
 
 codecs.register_error(_UNDECODED, _undecoded)  # type: ignore[arg-type]
 
 
 def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> str:
-    """Returns the codec for a file that begins with `head`; it drops a byte order mark.
+    """Returns the codec for a file that begins with `head`; the codec drops a byte order mark.
 
     Args:
         head: the first bytes.
-        name: the encoding that the user set (None: UTF-16 or 32 by their mark or zeros, else UTF-8).
-        key: the setting of the name, for messages.
+        name: the encoding that the user set (None: UTF-16 or 32 if a mark or zeros show it, else UTF-8).
+        key: the setting that holds the name, for messages.
 
     Raises:
         ConfigError: the encoding is unknown.
     """
-    marked = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
+    by_mark = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
     if name is not None:
         try:
             codec = codecs.lookup(name).name
@@ -198,9 +216,9 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
             raise ConfigError(f"unknown encoding {name!r}", key=key, fix=fix) from None
         if codec == "utf-8":
             return "utf-8-sig"
-        return marked if marked and codec.startswith(marked) else codec
-    if marked:
-        return marked
+        return by_mark if by_mark and codec.startswith(by_mark) else codec
+    if by_mark:
+        return by_mark
     even, odd = head[::2].count(0), head[1::2].count(0)
     if max(even, odd) > len(head) // 8 and min(even, odd) * 20 < max(even, odd):
         return "utf-16-be" if even > odd else "utf-16-le"
@@ -208,11 +226,11 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
 
 
 def guess_encoding(content: bytes) -> str:
-    """Guesses the codec of a whole file: that of `encoding_of`, or cp1252.
+    """Returns the probable codec of a file's content: that of `encoding_of`, or cp1252.
 
     cp1252, which Windows writes in Western Europe, is chosen if the text is not UTF-8 and letters beyond
-    ASCII are rarely adjacent, unlike in other alphabets. A file that is UTF-8 except for a few bytes stays
-    UTF-8.
+    ASCII are rarely adjacent, unlike in other alphabets. A file that is UTF-8 except for a few bytes counts
+    as UTF-8.
     """
     codec = encoding_of(content[:HEAD])
     if codec == "utf-8-sig":
@@ -221,7 +239,7 @@ def guess_encoding(content: bytes) -> str:
         except UnicodeDecodeError:
             runs = re.findall(rb"[\x80-\xff]+", content)
             decodable = "\ufffd" not in content.decode("cp1252", "replace")
-            # One letter, or up to three characters of which one is a letter: the rest is quotes and dashes.
+            # One letter, or up to three characters of which at most one is a letter, not a quote or a dash.
             western = sum(
                 len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run)
                 for run in runs
@@ -243,7 +261,7 @@ def open_text(stream: IO[bytes], encoding: str, newline: str | None) -> io.TextI
 def line_end(head: str) -> str:
     """Returns the line end of a file: a line feed, or a carriage return if it has no line feeds.
 
-    Other characters that Python splits at may occur in texts, and both in quoted cells of a csv.
+    Other characters at which Python splits lines may occur in texts. Quoted cells of a csv may contain both.
     """
     outside = _QUOTED.sub("", head)
     return "\r" if "\r" in outside and "\n" not in outside else "\n"
@@ -251,9 +269,7 @@ def line_end(head: str) -> str:
 
 def lines(text: IO[str], longest: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
     """Yields lines with their ends; raises `error` for a line of more than `longest` characters."""
-    number = 0
-    while line := text.readline(longest + 1):
-        number += 1
+    for number, line in enumerate(iter(partial(text.readline, longest + 1), ""), 1):
         if len(line) > longest:
             fix = "Put a text of this size into a .txt file"
             raise error(f"a line of more than {longest:,} characters", where=f"{name}:{number}", fix=fix)

@@ -19,7 +19,7 @@ from electra.foundation import seeds
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, CorpusError
 
-_BLOCK = 1 << 12  # documents copied at once
+_BLOCK = 1 << 12  # documents copied at a time
 
 
 def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
@@ -55,7 +55,7 @@ class Mixture:
         self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
 
     def count(self, split: str, corpora: Ints) -> None:
-        """Counts documents written to a split, given the number of the corpus of each, in ascending order."""
+        """Counts documents that were written to a split, by the corpus index of each (in ascending order)."""
         self._documents[split] += np.bincount(corpora, minlength=len(self.names))
 
     def swap_splits(self) -> None:
@@ -63,20 +63,20 @@ class Mixture:
         counts = self._documents
         counts["train"], counts["heldout"] = counts["heldout"], counts["train"]
 
-    def hold_out(self, places: Ints) -> None:
-        """Removes documents, by their positions in the training split, from its counts."""
-        owners = np.searchsorted(np.cumsum(self._documents["train"]), places, side="right")
-        self._documents["train"] -= np.bincount(owners, minlength=len(self.names))
+    def hold_out(self, indices: Ints) -> None:
+        """Removes documents, by their indices in the training split, from its counts."""
+        corpora = np.searchsorted(np.cumsum(self._documents["train"]), indices, side="right")
+        self._documents["train"] -= np.bincount(corpora, minlength=len(self.names))
 
     def mix_texts(self, texts: Sequence[Sequence[str]]) -> list[str]:
-        """Returns texts of each corpus in the shares of the mixture, to train a vocabulary on."""
-        sizes = [np.array([len(text) for text in part], np.int64) for part in texts]
-        rates = self._rates(np.array([part.sum() for part in sizes], np.int64))
-        chosen: list[str] = []
-        for number, (part, size, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
-            times = self._times(size, float(rate), number)
-            chosen += [text for text, count in zip(part, times.tolist(), strict=True) for _ in range(count)]
-        return chosen
+        """Returns texts of all corpora, in the shares of the mixture, to train a vocabulary on."""
+        sizes = [np.array([len(text) for text in corpus], np.int64) for corpus in texts]
+        rates = self._rates(np.array([lengths.sum() for lengths in sizes], np.int64))
+        mixed: list[str] = []
+        for index, (corpus, lengths, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
+            times = self._times(lengths, float(rate), index)
+            mixed += [text for text, count in zip(corpus, times.tolist(), strict=True) for _ in range(count)]
+        return mixed
 
     def write(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
         """Mixes the training split in place and returns counts for the audit, one entry per corpus.
@@ -86,8 +86,8 @@ class Mixture:
         """
         ends = np.fromfile(index, dtype="<u8").astype(np.int64)
         sizes, counts = np.diff(ends, prepend=0), self._documents["train"]
-        parts = np.split(sizes, np.cumsum(counts)[:-1])
-        tokens = np.array([part.sum() for part in parts], np.int64)
+        by_corpus = np.split(sizes, np.cumsum(counts)[:-1])
+        tokens = np.array([lengths.sum() for lengths in by_corpus], np.int64)
         for name, size in zip(self.names, tokens, strict=True):
             if not size:
                 raise CorpusError(
@@ -96,20 +96,20 @@ class Mixture:
                     fix="Add text: part is held out, and duplicates of earlier corpora are dropped",
                 )
         rates = self._rates(tokens)
-        times = [self._times(part, float(rates[i]), i) for i, part in enumerate(parts)]
+        times = [self._times(lengths, float(rates[i]), i) for i, lengths in enumerate(by_corpus)]
         _copy(documents, index, ends, np.concatenate(times), dtype)
-        read = np.array([int((part * often).sum()) for part, often in zip(parts, times, strict=True)])
+        mixed = np.array([int((lengths * n).sum()) for lengths, n in zip(by_corpus, times, strict=True)])
         return [
             {
                 "name": name,
-                "documents": len(often),
-                "documents_repeated": int((often > 1).sum()),
-                "documents_left_out": int((often == 0).sum()),
+                "documents": len(n),
+                "documents_repeated": int((n > 1).sum()),
+                "documents_left_out": int((n == 0).sum()),
                 "tokens": int(tokens[i]),
-                "tokens_mixed": int(read[i]),
-                "share": float(read[i] / read.sum()),
+                "tokens_mixed": int(mixed[i]),
+                "share": float(mixed[i] / mixed.sum()),
             }
-            for i, (name, often) in enumerate(zip(self.names, times, strict=True))
+            for i, (name, n) in enumerate(zip(self.names, times, strict=True))
         ]
 
     def _rates(self, sizes: Ints) -> Floats:
@@ -120,30 +120,29 @@ class Mixture:
 
     def _times(self, sizes: Ints, rate: float, corpus: int) -> Ints:
         """Returns how often each document is read, so that the average over tokens is `rate`."""
-        whole = int(rate)
-        times = np.full(len(sizes), whole, dtype=np.int64)
+        minimum = int(rate)
+        times = np.full(len(sizes), minimum, dtype=np.int64)
         order = np.argsort(seeds.keys(self.seed, "mixture", corpus, np.arange(len(sizes))), kind="stable")
-        missing = (rate - whole) * sizes.sum()
-        after = np.cumsum(sizes[order])
-        more = int(np.searchsorted(after - sizes[order] / 2, missing))  # rounds to the nearest document
-        times[order[: max(more, int(whole == 0))]] += 1
+        missing = (rate - minimum) * sizes.sum()
+        ends = np.cumsum(sizes[order])
+        count = int(np.searchsorted(ends - sizes[order] / 2, missing))  # rounds to the nearest document
+        times[order[: max(count, int(minimum == 0))]] += 1
         return times
 
 
 def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTypeLike) -> None:
-    """Writes each document `times` times: first all that occur once or more, then twice or more, ..."""
+    """Rewrites a split with each document `times` times: first all that occur, then the repeated ones."""
     tokens, sizes = np.memmap(documents, dtype=dtype, mode="r"), np.diff(ends, prepend=0)
     mixed = documents.with_name("mixed")
     lengths = []
     with open(mixed, "wb") as file:
-        for often in range(1, int(times.max()) + 1):
+        for repetition in range(1, int(times.max()) + 1):
             for first in range(0, len(times), _BLOCK):
-                here = slice(first, first + _BLOCK)
-                repeated = times[here] >= often
-                begin = int(ends[first] - sizes[first])
-                block = tokens[begin : int(ends[here][-1])]
-                file.write(block[np.repeat(repeated, sizes[here])].tobytes())
-                lengths.append(sizes[here][repeated])
+                block = slice(first, first + _BLOCK)
+                selected = times[block] >= repetition
+                ids = tokens[int(ends[first] - sizes[first]) : int(ends[block][-1])]
+                file.write(ids[np.repeat(selected, sizes[block])].tobytes())
+                lengths.append(sizes[block][selected])
     del tokens
     mixed.replace(documents)
     index.write_bytes(np.cumsum(np.concatenate(lengths)).astype("<u8").tobytes())

@@ -1,11 +1,12 @@
 """Finds near-duplicate documents with MinHash signatures and locality-sensitive hashing.
 
-The similarity of two documents is the Jaccard index of their 8-byte substrings, lower-cased and with single
-spaces. 128 minima of each document estimate it to about 0.03. Documents that agree in all minima of one band
-are compared; the bands are chosen so that at most one in a hundred pairs at the threshold is missed.
+The similarity of two documents is the Jaccard index of their sets of 8-byte substrings, in lower case and
+with single spaces. 128 minima of each document estimate it with a standard error of about 0.03. The minima
+are divided into bands, and documents that agree in all minima of a band are compared. The bands are chosen so
+that at most one in a hundred pairs at the threshold is missed.
 
-Each kept document takes 8 bytes per band, in memory or in files beyond the bound, and one byte of each
-minimum in a file.
+Each document that is kept takes 8 bytes per band, in memory or (beyond the bound) in files, and 128 bytes in
+a file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.runs import MEMORY, Runs
+from electra.data.sorted_runs import MEMORY, SortedRuns
 from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import library
@@ -32,18 +33,18 @@ UInt64 = npt.NDArray[np.uint64]
 MINIMA = 128
 WINDOW = 8  # bytes
 LONGEST = 1 << 20  # characters of a document that are compared
-COMPARED = 64  # most earlier documents that one is compared with, earliest first
-MISSED = 0.01
-SMALLEST = 0.5
-SHOWN, SHOWN_OF, SHOWN_BYTES = 10, 1 << 20, 240  # examples; the documents whose beginnings are kept for them
+COMPARED = 64  # a document is compared with at most so many earlier ones, earliest first
+MISSED = 0.01  # fraction of pairs at the threshold
+SMALLEST = 0.5  # threshold
+SHOWN, SHOWN_OF, SHOWN_BYTES = 10, 1 << 20, 240  # examples; documents whose beginnings are stored for them
 _SEED = 1
-_NUMBER = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the number of the document
+_INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
 
 
 class NearMatch(NamedTuple):
     """The most similar earlier document."""
 
-    number: int  # its number among the kept documents
+    number: int  # its index among the kept documents
     similarity: float
 
 
@@ -57,12 +58,12 @@ class Example:
 
 
 class NearDuplicates:
-    """Compares documents with those kept so far; see `Runs` for `folder` and `memory`."""
+    """Compares documents with those kept so far; see `SortedRuns` for `folder` and `memory`."""
 
     def __init__(self, threshold: float, folder: Path | None = None, memory: int = MEMORY) -> None:
         self.threshold = threshold
         self._bands, self._rows = band_layout(threshold)
-        self._runs = [Runs(folder, memory // self._bands) for _ in range(self._bands)]
+        self._runs = [SortedRuns(folder, memory // self._bands) for _ in range(self._bands)]
         self._signatures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # MINIMA bytes of each
         self._beginnings = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # SHOWN_BYTES of each
         self._kept = 0
@@ -71,11 +72,11 @@ class NearDuplicates:
     def find(self, texts: Sequence[str]) -> list[NearMatch | None]:
         """Returns the near-duplicate of each text among the earlier documents, or None.
 
-        A text with None is kept, and later ones are compared with it. The result does not depend on how texts
+        A text without one is kept: later texts are compared with it. The results do not depend on how texts
         are divided into calls.
         """
         minima = signatures(texts)
-        small = (minima & 255).astype(np.uint8)
+        low_bytes = (minima & 255).astype(np.uint8)
         keys = self._keys(minima)
         earlier = self._with_equal_keys(keys)
         repeated = _repeated(keys)
@@ -88,23 +89,25 @@ class NearDuplicates:
                 bytes_ = os.pread(self._signatures.fileno(), MINIMA, number * MINIMA)
                 signature = np.frombuffer(bytes_, dtype=np.uint8)
             else:
-                signature = small[kept[number - self._kept]]
-            same = float((signature == small[index]).mean())
-            return NearMatch(number, max(0.0, (256 * same - 1) / 255))  # corrects chance agreement of bytes
+                signature = low_bytes[kept[number - self._kept]]
+            same = float((signature == low_bytes[index]).mean())
+            return NearMatch(
+                number, max(0.0, (256 * same - 1) / 255)
+            )  # corrects for bytes that agree by chance
 
-        for index, places in enumerate(repeated):
-            numbers = earlier[index].union(*(recent[place] for place in places))
+        for index, bands in enumerate(repeated):
+            numbers = earlier[index].union(*(recent[band] for band in bands))
             candidates = [similar(index, number) for number in sorted(numbers)[:COMPARED]]
             best = max(candidates, key=lambda match: (match.similarity, -match.number), default=None)
             if best is None or best.similarity < self.threshold:
-                for place in places:
-                    recent[place].append(self._kept + len(kept))
+                for band in bands:
+                    recent[band].append(self._kept + len(kept))
                 kept.append(index)
                 matches.append(None)
             else:
                 self._add_example(best, texts[index], [texts[i] for i in kept])
                 matches.append(best)
-        self._keep(keys[kept], small[kept], [texts[i] for i in kept])
+        self._keep(keys[kept], low_bytes[kept], [texts[i] for i in kept])
         return matches
 
     def examples(self) -> list[dict[str, Any]]:
@@ -118,32 +121,32 @@ class NearDuplicates:
 
     def _keys(self, minima: npt.NDArray[np.uint32]) -> UInt64:
         """Returns keys [N, bands]: the upper half is a digest of the band's minima, the lower is zero."""
-        parts = minima[:, : self._bands * self._rows].reshape(len(minima), self._bands, self._rows)
+        by_band = minima[:, : self._bands * self._rows].reshape(len(minima), self._bands, self._rows)
         digest = np.zeros((len(minima), self._bands), dtype=np.uint64)
         for row in range(self._rows):
-            digest = seeds.mix(digest ^ parts[:, :, row])
-        return digest & ~_NUMBER
+            digest = seeds.mix(digest ^ by_band[:, :, row])
+        return digest & ~_INDEX
 
     def _with_equal_keys(self, keys: UInt64) -> list[set[int]]:
-        """Returns, for each text, the numbers of documents of earlier calls that agree with it in a band."""
+        """Returns, for each text, the indices of documents of earlier calls that agree with it in a band."""
         matches: list[set[int]] = [set() for _ in keys]
         for band, runs in enumerate(self._runs):
             for run in map(np.asarray, runs):
                 first = np.searchsorted(run, keys[:, band])
-                there = run[np.minimum(first, len(run) - 1)] & ~_NUMBER == keys[:, band]
-                for index in np.flatnonzero(there & (first < len(run))).tolist():
+                is_equal = run[np.minimum(first, len(run) - 1)] & ~_INDEX == keys[:, band]
+                for index in np.flatnonzero(is_equal & (first < len(run))).tolist():
                     entries = run[first[index] : first[index] + COMPARED]
-                    equal = entries[entries & ~_NUMBER == keys[index, band]]
-                    matches[index].update((equal & _NUMBER).tolist())
+                    equal = entries[entries & ~_INDEX == keys[index, band]]
+                    matches[index].update((equal & _INDEX).tolist())
         return matches
 
-    def _keep(self, keys: UInt64, small: npt.NDArray[np.uint8], texts: list[str]) -> None:
+    def _keep(self, keys: UInt64, low_bytes: npt.NDArray[np.uint8], texts: list[str]) -> None:
         numbers = np.arange(self._kept, self._kept + len(keys), dtype=np.uint64)
-        if self._kept + len(keys) > _NUMBER:
+        if self._kept + len(keys) > _INDEX:
             raise ConfigError("near-duplicates are supported for at most 4.3 billion documents")
         for band, runs in enumerate(self._runs) if len(keys) else ():
             runs.add(np.sort(keys[:, band] | numbers))
-        self._signatures.write(small.tobytes())
+        self._signatures.write(low_bytes.tobytes())
         self._signatures.flush()
         for text in texts[: max(0, SHOWN_OF - self._kept)]:
             self._beginnings.write(beginning(text).encode().ljust(SHOWN_BYTES, b"\0"))
@@ -157,8 +160,8 @@ class NearDuplicates:
         if len(self._examples) == SHOWN and earlier.similarity >= self._examples[-1].similarity:
             return
         if earlier.number < self._kept:
-            place = earlier.number * SHOWN_BYTES
-            other = os.pread(self._beginnings.fileno(), SHOWN_BYTES, place).rstrip(b"\0").decode()
+            offset = earlier.number * SHOWN_BYTES
+            other = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
         else:
             other = beginning(recent[earlier.number - self._kept])
         bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), other))
@@ -166,7 +169,7 @@ class NearDuplicates:
 
 
 def band_layout(threshold: float) -> tuple[int, int]:
-    """Returns the number of bands and the minima in each: the longest bands that miss few pairs.
+    """Returns the number of bands and of minima in each: the longest bands that miss few pairs.
 
     Raises:
         ConfigError: the threshold is not in [0.5, 1).
@@ -179,7 +182,7 @@ def band_layout(threshold: float) -> tuple[int, int]:
 
 
 def _repeated(keys: UInt64) -> list[list[tuple[int, int]]]:
-    """Returns, for each text, the bands and keys that it shares with others of the same call."""
+    """Returns, for each text, (band, key) of each key that it shares with another text of the same call."""
     shared: list[list[tuple[int, int]]] = [[] for _ in keys]
     for band in range(keys.shape[1]):
         _, group, sizes = np.unique(keys[:, band], return_inverse=True, return_counts=True)
@@ -194,15 +197,15 @@ def beginning(text: str) -> str:
 
 
 def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """Returns the minima of each text [N, MINIMA], uint32."""
+    """Returns the minima of N texts [N, MINIMA], uint32."""
     rensa = library("rensa", "dedup", "near-duplicates", key="near_duplicates")
     contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
     content = b"".join([*contents, bytes(WINDOW)])
     windows: UInt64 = np.ndarray(len(content) - WINDOW, dtype="<u8", buffer=content, strides=(1,))
     sizes = np.array([len(content) for content in contents], dtype=np.int64)
     inside = np.ones(len(windows), dtype=bool)
-    for back in range(1, WINDOW):  # leaves out windows that reach into the next text
-        inside[np.cumsum(sizes) - back] = False
+    for offset in range(1, WINDOW):  # windows that reach into the next text do not count
+        inside[np.cumsum(sizes) - offset] = False
     offsets = np.concatenate([[0], np.cumsum(sizes - WINDOW + 1)]).astype(np.uint64)
     matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
         seeds.mix(windows[inside]), offsets, MINIMA, _SEED

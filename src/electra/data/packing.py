@@ -8,7 +8,6 @@ empties it.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections import deque
@@ -30,26 +29,23 @@ from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import Documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
+from electra.data.deduplication import KeptDocument, chunks, keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.kept import KeptDocument, chunks, keep_documents
+from electra.data.holding_out import RECORD, hold_out, no_text
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
-from electra.data.runs import MEMORY
 from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.sorted_runs import MEMORY
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import MIN_FREQUENCY, Characters, choose_accents
 from electra.foundation import config as recipes
 from electra.foundation import durable, machine
-from electra.foundation.errors import CorpusError, RunFolderError, StoreError
+from electra.foundation.errors import RunFolderError, StoreError
 
-StageProgress = Callable[
-    [str, int], None
-]  # receives the stage and the characters processed so far; may raise to end the build
-FEWEST_HELD_OUT = 10_000  # tokens, if the corpus has at least ten times as many
-_EXAMINED = 4_000_000  # characters in which accents that an existing tokenizer removes are counted
-# One entry for each document of a split, in SPLIT.docs.
-RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
+# Receives the stage and the characters processed so far; may raise to end the build.
+StageProgress = Callable[[str, int], None]
+_EXAMINED = 4_000_000  # characters in which the accents that a given tokenizer removes are counted
 
 
 def build_store(
@@ -66,27 +62,25 @@ def build_store(
 
     Args:
         arguments: files, folders, patterns, addresses, as `data.corpus.Documents` takes them.
-        tokenizer: a tokenizer, or the settings of one to train on the corpus.
+        tokenizer: a tokenizer, or the settings of one to train on the corpus or to cut.
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
-        memory: bytes for finding duplicates; more goes to disk.
-        progress: receives the stage and the characters done.
+        memory: bytes of memory for finding duplicates; the rest is on disk.
+        progress: see `StageProgress`.
 
     Raises:
         CorpusError: text is missing or cannot be read.
         StoreError: `out` holds something else, or a store from other text or settings.
     """
     out, config = Path(out), config or CorpusConfig()
-    finished = _finished(arguments, tokenizer, out, config)
-    if finished is not None:
+    existing = _existing_store(arguments, tokenizer, out, config)
+    if existing is not None:
         sweep(out)
-        return finished
+        return existing
     with workplace(out) as work:
-        finished = _finished(
-            arguments, tokenizer, out, config
-        )  # the process that held the lock may have built it
-        if finished is None:
+        existing = _existing_store(arguments, tokenizer, out, config)  # another process may have built it
+        if existing is None:
             _build(
                 Documents(arguments, config, work / "copies"),
                 tokenizer,
@@ -98,7 +92,7 @@ def build_store(
                 memory=memory,
                 progress=progress,
             )
-    return finished or TokenStore.open(out)
+    return existing or TokenStore.open(out)
 
 
 def _build(
@@ -125,8 +119,8 @@ def _build(
             raise no_text(audit)
         if isinstance(tokenizer, VocabularyCut):
             progress("counting the vocabulary", sum(map(len, sample)))
-            whole = tokenizer.tokenizer
-            tokenizer = cut(whole, counts_in(sample, whole), tokenizer.size)
+            original = tokenizer.tokenizer
+            tokenizer = cut(original, counts_in(sample, original), tokenizer.size)
         else:
             progress("training the vocabulary", sum(map(len, sample)))
             tokenizer, accents = choose_accents(sample, tokenizer)
@@ -135,15 +129,15 @@ def _build(
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     characters = Characters()
 
-    def counted(read: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
-        for document in read:
+    def examined(documents: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
+        for document in documents:
             if characters.total < _EXAMINED:
                 characters.add(document.text)
             yield document
 
     with durable.explain_disk_errors(out):
         write_documents(
-            counted(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
+            examined(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
             tokenizer,
             workers,
             work,
@@ -164,12 +158,12 @@ def commit_store(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Makes the store at `out` from the splits in `work`: holds out, mixes, recounts, renames."""
+    """Makes the store at `out` from the splits in `work`: holds out text, mixes, counts and renames."""
     with durable.explain_disk_errors(out):
-        _hold_out(work, settings["corpus"]["heldout"], audit, mixture)
+        hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
-            folder, kind = StoreFolder(work), id_dtype(tokenizer.vocab_size)
-            audit.mixture = mixture.write(folder.documents("train"), folder.index("train"), kind)
+            folder, dtype = StoreFolder(work), id_dtype(tokenizer.vocab_size)
+            audit.mixture = mixture.write(folder.documents("train"), folder.index("train"), dtype)
             audit.tokens_lost += audit.tokens_mixed_in
     train, held = (
         store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
@@ -207,10 +201,11 @@ def commit_store(
 
 
 def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
-    """Writes the folder inside `work`, then renames it to `out`."""
-    durable.commit_directory(work / "made", files)
+    """Writes files to a folder inside `work`, then renames the folder to `out`."""
+    complete = work / "made"
+    durable.commit_directory(complete, files)
     with durable.explain_disk_errors(out):
-        durable.OPS.rename(work / "made", out)
+        durable.OPS.rename(complete, out)
         durable.OPS.fsync(out.parent)
 
 
@@ -245,12 +240,13 @@ def sweep(out: Path) -> None:
             pass
 
 
-def _finished(
+def _existing_store(
     arguments: Sequence[str | Path],
     tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: Path,
     config: CorpusConfig,
 ) -> TokenStore | None:
+    """Returns the store at `out`, or None. Raises StoreError if it has other text or settings."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not StoreFolder.is_at(out):
@@ -262,18 +258,18 @@ def _finished(
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
-    differing = [
+    changes = [
         f"{key} ({old!r} in the store, now {new!r})"
         for key, old, new in recipes.differences(recorded, settings)
     ]
     if not sources.is_same_text(
         existing.description["sources"], config.plain_sources(arguments), config.source_options()
     ):
-        differing.append("the text itself")
-    if differing:
-        only_text = differing == ["the text itself"]
+        changes.append("the text itself")
+    if changes:
+        only_text = changes == ["the text itself"]
         raise StoreError(
-            "was made from other text" if only_text else f"has other settings: {'; '.join(differing)}",
+            "was made from other text" if only_text else f"has other settings: {'; '.join(changes)}",
             where=out,
             fix="Choose another `out`, or remove the store",
         )
@@ -294,25 +290,25 @@ def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str
 
 
 def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
-    """Returns training documents of at most `characters` in all, sampled evenly by their hashes.
+    """Returns an even sample of the training documents, by their hashes, of at most `characters` in all.
 
-    If the hash holds out every document, all are trained on (see `_hold_out`) and returned.
+    If the hash holds out every document, the sample is all documents: `hold_out` makes them train documents.
     """
-    chosen: list[tuple[int, str]] = []
-    held: list[str] = []
+    sample: list[tuple[int, str]] = []
+    held_out: list[str] = []
     threshold, size = 2**64, 0
     for document in documents:
         draw = int.from_bytes(document.digest[8:], "little")
-        if document.held and not chosen:
-            held.append(document.text)
+        if document.held and not sample:
+            held_out.append(document.text)
         if not document.held and draw < threshold:
-            chosen.append((draw, document.text))
+            sample.append((draw, document.text))
             size += len(document.text)
-        while size > characters and len(chosen) > 1:
+        while size > characters and len(sample) > 1:
             threshold //= 2
-            chosen = [entry for entry in chosen if entry[0] < threshold] or [min(chosen)]
-            size = sum(len(text) for _, text in chosen)
-    return [text for _, text in chosen] or held
+            sample = [entry for entry in sample if entry[0] < threshold] or [min(sample)]
+            size = sum(len(text) for _, text in sample)
+    return [text for _, text in sample] or held_out
 
 
 def _sample(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
@@ -325,7 +321,7 @@ def _sample(documents: Iterable[KeptDocument], characters: int, mixture: Mixture
 
 
 class Writer:
-    """Appends to the files of a split: the ids, where each document ends, and a RECORD for each."""
+    """Appends to the files of a split: ids, the end of each document, and a RECORD of each document."""
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
@@ -335,7 +331,7 @@ class Writer:
     def append(
         self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]
     ) -> None:
-        """Appends documents: their ids back to back [N], the number of ids of each [D], their records [D]."""
+        """Appends D documents: all their ids [N], the number of ids of each [D], their records [D]."""
         tokens, index, docs = self.files
         tokens.write(ids.data)
         index.write((np.cumsum(sizes) + self.end).astype("<u8").data)
@@ -358,7 +354,7 @@ def write_documents(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Encodes documents and appends each to its split in `work`; counts them in the audit."""
+    """Encodes documents, appends each to its split in `work`, and counts them in the audit."""
     train, heldout = writers = [Writer(work, split) for split in SPLITS]
     waiting: deque[list[KeptDocument]] = deque()
 
@@ -373,17 +369,14 @@ def write_documents(
             held = np.array([document.held for document in chunk])
             nonempty = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=RECORD)
-            records["digest"] = np.frombuffer(b"".join(document.digest for document in chunk), ">u8").reshape(
-                -1, 2
-            )
+            digests = b"".join(document.digest for document in chunk)
+            records["digest"] = np.frombuffer(digests, ">u8").reshape(-1, 2)
             records["characters"], records["words"] = encoded.characters, encoded.words
-            for writer, chosen in ((train, nonempty & ~held), (heldout, nonempty & held)):
-                writer.append(
-                    encoded.ids[np.repeat(chosen, encoded.sizes)], encoded.sizes[chosen], records[chosen]
-                )
+            for writer, mask in ((train, nonempty & ~held), (heldout, nonempty & held)):
+                writer.append(encoded.ids[np.repeat(mask, encoded.sizes)], encoded.sizes[mask], records[mask])
                 if mixture is not None:
                     corpora = np.array([document.corpus for document in chunk])
-                    mixture.count(writer.split, corpora[chosen])
+                    mixture.count(writer.split, corpora[mask])
             audit.characters += int(encoded.characters[nonempty].sum())
             audit.words += int(encoded.words[nonempty].sum())
             audit.tokens_lost += len(encoded.ids)  # commit_store subtracts those that are in the files
@@ -392,103 +385,3 @@ def write_documents(
         for writer in writers:
             writer.close()
     audit.documents_train, audit.documents_heldout = train.documents, heldout.documents
-
-
-def _hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
-    """Ensures that both splits have enough text; in a small corpus the hash may hold out none, few or all.
-
-    If it holds out none, the document with the smallest hash is held out, or the end of it if it is more than
-    a tenth of the corpus. If it holds out few, more follow in the order of their hashes.
-    """
-    if not audit.documents_train:  # all are held out: train on all, then hold out again
-        for held, train in zip(
-            *(ShardFolder(work).files_of(split) for split in ("heldout", "train")), strict=True
-        ):
-            os.replace(held, train)
-        audit.documents_train, audit.documents_heldout = audit.documents_heldout, 0
-        if mixture is not None:
-            mixture.swap_splits()
-    if audit.documents_heldout:
-        _hold_out_more(work, audit, mixture)
-        return
-    if not audit.documents_train:
-        raise no_text(audit)
-    folder = ShardFolder(work)
-    ends = np.fromfile(folder.index("train"), dtype="<u8")
-    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
-    place = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
-    total, stop = int(ends[-1]), int(ends[place])
-    start = int(ends[place - 1]) if place else 0
-    whole = len(ends) > 1 and (10 * (stop - start) <= total or stop - start == 1)
-    if not whole:
-        least = max(math.ceil(share * total), min(128, total // 10), 1)
-        start = max(stop - least, start + 1)
-    if start >= stop:
-        raise CorpusError(
-            f"too little text ({total} tokens)",
-            fix="Add more text: part of it is held out",
-        )
-    ends[place:] -= np.uint64(stop - start)
-    tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
-    item = len(tokens) // total
-    folder.documents("heldout").write_bytes(tokens[start * item : stop * item].data)
-    folder.index("heldout").write_bytes(np.array([stop - start], dtype="<u8").data)
-    with open(work / "rest", "wb") as rest:
-        rest.write(tokens[: start * item].data)
-        rest.write(tokens[stop * item :].data)
-    os.replace(work / "rest", folder.documents("train"))
-    folder.index("train").write_bytes(np.delete(ends, [place] if whole else []).data)
-    audit.heldout_by = "smallest hash" if whole else "end of one document"
-    audit.documents_train -= int(whole)
-    audit.documents_heldout = 1
-    if whole:
-        if mixture is not None:
-            mixture.hold_out(np.array([place]))
-        records = np.fromfile(folder.digests("train"), dtype=RECORD)
-        folder.digests("train").write_bytes(np.delete(records, place).tobytes())
-        _hold_out_more(work, audit, mixture)
-
-
-def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
-    """Moves documents from the training split until FEWEST_HELD_OUT tokens are held out.
-
-    Does nothing if that is more than a tenth of the corpus.
-    """
-    folder = ShardFolder(work)
-    (ids, train), (held_ids, held) = (
-        (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
-        for split in ("train", "heldout")
-    )
-    total, missing = int(train[-1] + held[-1]) if len(train) else 0, FEWEST_HELD_OUT - int(held[-1])
-    if missing <= 0 or total < 10 * FEWEST_HELD_OUT:
-        return
-    sizes = np.diff(train, prepend=0)
-    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
-    order = np.lexsort((digests[:, 1], digests[:, 0]))
-    fits = order[sizes[order] <= missing]  # not a document that is longer than needed
-    count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
-    moved = np.zeros(len(train), dtype=bool)
-    moved[fits[:count]] = True
-    if mixture is not None:
-        mixture.hold_out(np.flatnonzero(moved))
-    width = ids.stat().st_size // int(train[-1])
-    tokens = np.fromfile(ids, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
-    moved_tokens = np.repeat(moved, sizes)
-    with open(held_ids, "ab") as file:
-        file.write(tokens[moved_tokens].data)
-    held = np.concatenate([held, held[-1] + np.cumsum(sizes[moved])])
-    ids.write_bytes(tokens[~moved_tokens].data)
-    folder.index("heldout").write_bytes(held.astype("<u8").data)
-    folder.index("train").write_bytes(np.cumsum(sizes[~moved]).astype("<u8").data)
-    audit.heldout_by = f"hash, at least {FEWEST_HELD_OUT:,} tokens"
-    audit.documents_train, audit.documents_heldout = int((~moved).sum()), len(held)
-
-
-def no_text(audit: Audit) -> CorpusError:
-    """Returns the error for a corpus whose documents are all empty."""
-    where = ", ".join(source["name"] for source in audit.sources)
-    return CorpusError(
-        f"no text in any of the {audit.documents_read} documents read",
-        where=where,
-        fix="Pass files that contain text",
-    )

@@ -20,7 +20,7 @@ class Encoded(NamedTuple):
     """A chunk of documents as ids."""
 
     ids: npt.NDArray[np.unsignedinteger[Any]]  # ids of all documents, concatenated
-    sizes: npt.NDArray[np.int64]  # tokens of each document, 0 included
+    sizes: npt.NDArray[np.int64]  # tokens of each document, which may be 0
     characters: npt.NDArray[np.int64]  # characters of each document
     words: npt.NDArray[np.int64]  # whitespace-separated words of each document
 
@@ -31,8 +31,8 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
     raw = [text.encode(errors="replace") for text in texts]
     content = np.frombuffer(b"\n".join([b"", *raw, b""]), dtype=np.uint8)
-    written = content > ord(" ")
-    begins = written[1:] & ~written[:-1]  # true at the first letter of a word
+    is_word = content > ord(" ")
+    begins = is_word[1:] & ~is_word[:-1]  # true at the first byte of a word
     first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # offset of each document
     words = np.add.reduceat(begins, first, dtype=np.int64)
     return Encoded(
@@ -41,19 +41,19 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
 
 
 def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: int) -> Iterator[Encoded]:
-    """Encodes chunks of texts lazily, in child processes unless there is little text or one worker.
+    """Encodes chunks of texts as they come, in child processes unless there is little text or one worker.
 
     Raises:
         RunFailed: a process failed.
     """
-    coming = iter(chunks)
-    first = list(islice(coming, 3))
+    remaining = iter(chunks)
+    first = list(islice(remaining, 3))
     if workers < 2 or len(first) < 3:
-        yield from (encode(tokenizer, chunk) for chunk in chain(first, coming))
+        yield from (encode(tokenizer, chunk) for chunk in chain(first, remaining))
         return
     try:
         yield from jobs.map_in_order(
-            _encoder, (tokenizer.definition, tokenizer.names), chain(first, coming), workers
+            _encoder, (tokenizer.definition, tokenizer.names), chain(first, remaining), workers
         )
     except RunFailed as error:
         fix = "If memory ran out, use fewer `workers`"

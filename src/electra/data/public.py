@@ -1,9 +1,9 @@
 """Public data sets: where each is published, and the folders that tasks, suites and probes read.
 
-`public.toml` lists them with the size and SHA-256 of every file. A download is kept in OUT/.downloads until
-its folder is complete, so that one that was cut off resumes. Nothing is unpacked before its checksum has been
-verified, and only the members that `public.toml` picks are, under names without a slash. A folder is
-committed in one rename, with `source.json` (where it comes from) and `manifest.json` (hashes of its files).
+`public.toml` lists them with the size and SHA-256 of every file. Downloads stay in OUT/.downloads until their
+folder is complete, so that an interrupted one resumes. Archives are unpacked only after their checksum is
+verified, and only the members that `public.toml` lists, under names without a slash. A folder is committed in
+one rename, with `source.json` (its origin) and `manifest.json` (hashes of its files).
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ from electra.foundation import durable
 from electra.foundation.config import build, read_toml
 from electra.foundation.errors import DataError, unknown_choice
 from electra.foundation.progress import Progress, Say, no_progress, quiet
+from electra.foundation.visible import plural
 
 TABLE = Path(__file__).with_suffix(".toml")
 DOWNLOADS = ".downloads"
 BLOCK = 1 << 20  # bytes
-HEADING = re.compile(r"((?:= )+)(.+?)((?: =)+)")  # of WikiText: "= Title =", "= = Section = ="
-JOINED = re.compile(r" @([-,.])@ ")  # of WikiText: "well @-@ known", "1 @,@ 000"
-Opener = Callable[[], AbstractContextManager[Any]]  # of a stream of bytes
+# In WikiText, headings are "= Title =" and "= = Section = =", and joined words "well @-@ known", "1 @,@ 000".
+HEADING = re.compile(r"((?:= )+)(.+?)((?: =)+)")
+JOINED = re.compile(r" @([-,.])@ ")
+Opener = Callable[[], AbstractContextManager[Any]]  # opens a stream of bytes
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class Download:
     size: int
     sha256: str
     name: str = ""
-    """What it is called in its folder (default: as in `url`)."""
+    """Its name in the folder ("": as in `url`)."""
     files: dict[str, str] = field(default_factory=dict)
-    """Of a zip file: the names in the folder and the members. A `*` in both is a part of the name."""
+    """The members of a zip file to unpack, by their names in the folder; `*` is the same text in both."""
 
     @property
     def file(self) -> str:
@@ -56,7 +58,7 @@ class Download:
 
 @dataclass(frozen=True)
 class PublicFolder:
-    """A folder that is written whole, and the published files it is made of."""
+    """A folder of a data set, and the published files from which it is made."""
 
     path: str
     downloads: tuple[Download, ...]
@@ -65,25 +67,25 @@ class PublicFolder:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """A data set: a folder, or one for each task."""
+    """A data set, in one folder or in one for each task."""
 
     name: str
     title: str
     licence: str
     homepage: str
     use: str
-    """A command for it, where OUT is the folder that it was written to."""
+    """A command that uses it; OUT stands for the folder that it was written to."""
     folders: tuple[PublicFolder, ...]
 
     @property
     def folder(self) -> str:
-        """The folder that it is written to."""
+        """The name of the folder that it is written to."""
         return self.folders[0].path.partition("/")[0]
 
     @property
     def downloads(self) -> list[Download]:
         """The published files of all its folders."""
-        return [each for folder in self.folders for each in folder.downloads]
+        return [download for folder in self.folders for download in folder.downloads]
 
     def address(self, download: Download, mirror: str = "") -> str:
         """Returns the address to download from: the published one, or MIRROR/SET/FILE."""
@@ -99,11 +101,11 @@ class _Table:
 def public_sets() -> dict[str, PublicSet]:
     """Returns all data sets by name."""
     table = build(_Table, read_toml(TABLE), where=TABLE.name)
-    return {each.name: each for each in table.sets}
+    return {data_set.name: data_set for data_set in table.sets}
 
 
 def find_sets(names: Sequence[str]) -> list[PublicSet]:
-    """Returns the data sets of these names. Raises DataError for an unknown name, or none."""
+    """Returns the data sets of these names. Raises DataError for an unknown name, or for no name."""
     known = public_sets()
     if not names:
         raise DataError("no data set named", fix=f"Known: {', '.join(known)}")
@@ -129,43 +131,45 @@ def fetch(
     if mirror and not is_remote(mirror) and not Path(mirror).is_dir():
         raise DataError("no such folder", where=mirror)
     missing = [
-        (each, folder)
-        for each in sets
-        for folder in each.folders
-        if not _is_complete(DataFolder(out / folder.path), _record(each, folder), say)
+        (data_set, folder)
+        for data_set in sets
+        for folder in data_set.folders
+        if not _is_complete(DataFolder(out / folder.path), _record(data_set, folder), say)
     ]
     if not missing:
         return
     with _downloads(out) as downloads:
-        for each, folder in missing:
-            kept = [downloads / f"{item.sha256[:16]}-{item.file}" for item in folder.downloads]
-            for item, path in zip(folder.downloads, kept, strict=True):
-                _download(item, each.address(item, mirror), path, progress)
-            streams = dict(chain.from_iterable(map(_streams, folder.downloads, kept)))
+        for data_set, folder in missing:
+            paths = [downloads / f"{item.sha256[:16]}-{item.file}" for item in folder.downloads]
+            for item, path in zip(folder.downloads, paths, strict=True):
+                _download(item, data_set.address(item, mirror), path, progress)
+            streams = dict(chain.from_iterable(map(_streams, folder.downloads, paths)))
             files = _converted(folder.convert, streams)
             progress(f"writing {out / folder.path}", None)
-            files[DataFolder.RECORD] = durable.to_json(_record(each, folder))
+            files[DataFolder.RECORD] = durable.to_json(_record(data_set, folder))
             durable.commit_directory(out / folder.path, files)
-            say(f"written: {out / folder.path} ({len(files) - 1} {'file' if len(files) == 2 else 'files'})")
-            for path in kept:
+            say(f"written: {out / folder.path} ({plural(len(files) - 1, 'file')})")
+            for path in paths:
                 path.unlink()
 
 
-def _record(each: PublicSet, folder: PublicFolder) -> dict[str, Any]:
-    told = {"title": each.title, "licence": each.licence, "homepage": each.homepage}
-    return {**told, "convert": folder.convert, "downloads": [asdict(item) for item in folder.downloads]}
+def _record(data_set: PublicSet, folder: PublicFolder) -> dict[str, Any]:
+    return {
+        **{"title": data_set.title, "licence": data_set.licence, "homepage": data_set.homepage},
+        **{"convert": folder.convert, "downloads": [asdict(item) for item in folder.downloads]},
+    }
 
 
 def _is_complete(folder: DataFolder, record: Mapping[str, Any], say: Say) -> bool:
-    """Returns whether the folder holds this data. Raises DataError if it holds anything else."""
-    path, other = folder.path, "Remove it, or choose another `out`"
+    """Whether the folder holds this data. Raises DataError if it holds anything else."""
+    path, fix = folder.path, "Remove it, or choose another `out`"
     durable.recover(path)
     if not folder.exists():
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise DataError("exists, and was not written by electra data", where=path, fix=other)
+            raise DataError("exists, and was not written by electra data", where=path, fix=fix)
         return False
     if any(folder.record.get(name) != record[name] for name in ("convert", "downloads")):
-        raise DataError("holds another version of this data set", where=path, fix=other)
+        raise DataError("holds another version of this data set", where=path, fix=fix)
     if (problem := durable.verify_directory(path)) is not None:
         raise DataError(problem, where=path, fix="Remove the folder to download it again")
     say(f"already complete: {path}")
@@ -174,7 +178,7 @@ def _is_complete(folder: DataFolder, record: Mapping[str, Any], say: Say) -> boo
 
 @contextmanager
 def _downloads(out: Path) -> Iterator[Path]:
-    """Yields the locked folder of downloads. It is removed afterwards unless it holds one to resume."""
+    """Yields the locked folder of downloads, and removes it afterwards unless it holds one to resume."""
     folder, existed = out / DOWNLOADS, out.exists()
     try:
         with durable.lock(folder):
@@ -193,45 +197,45 @@ def _downloads(out: Path) -> Iterator[Path]:
 def _download(download: Download, address: str, path: Path, progress: Progress) -> None:
     """Downloads a file, or the rest of it. Raises DataError if its size or checksum differs."""
     size, done = download.size, path.stat().st_size if path.exists() else 0
-    what = f"downloading {download.file}: {size / 1e6:,.2f} MB"
+    activity = f"downloading {download.file}: {size / 1e6:,.2f} MB"
     try:
         with (
             durable.explain_disk_errors(path),
             open(path, "r+b" if done else "wb") as file,
             closing(_blocks(address, done)) as blocks,
         ):
-            for place, block in blocks if done < size else ():
-                file.seek(place)
+            for offset, block in blocks if done < size else ():
+                file.seek(offset)
                 file.truncate()
                 file.write(block)
-                done = place + len(block)
-                progress(what, min(done / size, 0.999))
+                done = offset + len(block)
+                progress(activity, min(done / size, 0.999))
                 if done > size:
                     break
     finally:
         if done == 0:
             path.unlink(missing_ok=True)
     if done < size:
-        what = f"ended after {done:,} of {size:,} bytes"
-        raise DataError(what, where=address, fix="Rerun the command to resume")
+        problem = f"ended after {done:,} of {size:,} bytes"
+        raise DataError(problem, where=address, fix="Rerun the command to resume")
     if done > size or durable.sha256(path) != download.sha256:
         path.unlink()
-        what = f"longer than {size:,} bytes" if done > size else f"its SHA-256 is not {download.sha256}"
-        fix = "It was damaged on the way, or replaced by another version: try again, or use `mirror`"
-        raise DataError(f"not the published file ({what})", where=address, fix=fix)
+        difference = f"longer than {size:,} bytes" if done > size else f"its SHA-256 is not {download.sha256}"
+        fix = "It was damaged in transfer, or replaced by another version: try again, or use `mirror`"
+        raise DataError(f"not the published file ({difference})", where=address, fix=fix)
 
 
 def _blocks(address: str, start: int) -> Generator[tuple[int, bytes], None, None]:
     """Yields offsets and bytes of a file from `start`, or from 0 if the server cannot resume."""
     with explain(address, error=DataError), open_at(address, start) as stream:
-        place = start if continues(stream, start) else 0
+        offset = start if continues(stream, start) else 0
         while block := stream.read(BLOCK):
-            yield place, block
-            place += len(block)
+            yield offset, block
+            offset += len(block)
 
 
 def _streams(download: Download, path: Path) -> Iterator[tuple[str, Opener]]:
-    """Yields the files of a download: the name in the folder, and a function that opens it."""
+    """Yields the files of a download: the name in the folder, and a function that opens the content."""
     if not download.files:
         yield download.name or download.file, partial(open, path, "rb")
         return
@@ -239,10 +243,10 @@ def _streams(download: Download, path: Path) -> Iterator[tuple[str, Opener]]:
         members = archive.namelist()
     for name, member in download.files.items():
         pattern = re.compile(re.escape(member).replace(r"\*", "([^/]+)"))
-        found = list(filter(None, map(pattern.fullmatch, members)))
-        if not found:
-            raise DataError(f"{member} is not in it", where=download.url)
-        for match in found:
+        matches = list(filter(None, map(pattern.fullmatch, members)))
+        if not matches:
+            raise DataError(f"the archive has no {member}", where=download.url)
+        for match in matches:
             yield name.replace("*", match[1]) if "*" in name else name, partial(_member, path, match[0])
 
 
@@ -252,11 +256,11 @@ def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
         yield stream
 
 
-def _converted(how: str, streams: Mapping[str, Opener]) -> dict[str, durable.Content]:
-    """Returns the files to write by name."""
-    if how == "mrpc":
+def _converted(conversion: str, streams: Mapping[str, Opener]) -> dict[str, durable.Content]:
+    """Returns the files to write, by name."""
+    if conversion == "mrpc":
         return _mrpc(streams)
-    write = _write_articles if how == "articles" else _copy
+    write = _write_articles if conversion == "articles" else _copy
     return {name: partial(write, opener) for name, opener in streams.items()}
 
 
@@ -273,28 +277,28 @@ def _write_articles(opener: Opener, target: Path) -> None:
 
 
 def articles(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields the title and text of each article of WikiText, one paragraph or heading per line.
+    """Yields the title and text of each article of WikiText, with a paragraph or heading per line.
 
-    An article begins with a first-level heading between empty lines. The marks of headings and of joined
-    words are removed.
+    An article begins with a first-level heading between empty lines. The marks of headings and joined words
+    are removed.
     """
-    title, above = "", ""
+    title, previous = "", ""
     text: list[str] = []
-    for line, below in pairwise(chain((line.strip() for line in lines), [""])):
+    for line, following in pairwise(chain((line.strip() for line in lines), [""])):
         heading = HEADING.fullmatch(line)
-        if heading and heading[1] == "= " and heading[3] == " =" and not above and not below:
+        if heading and heading[1] == "= " and heading[3] == " =" and not previous and not following:
             if text:
                 yield title, "\n".join(text)
             title, text = JOINED.sub(r"\1", heading[2]), []
         elif line:
             text.append(JOINED.sub(r"\1", heading[2] if heading else line))
-        above = line
+        previous = line
     if text:
         yield title, "\n".join(text)
 
 
 def _mrpc(streams: Mapping[str, Opener]) -> dict[str, durable.Content]:
-    """Returns MRPC as in GLUE: dev chosen by the list of ids, test without labels."""
+    """Returns MRPC as in GLUE: the dev set is given by a list of ids, and the test set has no labels."""
 
     def rows(name: str) -> list[list[str]]:
         with streams[name]() as stream:
@@ -305,11 +309,11 @@ def _mrpc(streams: Mapping[str, Opener]) -> dict[str, durable.Content]:
         return "".join("\t".join(row) + "\n" for row in rows).encode()
 
     header, *labelled = rows("msr_paraphrase_train.txt")
-    chosen = {tuple(pair) for pair in rows("mrpc_dev_ids.tsv")}
-    is_dev = [tuple(row[1:3]) in chosen for row in labelled]
-    hidden = [[str(number), *row[1:]] for number, row in enumerate(rows("msr_paraphrase_test.txt")[1:])]
+    dev_ids = {tuple(pair) for pair in rows("mrpc_dev_ids.tsv")}
+    is_dev = [tuple(row[1:3]) in dev_ids for row in labelled]
+    unlabelled = [[str(index), *row[1:]] for index, row in enumerate(rows("msr_paraphrase_test.txt")[1:])]
     return {
         "train.tsv": table([header, *(row for row, dev in zip(labelled, is_dev, strict=True) if not dev)]),
         "dev.tsv": table([header, *(row for row, dev in zip(labelled, is_dev, strict=True) if dev)]),
-        "test.tsv": table([["index", *header[1:]], *hidden]),
+        "test.tsv": table([["index", *header[1:]], *unlabelled]),
     }

@@ -1,9 +1,9 @@
 """A corpus that exists on every machine: the documentation that comes with the running Python.
 
 It consists of the language reference (`pydoc_data.topics`) and the docstrings of the standard library and of
-the numerical libraries that this package requires. Source files are parsed with `ast`, never imported. There
-is one document per topic and per module; duplicate docstrings, doctest blocks, ruled lines and indentation
-are left out, so that the rest reads as prose.
+the numerical libraries that this package requires. Source files are parsed with `ast`, never imported. Each
+topic and each module is a document. Duplicate docstrings, doctest blocks, ruled lines and indentation are
+left out, so that the rest reads as prose.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def documents() -> tuple[str, ...]:
     seen: set[str] = set()
     texts = []
     for docstrings in chain(_topics(), _modules()):
-        kept = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
-        seen.update(kept)
-        if kept:
-            texts.append("\n\n".join(kept))
+        new = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
+        seen.update(new)
+        if new:
+            texts.append("\n\n".join(new))
     return tuple(texts)
 
 
 def describe() -> dict[str, object]:
-    """Returns what identifies this corpus, which differs between versions of Python and the libraries."""
+    """Returns the version of Python, and the size and SHA-256 of this corpus, which libraries also change."""
     state, size = hashlib.sha256(), 0
     for text in documents():
         content = text.encode("utf-8", "replace") + b"\0"

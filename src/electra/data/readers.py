@@ -1,6 +1,6 @@
 """Reads documents from files: plain text, or the text field of tables.
 
-The policy for imperfect text: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`.
+Imperfect text is repaired: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`.
 Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted; NUL characters are dropped and
 counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer
 than `LONGEST` characters continues as the next document, cut at a space if there is one, so that memory stays
@@ -16,7 +16,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import IO, Any, NamedTuple
 
-from electra.data import columnar, python_docs, rows
+from electra.data import columnar, python_docs
 from electra.data.lines import (
     HEAD,
     SURROGATES,
@@ -26,15 +26,18 @@ from electra.data.lines import (
     open_bytes,
     open_text,
 )
+from electra.data.rows import stream_table
 from electra.data.settings import Unit
 from electra.data.sources import HUB, RATIO, WIKI, Source, explain, is_binary
+from electra.data.tables import SMALL, ReadOptions, get_field
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.machine import library
+from electra.foundation.visible import plural
 
 LONGEST = 1 << 20  # characters of one document
-LARGE = 500_000  # characters of a file that is probably more than one document
-NAMED = 3  # files and rows named in a note
-EARLY = 1000  # broken rows after which reading stops, if most rows are broken
+LARGE = 500_000  # characters of a file that probably holds several documents
+MAX_NAMES = 3  # of files and rows in a note
+MIN_BROKEN = 1000  # broken rows after which reading stops if most rows are broken
 _WIKI_END = "</doc>"
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
 
@@ -45,7 +48,7 @@ class Text(NamedTuple):
     text: str
     replaced: int = 0  # undecodable bytes, each run now one U+FFFD
     nuls: int = 0  # NUL characters dropped
-    corpus: int = 0  # the number of its corpus in a mixture
+    corpus: int = 0  # the index of its corpus in a mixture
 
 
 @dataclass
@@ -53,24 +56,23 @@ class Faults:
     """Counts and examples of the problems in the part of a corpus that was read so far."""
 
     rows: int = 0  # rows of tables read
-    broken: int = 0  # rows that are unreadable or without a text
-    first: list[CorpusError] = field(default_factory=list)
+    broken: int = 0  # rows that are unreadable or have no text
+    first: list[CorpusError] = field(default_factory=list)  # the errors of the first broken rows
     nulls: int = 0  # rows whose text is null: empty documents
-    nulls_at: list[str] = field(default_factory=list)
+    first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
-    western: int = 0  # number of these files that look like cp1252
-    wiki: list[str] = field(default_factory=list)  # files of WikiExtractor
-    long: list[tuple[str, str, int]] = field(
-        default_factory=list
-    )  # large documents: name, better unit, parts
+    western: int = 0  # how many of these files look like cp1252
+    wiki: list[str] = field(default_factory=list)  # files that WikiExtractor wrote
+    # large documents: name, a better unit, how many parts that gives
+    long: list[tuple[str, str, int]] = field(default_factory=list)
 
     def leave_out(self, error: CorpusError) -> None:
         """Counts a broken row. Raises CorpusError if most rows are broken."""
         self.rows += 1
         self.broken += 1
-        if len(self.first) < NAMED:
+        if len(self.first) < MAX_NAMES:
             self.first.append(error)
-        if self.broken >= EARLY and 2 * self.broken > self.rows:
+        if self.broken >= MIN_BROKEN and 2 * self.broken > self.rows:
             self.check(0)
 
     def check(self, share: float) -> None:
@@ -90,24 +92,24 @@ class Faults:
         if self.nulls:
             notes.append(
                 f"{self.nulls:,} of {self.rows:,} rows have no text:"
-                f" {_first_names(self.nulls_at, self.nulls)}"
+                f" {_first_names(self.first_nulls, self.nulls)}"
             )
         if self.undecoded:
             total, count = sum(self.undecoded.values()), len(self.undecoded)
-            files = _first_names([f"{name} ({number:,})" for name, number in self.undecoded.items()], count)
+            files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
             guess = ", such as cp1252, which fits" if 2 * self.western > count else ""
             notes.append(
-                f"{total:,} bytes in {count:,} {'files'[: 4 + (count > 1)]} could not be decoded and were"
-                f" replaced: {files}. If the encoding is another{guess}, set it with --data.encoding"
+                f"{plural(total, 'byte')} in {plural(count, 'file')} could not be decoded and were replaced:"
+                f" {files}. If the encoding is another{guess}, set it with --data.encoding"
             )
         if self.wiki:
             notes.append(f"files from WikiExtractor, whose tags are left out: {_first_names(self.wiki)}")
         if self.long:
-            name, unit, parts = self.long[0]
+            name, unit, count = self.long[0]
             others = f" (and {len(self.long) - 1:,} more files)" if len(self.long) > 1 else ""
-            pieces = "parts between blank lines" if unit == "blank-line" else "lines"
+            parts = "parts between blank lines" if unit == "blank-line" else "lines"
             notes.append(
-                f"{name}{others} is read as one document; if its {parts:,} {pieces} are documents, pass"
+                f"{name}{others} is read as one document; if its {count:,} {parts} are documents, pass"
                 f" --data.unit {unit}"
             )
         return notes
@@ -115,8 +117,8 @@ class Faults:
 
 def _first_names(names: list[str], count: int | None = None) -> str:
     """Joins the first few names, and says how many more there are."""
-    more = (len(names) if count is None else count) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    more = (len(names) if count is None else count) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def read_source(
@@ -126,7 +128,7 @@ def read_source(
 
     Args:
         source: the source.
-        unit: what is one document of a text file.
+        unit: what counts as one document of a text file.
         field: the column or field of the text in a table.
         encoding: the encoding of text, csv and JSON (None: UTF-8, or by the byte order mark).
         faults: receives the counts of problems.
@@ -141,31 +143,33 @@ def read_source(
     if source.kind == "hub":
         yield from _hub(source.name, field, faults)
         return
-    most = rows.SMALL + RATIO * source.path.stat().st_size if source.path.exists() else None
+    most = SMALL + RATIO * source.path.stat().st_size if source.path.exists() else None
     with explain(source.name, OSError), source.file() as path:
         if source.format in columnar.READERS:
             yield from _table(source, str(path), field, encoding, faults)
             return
         with open_bytes(path, source.compression, source.name, most=most, error=CorpusError) as stream:
             head = stream.peek(HEAD)[:HEAD]
-            used = encoding_of(head, encoding)
-            begins = decode_head(head, used)
-            _refuse_binary(begins, used, source.name)
+            codec = encoding_of(head, encoding)
+            beginning = decode_head(head, codec)
+            _refuse_binary(beginning, codec, source.name)
             if not head and source.named:
                 raise CorpusError("empty file", where=source.name)
             if source.format == "txt":
-                with open_text(stream, used, newline=None) as text:  # CRLF and CR become LF
-                    documents = _plain(text, unit, wiki=bool(WIKI.match(begins)))
-                    yield from _watched(source, documents, unit, faults, head)
+                with open_text(stream, codec, newline=None) as text:  # CRLF and CR become LF
+                    documents = _plain(text, unit, wiki=bool(WIKI.match(beginning)))
+                    yield from _with_faults(source, documents, unit, faults, head)
                 return
         if head:
-            yield from _watched(source, _table(source, str(path), field, used, faults), "line", faults, head)
+            yield from _with_faults(
+                source, _table(source, str(path), field, codec, faults), "line", faults, head
+            )
 
 
-def _watched(
+def _with_faults(
     source: Source, documents: Iterator[Text], unit: Unit, faults: Faults, head: bytes
 ) -> Iterator[Text]:
-    """Yields the documents of a file, and records in `faults` what is odd about it."""
+    """Yields the documents of a file, and records problems of the whole file in `faults`."""
     replaced = characters = lines = blocks = 0
     wiki = source.format == "txt" and bool(WIKI.match(decode_head(head, encoding_of(head))))
     for document in documents:
@@ -186,7 +190,7 @@ def _watched(
 
 
 def clean_text(text: str) -> Text:
-    """Applies the policy above to text decoded with `surrogateescape`."""
+    """Repairs text that was decoded with `surrogateescape`, as the module's documentation says."""
     replaced = nuls = 0
     if "\0" in text:
         nuls = text.count("\0")
@@ -201,9 +205,9 @@ def clean_text(text: str) -> Text:
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
-    if odd := is_binary(head):
+    if count := is_binary(head):
         raise CorpusError(
-            f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({odd} of its first {len(head)}"
+            f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({count} of its first {len(head)}"
             " characters are not text)",
             where=name,
             fix="Set its encoding (such as `data.encoding=cp1251`), or convert it to UTF-8",
@@ -211,9 +215,9 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
 
 
 def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
-    """Yields the documents of a text file, which is read by lines, or by blocks if it is one document.
+    """Yields the documents of a text file, which is read in lines, or in blocks if it is one document.
 
-    With `wiki`, the file is from WikiExtractor: its tags separate documents and are left out.
+    With `wiki`, the file is from WikiExtractor, whose tags separate documents and are left out.
     """
     collected: list[str] = []
     size = 0
@@ -227,30 +231,30 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
             continue
         collected.append(piece)
         size += len(piece)
-        whole = unit == "line" and piece.endswith("\n")
-        whole |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
-        if whole or size >= LONGEST:
+        is_complete = unit == "line" and piece.endswith("\n")
+        is_complete |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
+        if is_complete or size >= LONGEST:
             joined = "".join(collected)
-            cut = len(joined) if whole else _cut(joined)
+            end = len(joined) if is_complete else _cut_position(joined)
             if unit != "blank-line" or not joined.isspace():
-                yield clean_text(joined[:cut])
-            collected, size = [joined[cut:]] if cut < len(joined) else [], len(joined) - cut
+                yield clean_text(joined[:end])
+            collected, size = [joined[end:]] if end < len(joined) else [], len(joined) - end
     rest = "".join(collected)
     if rest and not (unit == "blank-line" and rest.isspace()):
         yield clean_text(rest)
 
 
-def _cut(text: str) -> int:
-    """Returns where to cut a long document: after its last white space, or at its end if it has none."""
+def _cut_position(text: str) -> int:
+    """Returns where to cut a long document: after its last white space, or at its end without one."""
     space = _SPACE.search(text, max(0, len(text) - (1 << 16)))
     return space.end() if space else len(text)
 
 
 def _split(text: str) -> Iterator[str]:
     while len(text) > LONGEST:
-        cut = _cut(text[:LONGEST])
-        yield text[:cut]
-        text = text[cut:]
+        end = _cut_position(text[:LONGEST])
+        yield text[:end]
+        text = text[end:]
     yield text
 
 
@@ -262,15 +266,15 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
         return CorpusError(error.what, where=error.where.replace(path, source.name), fix=fix)
 
     try:
-        table = rows.stream_table(
-            Path(path),
-            format=source.format,
-            encoding=encoding,
+        options = ReadOptions(
+            source.format,
+            encoding,
             lenient=True,
             ratio=RATIO,
             only=field,
-            broken=lambda error: faults.leave_out(as_corpus_error(error)),
+            on_broken=lambda error: faults.leave_out(as_corpus_error(error)),
         )
+        table = stream_table(Path(path), options)
         column = table.find_column(field) if table.columns else field
         if column is None:
             raise CorpusError(
@@ -286,7 +290,7 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
 
 def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: Faults) -> Iterator[Text]:
     """Yields the text of a row, or counts its problem in `faults`."""
-    value = rows.get_field(row, field)
+    value = get_field(row, field)
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         value = " ".join(value)
     if isinstance(value, str):
@@ -295,8 +299,8 @@ def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: F
     elif value is None and field in row:
         faults.rows += 1
         faults.nulls += 1
-        if len(faults.nulls_at) < NAMED:
-            faults.nulls_at.append(where())
+        if len(faults.first_nulls) < MAX_NAMES:
+            faults.first_nulls.append(where())
         yield Text("")
     elif value is None:
         problem = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
@@ -320,9 +324,7 @@ def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
         ) from error
     column = field if field in records.column_names else field.partition(".")[0]
     if column not in records.column_names:
-        known = ", ".join(records.column_names)
-        raise CorpusError(
-            f"no column {field!r} (it has: {known})", where=name, fix="Set the column with `data.text_field`"
-        )
+        problem = f"no column {field!r} (it has: {', '.join(records.column_names)})"
+        raise CorpusError(problem, where=name, fix="Set the column with `data.text_field`")
     for number, record in enumerate(records.select_columns([column]), 1):
         yield from _row(record, field, lambda: f"{name}: row {number}", faults)  # noqa: B023

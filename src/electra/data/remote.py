@@ -1,8 +1,8 @@
 """Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
-The cache is $ELECTRA_CACHE, or ~/.cache/electra. A copy is named by the hash of the store's manifest, so a
-store that was rebuilt is fetched again. A copy is used only if every file has the hash in the manifest. A
-store that was prepared at its address is copied without its training tokens; see `data.chunks`.
+The cache is $ELECTRA_CACHE, or ~/.cache/electra. The name of a copy is the hash of the store's manifest, so
+that a store that was rebuilt is fetched again. A copy is used only if all files have the hashes of the
+manifest. A store that was prepared at its address is copied without its training tokens; see `data.chunks`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from electra.data.sources import copy_bytes, explain, is_remote
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError, StoreError
 
-MOST = 1 << 24  # largest manifest in bytes
+MOST = 1 << 24  # bytes of the largest manifest
 
 __all__ = ["fetch_store", "is_remote"]
 

@@ -18,7 +18,7 @@ from electra.data import hostile
 from electra.data.space_marked import SPACE
 from electra.foundation.errors import TokenizerError
 
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types of protocol buffers
+_VARINT, _EIGHT_BYTES, _BYTES, _FOUR_BYTES = 0, 1, 2, 5  # wire types of protocol buffers
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of the file
 _TEXT, _SCORE, _KIND = 1, 2, 3  # fields of a piece
 _MODEL, _BYTE_FALLBACK, _UNKNOWN_ID = 3, 35, 40  # fields of the trainer's settings
@@ -42,7 +42,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
     """
     pieces: list[tuple[str, float]] = []
     added: list[tokenizers.AddedToken] = []
-    never: list[str] = []  # patterns that keep texts from matching control pieces
+    splits: list[str] = []  # patterns at which a text is split, so that it matches no control piece
     trainer: dict[int, bytes | int] = {}
     characters = b""
     try:
@@ -54,7 +54,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
                 assert isinstance(score, bytes)
                 pieces.append((text, struct.unpack("<f", score)[0]))
                 if kind in (_UNKNOWN, _CONTROL, _BYTE) and len(text) > 1:
-                    never.append(f"{re.escape(text[0])}(?={re.escape(text[1:])})")
+                    splits.append(f"{re.escape(text[0])}(?={re.escape(text[1:])})")
                 if kind in (_CONTROL, _USER_DEFINED):
                     added.append(tokenizers.AddedToken(text, normalized=False, special=kind == _CONTROL))
             elif field == _TRAINER and isinstance(value, bytes):
@@ -80,17 +80,18 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
                 byte_fallback=bool(trainer.get(_BYTE_FALLBACK, 0)),
             )
         )
-        before = [normalizers.Lowercase()] if lowercase else []
         tokenizer.normalizer = normalizers.Sequence([
-            *before,
+            *([normalizers.Lowercase()] if lowercase else []),
             normalizers.Strip(),
             *([normalizers.Precompiled(characters)] if characters else []),
             normalizers.Replace(Regex(" {2,}"), " "),
         ])  # fmt: skip
         marks = [pre_tokenizers.Punctuation("isolated")] if split_marks else []
         spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
-        apart = pre_tokenizers.Split(Regex("|".join(never)), "merged_with_previous")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*marks, spaces, *([apart] if never else [])])
+        at_control_pieces = pre_tokenizers.Split(Regex("|".join(splits)), "merged_with_previous")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [*marks, spaces, *([at_control_pieces] if splits else [])]
+        )
         tokenizer.decoder = decoders.Sequence([
             decoders.ByteFallback(),
             decoders.Metaspace(replacement=SPACE, prepend_scheme="always"),
@@ -101,33 +102,34 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
     """Yields (number, value) of each field; the value is an integer, or bytes for any other type."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
         number, wire = key >> 3, key & 7
         if wire == _VARINT:
-            value, at = _varint(message, at)
+            value, position = _varint(message, position)
             yield number, value
             continue
         if wire == _BYTES:
-            size, at = _varint(message, at)
-        elif wire in (_EIGHT, _FOUR):
-            size = 8 if wire == _EIGHT else 4
+            size, position = _varint(message, position)
+        elif wire in (_EIGHT_BYTES, _FOUR_BYTES):
+            size = 8 if wire == _EIGHT_BYTES else 4
         else:
             raise ValueError(f"wire type {wire}")
-        if at + size > len(message):
+        if position + size > len(message):
             raise IndexError
-        yield number, message[at : at + size]
-        at += size
+        yield number, message[position : position + size]
+        position += size
 
 
-def _varint(message: bytes, at: int) -> tuple[int, int]:
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    """Returns the integer at a position, and the position after it."""
     value = shift = 0
     while True:
-        byte = message[at]
+        byte = message[position]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
+        position, shift = position + 1, shift + 7
         if byte < 0x80:
-            return value, at
+            return value, position
         if shift > 63:
             raise ValueError("a number has too many bytes")

@@ -15,18 +15,17 @@ SHORTEST, LONGEST = 5, 24  # tokens
 
 
 def sentences_of(documents: TokenDocuments, tokenizer: Tokenizer, count: int) -> list[str]:
-    """Returns up to `count` short sentences, one from each of the first documents that have one.
+    """Returns up to `count` short sentences, each from another document.
 
-    Beginnings of documents follow if there are too few.
+    If there are too few, the beginnings of documents follow.
     """
     sentences: list[str] = []
     beginnings: list[str] = []
-    for number in range(min(_DOCUMENTS, documents.num_documents)):
-        ids = documents.document(number)[:_TOKENS]
+    for index in range(min(_DOCUMENTS, documents.num_documents)):
+        ids = documents.document(index)[:_TOKENS]
         for sentence in _SENTENCE.findall(tokenizer.decode(ids)):
             tokens = tokenizer.encode_corpus([sentence])[0]
-            known = tokenizer.specials.unk not in tokens
-            if known and SHORTEST <= len(tokens) <= LONGEST:
+            if tokenizer.specials.unk not in tokens and SHORTEST <= len(tokens) <= LONGEST:
                 sentences.append(sentence.strip())
                 break
         else:

@@ -1,16 +1,18 @@
-"""Settings of a store: what is read as a document, and the vocabulary to train.
+"""Settings of a store: how text is read, and the vocabulary to train.
 
-Sections of a recipe, and options of `electra prepare`. Imports nothing heavy, so that `--help` is quick.
+They are sections of a recipe and options of `electra prepare`. This module imports nothing large, so that
+`--help` is quick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError
+from electra.foundation.progress import Say, quiet
 
 if TYPE_CHECKING:
     from electra.data.mixture import Mixture
@@ -22,7 +24,7 @@ Unit = Literal["file", "blank-line", "line"]
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """Settings: how text is read, and how much of it is held out."""
+    """Settings of how text is read, and of how much of it is held out."""
 
     HEADING: ClassVar[str] = "How text is read"
 
@@ -74,7 +76,7 @@ class CorpusConfig:
         from electra.data.mixture import parse_corpora
 
         settings = asdict(self)
-        del settings["broken_rows"]  # it decides whether a store is made, not what it contains
+        del settings["broken_rows"]  # decides whether a store is made, not what it contains
         if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]
         if self.mix_temperature is None:
@@ -83,8 +85,8 @@ class CorpusConfig:
             settings["corpora"] = {name: len(sources) for name, sources in parse_corpora(arguments).items()}
         return settings
 
-    def source_options(self, say: Callable[[str], None] = lambda note: None) -> SourceOptions:
-        """Returns the settings that decide which files of a folder are read; `say` receives notes."""
+    def source_options(self, say: Say = quiet) -> SourceOptions:
+        """Returns the settings that decide which files of a folder are read; `say` prints notes."""
         from electra.data.sources import SourceOptions
 
         return SourceOptions(self.format, self.text_field, self.encoding, say)

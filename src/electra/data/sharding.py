@@ -26,12 +26,12 @@ from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
 from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
+from electra.data.deduplication import keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.kept import keep_documents
-from electra.data.packing import RECORD, StageProgress, Writer
-from electra.data.runs import MEMORY
-from electra.data.seen import DigestSet
+from electra.data.holding_out import RECORD
+from electra.data.packing import StageProgress, Writer
 from electra.data.settings import CorpusConfig
+from electra.data.sorted_runs import MEMORY, DigestSet
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable, machine

@@ -2,8 +2,8 @@
 
 The arguments become a list of `Source`s in a stable order: arguments as given, the files of a folder, glob or
 zip sorted. Sources that cannot be read twice (stdin, pipes, remote files) are first copied into a scratch
-folder. Files of a folder that are not read are counted by kind and reported; if they are most of its text, it
-is an error.
+folder. The files of a folder that are not read are counted and reported; it is an error if they hold most of
+its text.
 """
 
 from __future__ import annotations
@@ -24,20 +24,25 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra.artifacts import Folder, RunFolder, StoreFolder, TuningFolder, kind_of
-from electra.data import python_docs, rows
+from electra.data import python_docs
 from electra.data.folders import walk_folders
-from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, open_bytes
+from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, expansion_error, open_bytes
+from electra.data.rows import HIDDEN, stream_table
+from electra.data.table_files import FORMATS as TABLE_FORMATS
+from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_splits
+from electra.data.tables import SMALL, ReadOptions, get_field
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError
+from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
-FORMATS = {".txt": "txt", **rows.FORMATS}
-RATIO = 1000  # a file may expand to rows.SMALL bytes plus RATIO times its size
+FORMATS = {".txt": "txt", **TABLE_FORMATS}
+RATIO = 1000  # a file may expand to SMALL bytes plus RATIO times its size
 STDIN, HUB = "-", "hub:"
-_SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {rows.ZIP}"
+_SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
-_ALIKE = ({"json", "jsonl"}, {"csv", "tsv"})
-_OTHERS = {  # advice -> common extensions that are not supported
+_INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
+_UNSUPPORTED = {  # advice -> common extensions of files that are not read
     "Extract its text into .txt or .jsonl files first": ".htm .html .xml .pdf .doc .docx .odt .epub .warc",
     "Unpack it, and name the folder": ".tar .tgz .7z .rar",
     "Save it as csv": ".xls .xlsx .ods",
@@ -56,7 +61,7 @@ class Source:
     path: Path = Path()  # the file, or the copy of a source that cannot be read twice
     format: str = ""  # format of a file: one of the values of FORMATS
     compression: str = ""  # compression of a file: "" or one of COMPRESSIONS
-    named: bool = True  # named by the user, so that it must contain text; False: found in a folder
+    named: bool = True  # whether the user named it, so that it must contain text; False: it is from a folder
     argument: str = ""  # the user's argument, if it is read from a copy
     member: str = ""  # the name in a zip file
 
@@ -92,9 +97,6 @@ class Source:
             yield target
 
 
-Say = Callable[[str], None]
-
-
 @dataclass(frozen=True)
 class SourceOptions:
     """Settings that decide which files are read and how; `say` receives notes."""
@@ -102,7 +104,7 @@ class SourceOptions:
     format: str = "auto"
     field: str = "text"
     encoding: str | None = None
-    say: Say = lambda note: None
+    say: Say = quiet
 
 
 def is_remote(name: str) -> bool:
@@ -113,20 +115,20 @@ def is_remote(name: str) -> bool:
 def is_name(argument: str) -> bool:
     """Whether a string must be the name of a source: special, remote, or with a known file extension."""
     special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
-    return special or ("\n" not in argument and _recognised(argument))
+    return special or ("\n" not in argument and _has_known_extension(argument))
 
 
 def find_sources(
     arguments: Sequence[str | Path],
     scratch: Path,
-    how: SourceOptions = SourceOptions(),
+    options: SourceOptions = SourceOptions(),
 ) -> list[Source]:
     """Resolves the user's arguments; a file that is named twice is read once.
 
     Args:
         arguments: files, folders, globs, addresses and special names.
         scratch: a folder for copies of sources that cannot be read twice.
-        how: which files are read.
+        options: which files are read, and options.
 
     Raises:
         CorpusError: an argument does not exist or has no text.
@@ -138,7 +140,7 @@ def find_sources(
     by_name: dict[str, Source] = {}
     for argument in map(str, arguments):
         with explain(argument, OSError):
-            for source in _expand(argument, scratch, how):
+            for source in _expand(argument, scratch, options):
                 name = f"{source.path.resolve()}/{source.member}" if source.kind == "file" else source.name
                 by_name.setdefault(name, source)
     return list(by_name.values())
@@ -147,17 +149,17 @@ def find_sources(
 def is_same_text(
     listings: list[dict[str, Any]],
     arguments: Sequence[str | Path],
-    how: SourceOptions = SourceOptions(),
+    options: SourceOptions = SourceOptions(),
 ) -> bool:
-    """Whether the arguments have the content that `describe` listed; copied sources are compared by name."""
-    now: list[dict[str, Any]] = []
+    """Whether the arguments still have the content of earlier `listings`; copies are compared by name."""
+    current: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):
-            now.append({"argument": argument})
+            current.append({"argument": argument})
         else:
-            now += [source.describe() for source in find_sources([argument], Path(), how)]
-    # A glob of addresses has several listings.
-    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, now)))
+            current += [source.describe() for source in find_sources([argument], Path(), options)]
+    # A glob of addresses has several listings for one argument.
+    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, current)))
 
 
 def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
@@ -169,12 +171,12 @@ def _is_copied(argument: str) -> bool:
     return (
         argument == STDIN
         or argument.startswith(HUB)
-        or bool(_URL.match(argument))
+        or is_remote(argument)
         or (path.exists() and not path.is_file() and not path.is_dir())
     )
 
 
-def _expand(argument: str, scratch: Path, how: SourceOptions) -> Iterator[Source]:
+def _expand(argument: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     path = Path(argument).expanduser()
     if argument == python_docs.NAME:
         yield Source(argument, "python-docs")
@@ -182,17 +184,19 @@ def _expand(argument: str, scratch: Path, how: SourceOptions) -> Iterator[Source
         yield Source(argument, "hub")
     elif argument == STDIN:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
-            format = "txt" if how.format == "auto" else how.format
+            format = "txt" if options.format == "auto" else options.format
             yield _copied(Source(argument, "file", format=format, argument=argument), stream, scratch)
-    elif _URL.match(argument):
-        yield from _remote(argument, scratch, how)
+    elif is_remote(argument):
+        yield from _remote(argument, scratch, options)
     elif path.is_dir():
         if (kind := _electra_kind(path)) is not None:
             fix = "Pass a store as `store`" if kind is StoreFolder else "Pass the folder of the text"
             raise CorpusError(f"{with_article(kind.KIND)}, not text", where=argument, fix=fix)
-        yield from _Folder(argument, path, how).sources()
+        yield from _Folder(argument, path, options).sources()
     elif path.exists():
-        yield from _file(argument, path, how) if path.is_file() else _pipe(argument, path, scratch, how)
+        yield from (
+            _file(argument, path, options) if path.is_file() else _pipe(argument, path, scratch, options)
+        )
     elif glob.has_magic(argument):
         files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
         if not files:
@@ -200,20 +204,20 @@ def _expand(argument: str, scratch: Path, how: SourceOptions) -> Iterator[Source
                 "no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls"
             )
         for file in files:
-            yield from _file(str(file), file, how)
+            yield from _file(str(file), file, options)
     else:
         fix = "To mix named corpora, set `data.mix_temperature`" if "=" in argument else ""
         raise CorpusError("no such file or folder", where=argument, fix=fix)
 
 
 class _Folder:
-    """Chooses the files of a folder to read, and counts the others."""
+    """Chooses which files of a folder are read, and counts the others."""
 
-    def __init__(self, name: str, root: Path, how: SourceOptions) -> None:
-        self.name, self.root, self.how = name, root, how
-        self.read = 0  # bytes
-        self.skipped: dict[str, list[tuple[str, int]]] = {}  # kind -> names, and sizes of those with text
-        self.skipped_text = 0  # bytes
+    def __init__(self, name: str, root: Path, options: SourceOptions) -> None:
+        self.name, self.root, self.options = name, root, options
+        self.bytes_read = 0
+        self.skipped: dict[str, list[str]] = {}  # kind of file -> names
+        self.skipped_text = 0  # bytes of skipped files that hold text
         self.skipped_bytes = 0  # bytes of all skipped files
 
     def sources(self) -> list[Source]:
@@ -225,51 +229,51 @@ class _Folder:
         return sources
 
     def _sources_in(self, file: Path) -> Iterator[Source]:
-        if file.name.lower().endswith(rows.ZIP):
+        if file.name.lower().endswith(ZIP):
             candidates = [replace(source, named=False) for source in _zipped(str(file), file)]
         else:
-            format, compression = _kind(file.name)
+            format, compression = _format_and_compression(file.name)
             candidates = [Source(str(file), "file", file, format, compression, named=False)]
         for source in candidates or [Source(str(file), "file", file)]:
             format, reason = self._decide(source)
             size = file.stat().st_size // max(1, len(candidates))
             if format:
-                self.read += size
+                self.bytes_read += size
                 yield replace(source, format=format)
             elif size:
                 text = reason.startswith("without") or "(unpack" in reason or _is_text(source)
                 self._skip(file, reason, size if text else 0)
 
     def _decide(self, source: Source) -> tuple[str, str]:
-        """Returns the format in which to read a file ("": not read), and the name of its kind."""
-        suffix, advice = _not_read(source.member or source.path.name, source.compression)
-        named = bool(suffix) and not suffix[1:].isdigit()
-        kind = f"{suffix}{source.compression} files" if named else "files without an extension"
+        """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind."""
+        suffix, advice = _extension(source.member or source.path.name, source.compression)
+        has_extension = bool(suffix) and not suffix[1:].isdigit()
+        kind = f"{suffix}{source.compression} files" if has_extension else "files without an extension"
         kind += f" ({advice[0].lower()}{advice[1:]})" if advice else ""
-        forced = self.how.format
+        forced = self.options.format
         if forced != "auto":
-            alike = {source.format, forced} in _ALIKE and _has_text_field(
-                replace(source, format=forced), self.how
+            is_similar = {source.format, forced} in _INTERCHANGEABLE and _has_text_field(
+                replace(source, format=forced), self.options
             )
-            fits = alike or source.format == forced or (not source.format and _is_text(source))
+            fits = is_similar or source.format == forced or (not source.format and _is_text(source))
             return (forced if fits else ""), kind
-        if not source.format and (not named or source.compression):
+        if not source.format and (not has_extension or source.compression):
             with suppress(ElectraError, OSError):
                 head = _head(source)
                 return ("txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""), kind
-        if not source.format or source.format in _ALWAYS or _has_text_field(source, self.how):
+        if not source.format or source.format in _ALWAYS or _has_text_field(source, self.options):
             return source.format, kind
-        return "", f"without a field {self.how.field!r}, {kind}"
+        return "", f"without a field {self.options.field!r}, {kind}"
 
     def _skip(self, file: Path, kind: str, text: int = 0) -> None:
-        self.skipped.setdefault(kind, []).append((file.relative_to(self.root).as_posix(), text))
+        self.skipped.setdefault(kind, []).append(file.relative_to(self.root).as_posix())
         self.skipped_text += text
         self.skipped_bytes += file.stat().st_size if file.is_file() else 0
 
     def _report(self, any_read: bool) -> None:
         kinds = sorted(self.skipped.items(), key=lambda entry: -len(entry[1]))
         listed = "; ".join(
-            f"{len(files):,} {kind} ({files[0][0]}{', ...' * (len(files) > 1)})" for kind, files in kinds
+            f"{len(files):,} {kind} ({files[0]}{', ...' * (len(files) > 1)})" for kind, files in kinds
         )
         fix = "To read them, set their format with `data.format`, or their field with `data.text_field`"
         if not any_read:
@@ -278,12 +282,12 @@ class _Folder:
             raise CorpusError(
                 f"no text files in this folder{contents}", where=self.name, fix=f"{fix}: {_SUFFIXES}"
             )
-        if self.skipped_text > self.read:
+        if self.skipped_text > self.bytes_read:
             problem = f"most of the text of this folder would be skipped: {listed}"
             raise CorpusError(problem, where=self.name, fix=f"{fix}, or pass the files to read as a glob")
         if listed:
-            size, whole = self.skipped_bytes / 1e3, (self.skipped_bytes + self.read) / 1e3
-            self.how.say(f"{self.name}: skipped {size:,.1f} of {whole:,.1f} kB: {listed}")
+            size, total = self.skipped_bytes / 1e3, (self.skipped_bytes + self.bytes_read) / 1e3
+            self.options.say(f"{self.name}: skipped {size:,.1f} of {total:,.1f} kB: {listed}")
 
 
 def _head(source: Source) -> str:
@@ -305,27 +309,28 @@ def _is_text(source: Source) -> bool:
 
 
 def is_binary(head: str) -> int:
-    """Returns the number of characters that do not occur in text; 0 if they are few."""
-    odd = len(_CONTROL.findall(head))
-    return odd if odd > 8 and odd * 10 > len(head) else 0
+    """Returns the number of control characters in the beginning of a file; 0 if they are few."""
+    count = len(_CONTROL.findall(head))
+    return count if count > 8 and count * 10 > len(head) else 0
 
 
-def _has_text_field(source: Source, how: SourceOptions) -> bool:
+def _has_text_field(source: Source, options: SourceOptions) -> bool:
     """Whether a table has the text field, by its columns or its first 100 rows."""
     try:
         with source.file() as path:
-            table = rows.stream_table(
-                path, format=source.format, encoding=how.encoding, lenient=True, ratio=RATIO, only=how.field
+            settings = ReadOptions(
+                source.format, options.encoding, lenient=True, ratio=RATIO, only=options.field
             )
+            table = stream_table(path, settings)
             if table.columns:
-                return table.find_column(how.field) is not None
-            return any(rows.get_field(row, how.field) is not None for _, row in islice(table.rows, 100))
+                return table.find_column(options.field) is not None
+            return any(get_field(row, options.field) is not None for _, row in islice(table.rows, 100))
     except ElectraError:
         return False
 
 
 def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path]:
-    """Yields the files below a folder, without hidden ones and electra's own runs, stores and fine-tunings.
+    """Yields the files below a folder, except hidden ones and electra's own runs, stores and fine-tunings.
 
     No folder is read twice, even if there are links to it. From a data set that `datasets` saved, the
     training split (or the only one) is read. `skip` is called with other files and their kind.
@@ -334,20 +339,20 @@ def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path
     def fail(error: OSError) -> None:
         raise CorpusError(f"cannot be read ({error.strerror})", where=error.filename)
 
-    read, others = set(), set()
+    visited, skipped_splits = set(), set()
     for folder in walk_folders(root, fail=fail, enter=lambda folder: _electra_kind(folder) is None):
-        splits = rows.saved_splits(folder)
+        splits = saved_splits(folder)
         chosen = splits.get("train") or next(iter(splits.values()), None)
         for split in splits.values():
             if split != chosen:
-                others.add(split)
+                skipped_splits.add(split)
                 skip(split, "saved splits")
-        if folder in others:
+        if folder in skipped_splits:
             continue
-        if (real := folder.resolve()) not in read:
-            read.add(real)
-            if splits or rows.is_saved_dataset(folder):
-                yield from () if splits else rows.files_of(folder)
+        if (real := folder.resolve()) not in visited:
+            visited.add(real)
+            if splits or is_saved_dataset(folder):
+                yield from () if splits else files_of(folder)
                 continue
             for path in folder.iterdir():
                 if path.name.startswith(".") or path.is_dir():
@@ -364,26 +369,26 @@ def _electra_kind(folder: Path) -> type[Folder] | None:
     return kind if kind in (RunFolder, StoreFolder, TuningFolder) else None
 
 
-def _recognised(name: str) -> bool:
-    return bool(_kind(name)[0]) or name.lower().endswith(rows.ZIP)
+def _has_known_extension(name: str) -> bool:
+    return bool(_format_and_compression(name)[0]) or name.lower().endswith(ZIP)
 
 
-def _kind(name: str) -> tuple[str, str]:
-    """Returns the format and compression given by a file name ("" if unknown)."""
+def _format_and_compression(name: str) -> tuple[str, str]:
+    """Returns the format and compression that the extension of a file shows ("" if unknown)."""
     stem, suffix = os.path.splitext(name.lower())
     compression = suffix if suffix in COMPRESSIONS else ""
     return FORMATS.get(os.path.splitext(stem)[1] if compression else suffix, ""), compression
 
 
-def _file(name: str, path: Path, how: SourceOptions) -> Iterator[Source]:
-    if path.name.lower().endswith(rows.ZIP):
-        members = list(_zipped(name, path, how.format))
+def _file(name: str, path: Path, options: SourceOptions) -> Iterator[Source]:
+    if path.name.lower().endswith(ZIP):
+        members = list(_zipped(name, path, options.format))
         if not members:
             fix = f"Recognised extensions: {_SUFFIXES}"
             raise CorpusError("no text files in this zip file", where=name, fix=fix)
         yield from members
     else:
-        yield Source(name, "file", path, *_format_of(path.name, name, how.format, path))
+        yield Source(name, "file", path, *_format_of(path.name, name, options.format, path))
 
 
 def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
@@ -392,24 +397,22 @@ def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
         entries = sorted(
             (entry for entry in archive.infolist() if not entry.is_dir()), key=lambda entry: entry.filename
         )
-    if sum(entry.file_size for entry in entries) > rows.SMALL + RATIO * path.stat().st_size:
-        fix = "No text compresses that well: check the file's source"
-        raise CorpusError("expands to far more than its size", where=name, fix=fix)
+    if sum(entry.file_size for entry in entries) > SMALL + RATIO * path.stat().st_size:
+        raise expansion_error("expands to far more than its size", name, CorpusError)
     for entry in entries:
-        format, compression = _kind(entry.filename)
-        hidden = re.search(r"(^|/)(__MACOSX/|\.)", entry.filename)
-        if format and not hidden:
+        format, compression = _format_and_compression(entry.filename)
+        if format and not HIDDEN.search(entry.filename):
             format = format if forced == "auto" else forced
             yield Source(f"{name}/{entry.filename}", "file", path, format, compression, member=entry.filename)
 
 
 def _format_of(listed: str, name: str, forced: str, path: Path | None = None) -> tuple[str, str]:
-    """Returns (format, compression) by the name of a file or the user's format; detects WikiExtractor's.
+    """Returns (format, compression), judging by a file's name, or as the user set it; detects WikiExtractor.
 
     Raises:
         CorpusError: the extension is not supported.
     """
-    known, compression = _kind(listed)
+    known, compression = _format_and_compression(listed)
     if forced != "auto":
         return forced, compression
     if not known and path is not None:
@@ -417,7 +420,7 @@ def _format_of(listed: str, name: str, forced: str, path: Path | None = None) ->
         with suppress(ElectraError, OSError):
             known = "txt" if WIKI.match(_head(source)) else ""
     if not known:
-        suffix, advice = _not_read(listed, compression)
+        suffix, advice = _extension(listed, compression)
         if advice:
             raise CorpusError(f"{suffix} files are not supported", where=name, fix=advice)
         fix = f"Use {_SUFFIXES}, or set `data.format`"
@@ -425,15 +428,17 @@ def _format_of(listed: str, name: str, forced: str, path: Path | None = None) ->
     return known, compression
 
 
-def _not_read(name: str, compression: str) -> tuple[str, str]:
-    """Returns a file's extension, and advice if it is known to be unsupported (else "")."""
+def _extension(name: str, compression: str) -> tuple[str, str]:
+    """Returns a file's extension without that of a compression, and advice if it is unsupported (else "")."""
     suffix = Path(name.lower().removesuffix(compression)).suffix
-    return suffix, next((fix for fix, known in _OTHERS.items() if suffix and suffix in known.split()), "")
+    return suffix, next(
+        (fix for fix, listed in _UNSUPPORTED.items() if suffix and suffix in listed.split()), ""
+    )
 
 
-def _pipe(name: str, path: Path, scratch: Path, how: SourceOptions) -> Iterator[Source]:
-    known, compression = _kind(path.name)
-    format = (known or "txt") if how.format == "auto" else how.format
+def _pipe(name: str, path: Path, scratch: Path, options: SourceOptions) -> Iterator[Source]:
+    known, compression = _format_and_compression(path.name)
+    format = (known or "txt") if options.format == "auto" else options.format
     with explain(name), open(path, "rb") as stream:
         yield _copied(
             Source(name, "file", format=format, compression=compression, argument=name), stream, scratch
@@ -441,10 +446,10 @@ def _pipe(name: str, path: Path, scratch: Path, how: SourceOptions) -> Iterator[
 
 
 def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None = None) -> Source:
-    """Returns the source with a copy of the stream, which must have `size` bytes (None: not known)."""
+    """Returns the source with a copy of the stream, which must have `size` bytes (None: unknown)."""
     scratch.mkdir(parents=True, exist_ok=True)
-    number = sum(1 for _ in scratch.glob("source-*"))
-    target = scratch / f"source-{number:06d}.{source.format}{source.compression}"
+    index = sum(1 for _ in scratch.glob("source-*"))
+    target = scratch / f"source-{index:06d}.{source.format}{source.compression}"
     with durable.explain_disk_errors(target), open(target, "wb") as file:
         copy_bytes(stream, file, size, source.name)
     return replace(source, path=target)
@@ -453,7 +458,7 @@ def _copied(source: Source, stream: IO[bytes], scratch: Path, size: int | None =
 def copy_bytes(
     stream: IO[bytes], file: IO[bytes], size: int | None, name: str, error: type[ElectraError] = CorpusError
 ) -> None:
-    """Copies a remote file. Raises `error` if it is longer or shorter than its listed size."""
+    """Copies a remote file. Raises `error` if it is longer or shorter than `size` (None: unknown)."""
     copied = 0
 
     def read() -> bytes:
@@ -469,23 +474,23 @@ def copy_bytes(
         raise error(f"ended after {copied:,} of {size:,} bytes", where=name, fix="Try again")
 
 
-def _remote(url: str, scratch: Path, how: SourceOptions) -> Iterator[Source]:
+def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     """Yields a remote file or, through fsspec, the files of a remote glob or folder."""
     for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
         listed = re.sub(r"[?#].*", "", name)
-        zipped = listed.lower().endswith(rows.ZIP)
-        format, compression = ("zip", "") if zipped else _format_of(listed, name, how.format)
+        zipped = listed.lower().endswith(ZIP)
+        format, compression = ("zip", "") if zipped else _format_of(listed, name, options.format)
         with explain(name), opened() as stream:
             source = Source(name, "file", format=format, compression=compression, argument=url)
             copy = _copied(source, stream, scratch, listed_size(stream))
         if zipped:
-            yield from (replace(member, argument=url) for member in _zipped(name, copy.path, how.format))
+            yield from (replace(member, argument=url) for member in _zipped(name, copy.path, options.format))
         else:
             yield copy
 
 
 def listed_size(stream: Any) -> int | None:
-    """Returns the size of an open remote file according to its server or file system; None if not known."""
+    """Returns the size of an open remote file according to its server or file system; None if unknown."""
     headers = getattr(stream, "headers", None)
     size = headers.get("Content-Length") if headers is not None else getattr(stream, "size", None)
     return int(size) if size is not None and str(size).isdecimal() else None
@@ -506,7 +511,11 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
         if glob.has_magic(path):
             files = sorted(system.glob(path))
         else:
-            files = [path] if _recognised(path) else sorted(filter(_recognised, system.find(path)))
+            files = (
+                [path]
+                if _has_known_extension(path)
+                else sorted(filter(_has_known_extension, system.find(path)))
+            )
     if not files:
         raise CorpusError("no text files there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
     for file in files:
@@ -520,10 +529,10 @@ def explain(
     error: type[ElectraError] = CorpusError,
     what: str = "read",
 ) -> Iterator[None]:
-    """Turns errors of a file system into one line that names the source.
+    """Turns a file system's errors into an `error` of one line that names the source.
 
-    fsspec's file systems raise every type of exception; `kind` limits which are caught. `what` is what cannot
-    be done.
+    Only exceptions of class `kind` are caught; the file systems of fsspec raise any. `what` names the action
+    that failed.
     """
     try:
         yield

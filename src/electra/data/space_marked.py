@@ -1,13 +1,13 @@
-"""Trains byte-level BPE and Unigram vocabularies, whose tokens include the space before a word, reproducibly.
+"""Trains byte-level BPE and Unigram vocabularies, whose tokens include the space before a word.
 
-Both split a text into words as BERT does, into letters, digits and signs, and put a space before the first
-word, so that a word is the same token everywhere. Runs of white space become one space. Byte-level BPE
+Both split a text as BERT does, into words, numbers and punctuation, and put a space before the first word, so
+that a word is the same token everywhere. Runs of white space become one space. Byte-level BPE
 (Sennrich et al. 2016; bytes: Radford et al. 2019) represents every character by its bytes.
 
 Unigram (Kudo 2018) is estimated here, because the library's trainer sums probabilities in the order of a hash
-map and gives other results each time. Candidates are the pieces of a larger BPE vocabulary. Repeatedly, every
-word is split into its most likely pieces, these are counted, and the least used candidates are removed. All
-counts are integers, so the order of summation does not matter.
+map, so that its results vary. The candidates are the pieces of a larger BPE vocabulary. Every word is split
+into its most likely pieces, these are counted, and the least used candidates are removed, until few enough
+are left. All counts are integers, so that the order of summation does not matter.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _KEPT = 0.8  # fraction of candidates kept in each round
 def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
     """Trains byte-level BPE on `texts`.
 
-    Raises TokenizerError without text, or below 261 entries: the special tokens and the bytes.
+    Raises TokenizerError if there is no text, or for fewer than 261 entries (special tokens and bytes).
     """
     if not any(text.strip() for text in texts):
         raise TokenizerError("no text to train a vocabulary on")
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     if config.vocab_size < len(SPECIAL_TOKENS) + len(letters):
-        least = len(SPECIAL_TOKENS) + len(letters)
+        minimum = len(SPECIAL_TOKENS) + len(letters)
         raise TokenizerError(
-            f"byte-level BPE needs at least {least} entries, not {config.vocab_size}",
+            f"byte-level BPE needs at least {minimum} entries, not {config.vocab_size}",
             where="tokenizer.vocab_size",
         )
     tokenizer = tokenizers.Tokenizer(models.BPE())
@@ -68,7 +68,10 @@ def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Token
 
 
 def train_unigram(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Trains Unigram on `texts`; characters too rare for the alphabet become [UNK]. Raises TokenizerError."""
+    """Trains Unigram on `texts`; characters too rare for the alphabet become [UNK].
+
+    Raises TokenizerError if there is no text.
+    """
     tokenizer = tokenizers.Tokenizer(models.Unigram())
     tokenizer.normalizer = _normalizer(config)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -87,15 +90,15 @@ def train_unigram(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.T
 
 def _estimate(words: Counter[str], config: TokenizerConfig) -> models.Unigram:
     alphabet = choose_alphabet(words, config, entries=1)
-    room = max(config.vocab_size - len(SPECIAL_TOKENS), len(alphabet))
+    limit = max(config.vocab_size - len(SPECIAL_TOKENS), len(alphabet))
     order = sorted(words)
     pieces = {letter: 1 for letter in alphabet} | dict.fromkeys(_candidates(words, alphabet, config), 1)
     for _ in range(2):  # two rounds before any candidate is removed
         pieces = _count(words, order, pieces)
-    while len(pieces) > room:
-        inner = sorted((p for p in pieces if len(p) > 1), key=lambda piece: (-pieces[piece], piece))
-        size = max(room, int(len(pieces) * _KEPT))
-        pieces = {p: pieces[p] for p in [*alphabet, *inner[: size - len(alphabet)]]}
+    while len(pieces) > limit:
+        longer = sorted((p for p in pieces if len(p) > 1), key=lambda piece: (-pieces[piece], piece))
+        size = max(limit, int(len(pieces) * _KEPT))
+        pieces = {p: pieces[p] for p in [*alphabet, *longer[: size - len(alphabet)]]}
         pieces = _count(words, order, pieces)
     pieces = _count(words, order, pieces)
     ranked = sorted(pieces, key=lambda piece: (-pieces[piece], piece))
@@ -121,7 +124,7 @@ def _candidates(words: Counter[str], alphabet: list[str], config: TokenizerConfi
 
 
 def _count(words: Counter[str], order: list[str], pieces: dict[str, int]) -> dict[str, int]:
-    """Counts how often each piece is used if every word is split into its most likely pieces; at least 1."""
+    """Counts how often each piece is used, at least 1, with every word split into its most likely pieces."""
     total = sum(pieces.values())
     names = ["[UNK]", *sorted(pieces)]
     model = models.Unigram(
@@ -130,9 +133,9 @@ def _count(words: Counter[str], order: list[str], pieces: dict[str, int]) -> dic
     raw = tokenizers.Tokenizer(model)
     used = Counter(dict.fromkeys(range(1, len(names)), 1))
     for word, encoding in zip(order, raw.encode_batch_fast(order, add_special_tokens=False), strict=True):
-        for number in encoding.ids:
-            used[number] += words[word]
-    return {names[number]: count for number, count in used.items() if number}
+        for index in encoding.ids:
+            used[index] += words[word]
+    return {names[index]: count for index, count in used.items() if index}
 
 
 def _normalizer(config: TokenizerConfig) -> normalizers.Normalizer:

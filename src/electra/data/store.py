@@ -1,16 +1,16 @@
-"""The token store: documents as flat arrays of token ids on disk, mapped into memory.
+"""The token store: a corpus as flat arrays of token ids on disk, mapped into memory.
 
     STORE/  train.ds         little-endian uint16 (uint32 above 65,535 ids), documents back to back,
                              no special tokens
             train.ds.index   uint64, where each document ends
-            heldout.ds, heldout.ds.index     the documents never trained on
+            heldout.ds, heldout.ds.index     the same for held-out documents
             tokenizer/       the tokenizer that made the ids
-            store.json       what this is
+            store.json       settings, sources and identity of the store
             audit.json       counts of documents and tokens, and what was dropped
             manifest.json    SHA-256 of each file
 
-The pair of a `.ds` and its `.ds.index` is the layout of datatrove's TokenizedFile, so that a corpus prepared
-on a cluster by that engine opens here without conversion (`TokenStore.open(NAME.ds, tokenizer=...)`).
+The files `.ds` and `.ds.index` have the layout of datatrove's TokenizedFile, so that a corpus that datatrove
+prepared on a cluster opens without conversion: `TokenStore.open(NAME.ds, tokenizer=...)`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from electra.foundation.errors import ConfigError, StoreError
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete it and run electra prepare again"
 _BLOCK = 1 << 20  # ids per block when a whole file is read
-AT_ONCE = 1 << 30  # bytes that are checked before training begins, in about a second
+AT_ONCE = 1 << 30  # bytes; smaller stores are checked before training begins, in about a second
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TokenDocuments:
     tokens: npt.NDArray[np.unsignedinteger[Any]]
     """All ids [N], uint16 or uint32."""
     ends: npt.NDArray[np.uint64]
-    """The position in `tokens` behind each document [D]."""
+    """The end of each document [D]: the position in `tokens` of the next one."""
 
     @property
     def num_tokens(self) -> int:
@@ -192,7 +192,7 @@ class TokenStore:
 
     @cached_property
     def digest(self) -> str:
-        """The identity of the data: equal for the same ids in the same documents from the same tokenizer."""
+        """A hash that identifies the data: the ids, the division into documents and the tokenizer."""
         recorded = self.description.get("digest")
         return str(recorded) if recorded else content_digest(self.train, self.heldout, self.tokenizer_digest)
 
@@ -207,8 +207,8 @@ class TokenStore:
     def check(self) -> ContentCheck:
         """Checks the store before training.
 
-        The content of a store larger than `AT_ONCE` is read in the background: call `refuse` of the result
-        from time to time.
+        The content of a store of more than `AT_ONCE` bytes is read in the background: call the result's
+        `refuse` from time to time.
 
         Raises:
             StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
@@ -286,13 +286,13 @@ def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
 
 
 def largest_id(documents: TokenDocuments) -> int:
-    """Returns the largest token id; 0 without tokens."""
+    """Returns the largest token id; 0 if there are no tokens."""
     blocks = range(0, documents.num_tokens, _BLOCK)
     return max((int(documents.tokens[start : start + _BLOCK].max()) for start in blocks), default=0)
 
 
 def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_digest: str) -> str:
-    """Returns the SHA-256 of both splits and the tokenizer, reading everything; see `TokenStore.digest`."""
+    """Returns the SHA-256 of both splits and the tokenizer; see `TokenStore.digest`. Reads all ids."""
     state = hashlib.sha256(tokenizer_digest.encode())
     for documents in (train, heldout):
         for array in (documents.tokens, documents.ends):
@@ -308,7 +308,7 @@ def map_documents(
     """Maps a `.ds` file and its index into memory; with `chunked`, its index alone.
 
     Raises:
-        StoreError: a file is missing or its size does not fit; the ids are not read.
+        StoreError: a file is missing or its size is wrong. The ids are not read.
     """
     index = index_path(path)
     for file, item in ((path, dtype.itemsize), (index, 8)):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
-from electra.data.kept import KeptDocument, keep_documents
-from electra.data.packing import StageProgress, no_text, sample_of
+from electra.data.deduplication import KeptDocument, keep_documents
+from electra.data.holding_out import no_text
+from electra.data.packing import StageProgress, sample_of
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import choose_accents
@@ -21,12 +22,12 @@ SAMPLE = 4_000_000  # characters for training a vocabulary and counting tokens
 
 @dataclass(frozen=True)
 class Survey:
-    """The size of a corpus, without duplicates."""
+    """The size of a corpus, not counting duplicates."""
 
     documents: int
     characters: int
     tokens: int
-    """Estimated as the sample's tokens per character, times the characters."""
+    """An estimate: the tokens per character of a sample, times the characters."""
     vocab_size: int
 
 
@@ -46,16 +47,16 @@ def survey(
 
     def counted() -> Iterator[KeptDocument]:
         nonlocal documents, characters
-        for document in keep_documents(read, audit, partial(progress, "reading"), work):
+        for document in keep_documents(corpus, audit, partial(progress, "reading"), work):
             documents, characters = documents + 1, characters + len(document.text)
             yield document
 
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        read = Documents(sources, config or CorpusConfig(), work)
+        corpus = Documents(sources, config or CorpusConfig(), work)
         sample = sample_of(counted(), SAMPLE)
         if not sample:
-            raise no_text(Audit(documents_read=audit.documents_read, sources=read.describe()))
+            raise no_text(Audit(documents_read=audit.documents_read, sources=corpus.describe()))
     if isinstance(tokenizer, TokenizerConfig):
         progress("training a vocabulary on a sample", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])

@@ -1,7 +1,7 @@
 """Converts text to ids and back, with any tokenizer of the `tokenizers` library, trained here or published.
 
-A tokenizer is its definition (the content of a tokenizer.json) and the names of its five special tokens.
-Literal special tokens in a text are plain text: "[MASK]" in a document masks nothing.
+A tokenizer consists of its definition (the content of a tokenizer.json) and the names of its five special
+tokens. Special tokens in a text are plain text: "[MASK]" in a document masks nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Encoding(NamedTuple):
-    """A text or a pair, with special tokens, as a model takes it; each list has one entry per token."""
+    """A text or a pair with special tokens, as the input of a model; each list has one entry per token."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
     """Start and end in characters of the token's own text, without white space; (0, 0) for special tokens."""
     words: list[int | None]
-    """The number of the word in the token's own text; None for special tokens."""
+    """The index of the word in the token's own text; None for special tokens."""
     segments: list[int]
     """0 in the first text, 1 in the second."""
     special: list[bool]
@@ -71,7 +71,7 @@ class Tokenizer:
             TokenizerError: the definition cannot be used, or a role has no token.
         """
         content = json.loads(definition)
-        content["truncation"] = content["padding"] = None  # settings of a call, not of the tokenizer
+        content["truncation"] = content["padding"] = None  # set by each call, not by the tokenizer
         self._raw = tokenizer_folder.build(content, origin)
         if not content.keys() >= _PARTS or "type" not in content["model"]:  # written by an older library
             content = json.loads(self._raw.to_str())
@@ -85,28 +85,25 @@ class Tokenizer:
             self._raw = tokenizer_folder.build(plain, origin)
         self._raw.encode_special_tokens = True
         with hostile.explain_panics(origin):
-            around = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
-        if around and max(around) >= self.vocab_size:
-            problem = (
-                f"its post-processor adds the id {max(around)}, but its {self.vocab_size} entries end before"
-            )
-            raise TokenizerError(
-                problem, where=origin, fix="Correct the ids of post_processor in tokenizer.json"
-            )
+            added = self._raw.post_process(self._raw.encode("", add_special_tokens=False)).ids
+        if added and max(added) >= self.vocab_size:
+            problem = f"its post-processor adds the id {max(added)}; the ids end at {self.vocab_size - 1}"
+            fix = "Correct the ids of post_processor in tokenizer.json"
+            raise TokenizerError(problem, where=origin, fix=fix)
 
     def with_plain_roles(self) -> dict[str, Any]:
-        """Returns the definition with only the tokens that have a role marked as special.
+        """Returns the definition, with only those tokens marked as special that have a role.
 
-        Special tokens in a text are encoded as plain text, other added tokens as tokens.
+        In a text, special tokens are then encoded as plain text, and other added tokens as tokens.
         """
         content: dict[str, Any] = json.loads(self.definition)
-        own = set(self.names.values())
-        added = [token | {"special": token["content"] in own} for token in content["added_tokens"]]
+        special = set(self.names.values())
+        added = [token | {"special": token["content"] in special} for token in content["added_tokens"]]
         return content | {"added_tokens": added}
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """Trains a vocabulary on `texts`, iterated several times. Raises TokenizerError without text."""
+        """Trains a vocabulary on `texts`, iterating several times. Raises TokenizerError without text."""
         trained = {
             "wordpiece": wordpiece.train,
             "bpe": space_marked.train_bpe,
@@ -130,7 +127,7 @@ class Tokenizer:
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
             kind = SENTENCE_PIECES if path.name == SENTENCE_PIECES else kind
             siblings = tokenizer_folder.files_in(path.parent)
-            files = {file: place for file, place in siblings.items() if file not in VOCABULARIES}
+            files = {file: sibling for file, sibling in siblings.items() if file not in VOCABULARIES}
             files[kind] = path
         elif could_be_hub_name(str(name)):
             files = _download(str(name))
@@ -140,13 +137,13 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the definition and names, independent of the layout of the file."""
+        """The SHA-256 of the definition and the names; it does not depend on the layout of the file."""
         content = json.dumps([json.loads(self.definition), self.names], sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property
     def continues(self) -> Bools:
-        """True at tokens that continue a word [V]; all False if the tokenizer does not mark words.
+        """Whether each token continues a word [V]; all False if the tokenizer does not mark words.
 
         WordPiece marks continuations. Byte-level BPE and Unigram mark tokens after a space instead, so that a
         word extends to the next white space and includes its punctuation.
@@ -156,10 +153,10 @@ class Tokenizer:
         continues = np.zeros(self.vocab_size, dtype=np.bool_)
         if content["model"]["type"] == "WordPiece":
             prefix = content["model"]["continuing_subword_prefix"]
-            continues[[number for token, number in vocabulary.items() if token.startswith(prefix)]] = True
+            continues[[id_ for token, id_ in vocabulary.items() if token.startswith(prefix)]] = True
         elif any(token.startswith(_SPACES) for token in vocabulary):
-            own = {token["content"] for token in content["added_tokens"]} | set(self.names.values())
-            inner = (token for token in vocabulary if token not in own and not token.startswith(_SPACES))
+            added = {token["content"] for token in content["added_tokens"]} | set(self.names.values())
+            inner = (token for token in vocabulary if token not in added and not token.startswith(_SPACES))
             continues[[vocabulary[token] for token in inner]] = True
         return continues
 
@@ -168,12 +165,12 @@ class Tokenizer:
         return CorpusEncoder(self._raw, self.with_plain_roles(), self.vocab_size)
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
-        """Returns the ids of each text, without special tokens; faster than `encode`, without offsets."""
+        """Returns the ids of each text, without special tokens and offsets; faster than `encode`."""
         with hostile.explain_panics(self.origin):
             return self._corpus_encoder(texts)
 
     def removed_accents(self, characters: Characters) -> Accents | None:
-        """Returns the fraction of characters that lose their accents in this tokenizer; None if none does."""
+        """Returns the share of characters that lose their accents in this tokenizer; None if none does."""
         normalizer = self._raw.normalizer
         if normalizer is None:
             return None
@@ -181,7 +178,9 @@ class Tokenizer:
         return Accents(removed=True, share=share) if share else None
 
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """Encodes a text or a pair with special tokens; beyond `max_length` the longer text is truncated.
+        """Encodes a text or a pair with special tokens.
+
+        Beyond `max_length` tokens (None: any length), the longer text is truncated.
 
         Raises:
             TokenizerError: `max_length` leaves no room for text.
@@ -193,22 +192,21 @@ class Tokenizer:
                 if part is not None
             ]
         if max_length is not None:
-            room = max_length - self._raw.num_special_tokens_to_add(pair is not None)
-            if room < len(parts):
+            remaining = max_length - self._raw.num_special_tokens_to_add(pair is not None)
+            if remaining < len(parts):
                 raise TokenizerError(f"a length of {max_length} leaves no room for text")
             by_length = sorted(parts, key=lambda part: len(part.ids))
             if len(by_length) == 2:
-                by_length[0].truncate(max(room // 2, room - len(by_length[1].ids)))
-                room -= len(by_length[0].ids)
-            by_length[-1].truncate(room)
-        whole = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
-        special = [bool(flag) for flag in whole.special_tokens_mask]
+                by_length[0].truncate(max(remaining // 2, remaining - len(by_length[1].ids)))
+                remaining -= len(by_length[0].ids)
+            by_length[-1].truncate(remaining)
+        encoding = self._raw.post_process(parts[0], parts[1] if pair is not None else None)
+        special = [bool(flag) for flag in encoding.special_tokens_mask]
         # Sequence ids, since type ids do not distinguish the texts in every tokenizer.
         texts = {0: text, 1: pair or "", None: ""}
-        offsets = [
-            _trimmed(texts[own], *at) for own, at in zip(whole.sequence_ids, whole.offsets, strict=True)
-        ]
-        return Encoding(whole.ids, offsets, whole.word_ids, whole.type_ids, special)
+        sequences = zip(encoding.sequence_ids, encoding.offsets, strict=True)
+        offsets = [_without_spaces(texts[sequence], *span) for sequence, span in sequences]
+        return Encoding(encoding.ids, offsets, encoding.word_ids, encoding.type_ids, special)
 
     def decode(self, ids: Iterable[int], skip_specials: bool = True) -> str:
         """Returns the text of ids, by default without special tokens."""
@@ -223,20 +221,20 @@ class Tokenizer:
         return f"[no token {token_id}]" if token is None else token  # ids of published vocabularies have gaps
 
     def readable(self, token_id: int) -> str:
-        """Returns a token for display: with `##` if it continues a word, whatever its tokenizer uses."""
+        """Returns a token for display: in every kind of tokenizer, with `##` if it continues a word."""
         name = self.id_to_token(token_id)
         if not name.startswith(_SPACES) and (
             name.startswith(wordpiece.PREFIX) or not self.continues[token_id]
         ):
             return name
         plain = name
-        if self._by_bytes:  # part of a character becomes U+FFFD
+        if self._is_byte_level:  # part of a character becomes U+FFFD
             plain = self._raw.decode([token_id], skip_special_tokens=False)
         mark = wordpiece.PREFIX if self.continues[token_id] else ""
         return mark + (plain.replace(space_marked.SPACE, " ").strip() or name)
 
     @cached_property
-    def _by_bytes(self) -> bool:
+    def _is_byte_level(self) -> bool:
         return '"ByteLevel"' in json.dumps(json.loads(self.definition)["decoder"])
 
     def token_to_id(self, token: str) -> int | None:
@@ -247,8 +245,8 @@ class Tokenizer:
     def files(self) -> dict[str, bytes]:
         """Returns the files of a tokenizer folder, with which transformers gives identical ids.
 
-        transformers 5 rebuilds the pipeline of the tokenizer classes that it knows from a few flags, and
-        would lower-case a cased vocabulary. PreTrainedTokenizerFast takes tokenizer.json literally, and the
+        For the tokenizer classes that it knows, transformers 5 rebuilds the pipeline from a few flags, and
+        would lower-case a cased vocabulary. PreTrainedTokenizerFast uses tokenizer.json unchanged, and the
         input names keep token_type_ids.
         """
         content = json.loads(self.definition)
@@ -265,10 +263,10 @@ class Tokenizer:
                 settings |= {
                     "do_lower_case": normalizer["lowercase"],
                     "strip_accents": normalizer["strip_accents"],
+                    "tokenize_chinese_chars": normalizer["handle_chinese_chars"],
                 }
-                settings["tokenize_chinese_chars"] = normalizer["handle_chinese_chars"]
             pieces = sorted(content["model"]["vocab"].items(), key=lambda item: item[1])
-            if [number for _, number in pieces] == list(range(len(pieces))):
+            if [id_ for _, id_ in pieces] == list(range(len(pieces))):
                 files[VOCABULARY] = "".join(f"{piece}\n" for piece, _ in pieces).encode()
         files[TOKENIZER] = (self.definition + "\n").encode()
         files[TOKENIZER_CONFIG] = durable.to_json(settings)
@@ -280,16 +278,16 @@ class Tokenizer:
             durable.commit_file(Path(folder) / name, content)
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the offsets without white space at the ends of a token."""
-    kept = text[start:end]
-    if not kept.strip():
+def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns the offsets of a token without the white space at its ends."""
+    token = text[start:end]
+    if not token.strip():
         return end, end
-    return end - len(kept.lstrip()), start + len(kept.rstrip())
+    return end - len(token.lstrip()), start + len(token.rstrip())
 
 
 def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
-    chosen = {}
+    by_role = {}
     for role in Specials._fields:
         usual = next((style[role] for style in STYLES if style[role] in vocabulary), "")
         name = names.get(role) or usual
@@ -297,18 +295,18 @@ def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: objec
             problem = f"it has no {role} token ({' or '.join(style[role] for style in STYLES)})"
             fix = f"Set {role}_token in {TOKENIZER_CONFIG} to one of its tokens, or to a new one to add"
             raise TokenizerError(problem, where=origin, fix=fix)
-        chosen[role] = name
-    if len(set(chosen.values())) < len(chosen):
+        by_role[role] = name
+    if len(set(by_role.values())) < len(by_role):
         raise TokenizerError(
-            f"two roles share one token ({chosen})", where=origin, fix="Use a different token for each role"
+            f"two roles share one token ({by_role})", where=origin, fix="Use a different token for each role"
         )
-    return chosen
+    return by_role
 
 
 def could_be_hub_name(name: str) -> bool:
-    """Whether a string can be owner/name or name, with an optional @revision.
+    """Whether a string may be a name on the hub: owner/name or name, with an optional @revision.
 
-    texts/typo is a path, not a name, if there is a folder texts/ in the working directory.
+    texts/typo is a path if there is a folder texts/ in the working directory.
     """
     parent = Path(in_repository(name)[0]).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())

@@ -1,8 +1,8 @@
 """Reads published tokenizer folders, in every form that transformers writes, as one definition.
 
-Besides tokenizer.json or vocab.txt, the ids depend on the class in tokenizer_config.json or config.json, its
-options, and the tokens added later (added_tokens.json, special_tokens_map.json, tokenizer_config.json). Ids
-equal those of transformers; classes and options that are not implemented are refused by name.
+The ids depend on tokenizer.json or vocab.txt, on the class in tokenizer_config.json or config.json and its
+options, and on the tokens added later (added_tokens.json, special_tokens_map.json, tokenizer_config.json).
+Ids equal those of transformers. A class or option that is not implemented is an error that names it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BERT = {
 }
 _ROBERTA = {"roberta", "longformer"}
 _DEBERTA = {"deberta-v2", "debertav2"}
-_WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never run on a tokenizer.json
+_WITHOUT_JSON = {"bertjapanese", "bertweet", "phobert"}  # classes that never use a tokenizer.json
 _GENERIC = ("", "pretrained", "tokenizersbackend")  # classes that use tokenizer.json unchanged
 STYLES = (  # the usual tokens of the roles in BERT and RoBERTa
     wordpiece.SPECIAL_TOKENS,
@@ -84,7 +84,7 @@ class Specials(NamedTuple):
 
 
 def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]]:
-    """Returns the definition (the content of a tokenizer.json) and the tokens of roles that the files name.
+    """Returns the definition (the content of a tokenizer.json) and the tokens of the roles that are named.
 
     Args:
         files: file name -> path, as from `files_in`.
@@ -104,39 +104,37 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
             ("cls", "bos_token", "[CLS]", "<s>"),
             ("sep", "eos_token", "[SEP]", "</s>"),
         ):
-            named = roles.get(role) or next(
-                (name for name in usual if tokenizer.token_to_id(name) is not None), ""
-            )
-            roles[role] = named or _content(settings.get(key)) or ""  # some only name the bos and eos token
-        return json.dumps(definition, ensure_ascii=False), {
-            role: name for role, name in roles.items() if name
-        }
+            present = (name for name in usual if tokenizer.token_to_id(name) is not None)
+            # Some folders only name the bos and eos token.
+            roles[role] = roles.get(role) or next(present, "") or _content(settings.get(key)) or ""
+        named = {role: name for role, name in roles.items() if name}
+        return json.dumps(definition, ensure_ascii=False), named
     if SENTENCE_PIECES in files and kind in ("", "pretrained", *_DEBERTA):
         return _from_sentence_pieces(files, settings, roles)
-    by_bytes = VOCABULARY not in files
-    if by_bytes and not (VOCABULARY_JSON in files and MERGES in files):
+    is_byte_level = VOCABULARY not in files
+    if is_byte_level and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
             raise sentence_pieces(pieces[0])
-        own = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
+        other = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
         fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
-        raise TokenizerError(f"neither a {TOKENIZER} nor {own} here", where=origin, fix=fix)
-    roles = STYLES[by_bytes] | roles
-    tokenizer = (
-        _from_merges(files, settings) if by_bytes else _from_vocabulary(files[VOCABULARY], settings, roles)
-    )
+        raise TokenizerError(f"neither a {TOKENIZER} nor {other} here", where=origin, fix=fix)
+    roles = STYLES[is_byte_level] | roles
+    if is_byte_level:
+        tokenizer = _from_merges(files, settings)
+    else:
+        tokenizer = _from_vocabulary(files[VOCABULARY], settings, roles)
     _add_tokens(tokenizer, settings, files, roles.values())
     for role, name in roles.items():
         if tokenizer.token_to_id(name) is None:
-            where = files[VOCABULARY_JSON if by_bytes else VOCABULARY]
+            where = files[VOCABULARY_JSON if is_byte_level else VOCABULARY]
             fix = f"Add it, or set another {role}_token in {TOKENIZER_CONFIG}"
             raise TokenizerError(f"the vocabulary has no {name}", where=where, fix=fix)
     wordpiece.add_special_tokens(tokenizer, roles)
-    if by_bytes:
+    if is_byte_level:
         cls, sep = ((roles[role], tokenizer.token_to_id(roles[role])) for role in ("cls", "sep"))
         tokenizer.post_processor = processors.RobertaProcessing(sep, cls)  # type: ignore[arg-type]
-    definition_of: str = tokenizer.to_str()
-    return definition_of, roles
+    return str(tokenizer.to_str()), roles
 
 
 def files_in(folder: Path) -> dict[str, Path]:
@@ -201,16 +199,13 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
     if TOKENIZER in files:
         supported = kind not in _WITHOUT_JSON
     else:
-        if not name and (of := model.get("model_type")):
-            kind, name = str(of).lower(), f"of model type {of}"
+        if not name and (model_type := model.get("model_type")):
+            kind, name = str(model_type).lower(), f"of model type {model_type}"
+        may_be_deberta = SENTENCE_PIECES in files or not any(file in files for file in VOCABULARIES)
         supported = kind in (
             *("", "pretrained"),
             *(_BERT if VOCABULARY in files else _ROBERTA),
-            *(
-                _DEBERTA
-                if SENTENCE_PIECES in files or not any(name in files for name in VOCABULARIES)
-                else ()
-            ),
+            *(_DEBERTA if may_be_deberta else ()),
         )
     if not supported:
         problem = f"the tokenizer {name} is not supported"
@@ -249,7 +244,7 @@ def build(content: Mapping[str, Any], origin: object) -> tokenizers.Tokenizer:
 def _from_sentence_pieces(
     files: Mapping[str, Path], settings: Mapping[str, Any], roles: dict[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """Reads DeBERTa's tokenizer: special tokens have BERT's names, and are added if the pieces lack them."""
+    """Reads DeBERTa's tokenizer. Special tokens have BERT's names, and are added if they are not pieces."""
     path = files[SENTENCE_PIECES]
     roles = STYLES[0] | roles
     tokenizer = sentencepiece.read_unigram(
@@ -262,8 +257,7 @@ def _from_sentence_pieces(
         tokenizer, {"bos_token": roles["cls"], "eos_token": roles["sep"], **named, **settings}, files, ()
     )
     wordpiece.add_special_tokens(tokenizer, roles)
-    definition: str = tokenizer.to_str()
-    return definition, roles
+    return str(tokenizer.to_str()), roles
 
 
 def _from_vocabulary(
@@ -271,7 +265,7 @@ def _from_vocabulary(
 ) -> tokenizers.Tokenizer:
     """Builds the tokenizer of a vocab.txt and its options; like BERT, it lower-cases by default.
 
-    Each line is an entry, without white space at its end; if an entry occurs twice, the last line counts.
+    Each line is an entry; white space at its end is ignored. If an entry occurs twice, the last one counts.
     """
     try:
         with open(path, "rb") as file:
@@ -315,15 +309,15 @@ def _add_tokens(
     files: Mapping[str, Path],
     roles: Collection[str],
 ) -> bool:
-    """Adds the tokens that other files name, in transformers' order, which determines the ids of new ones.
+    """Adds the tokens that other files list, in transformers' order, which decides the ids of new tokens.
 
     Returns whether there were any.
     """
     present = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
     tokens = [
         token
-        for token, decides in _tokens_beside(settings, files)
-        if token.content not in present or (decides and _flags(token) != _flags(present[token.content]))
+        for token, overrides in _listed_tokens(settings, files)
+        if token.content not in present or (overrides and _flags(token) != _flags(present[token.content]))
         if token.content not in roles or tokenizer.token_to_id(token.content) is None
     ]
     if len(tokens) > hostile.MOST_ADDED:
@@ -333,34 +327,33 @@ def _add_tokens(
     return bool(tokens)
 
 
-def _tokens_beside(
+def _listed_tokens(
     settings: Mapping[str, Any], files: Mapping[str, Path]
 ) -> Iterator[tuple[tokenizers.AddedToken, bool]]:
     """Yields each added token outside the vocabulary, and whether its flags override tokenizer.json's."""
     where, decoder = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
-    decides = decoder is not None
+    overrides = decoder is not None
     extra: Any = next((settings[key] for key in _EXTRA if settings.get(key)), [])
-    own = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
+    others = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
     named = [
         *(settings.get(key) for key in _NAMED),
-        *(value for value in own if isinstance(value, str)),
+        *(value for value in others if isinstance(value, str)),
         *(extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else [extra]),
     ]
     special = {_content(token) for token in named}
     if decoder is None and ADDED_TOKENS in files:
         where = files[ADDED_TOKENS]
-        decoder = {number: token for token, number in _object(where).items()}
+        decoder = {id_: token for token, id_ in _object(where).items()}
     try:
         listed = [token for _, token in sorted((decoder or {}).items(), key=lambda item: int(item[0]))]
-        for number, token in enumerate([*listed, *(token for token in named if token is not None)]):
+        for index, token in enumerate([*listed, *(token for token in named if token is not None)]):
             content, flags = _content(token), token if isinstance(token, dict) else {}
             if content is None:
                 raise TypeError
-            chosen = {name: bool(flags[name]) for name in _FLAGS if name in flags} | (
-                {"special": True} if content in special else {}
-            )
+            options = {name: bool(flags[name]) for name in _FLAGS if name in flags}
+            options |= {"special": True} if content in special else {}
             if content:
-                yield tokenizers.AddedToken(content, **chosen), decides and number < len(listed)
+                yield tokenizers.AddedToken(content, **options), overrides and index < len(listed)
     except (AttributeError, TypeError, ValueError, OverflowError):
         raise TokenizerError("an added token is neither text nor an object with text", where=where) from None
 

@@ -1,9 +1,9 @@
 """Trains WordPiece vocabularies reproducibly.
 
-The `tokenizers` trainer is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
+The trainer of `tokenizers` is not reproducible by itself: it numbers the `##x` pieces in the order of a hash
 map, which decides ties between merges (huggingface/tokenizers#1794). So the alphabet is counted here, the
 `##x` pieces are passed to the trainer as special tokens in a fixed order, and the tokenizer is rebuilt from
-the vocabulary with the five real special tokens only. The pipeline is BERT's (Devlin et al. 2019), as in the
+the vocabulary with only the five real special tokens. The pipeline is BERT's (Devlin et al. 2019), as in the
 ELECTRA paper.
 """
 
@@ -39,10 +39,10 @@ _SPACE = re.compile(r"[ \t\n\r]+")
 
 
 class Accents(NamedTuple):
-    """What a tokenizer does with accents: the marks that Unicode's NFD separates from letters."""
+    """How a tokenizer treats accents: the marks that Unicode's NFD separates from letters."""
 
     removed: bool
-    share: float  # fraction of characters that removing accents changes
+    share: float  # fraction of characters that have accents
 
 
 class Characters:
@@ -61,31 +61,31 @@ class Characters:
             self.counts.update(run)
 
     def share(self, condition: Callable[[str], bool]) -> float:
-        """Returns the fraction of characters, among all, that are beyond ASCII and satisfy a condition."""
+        """Returns the fraction of all characters that are beyond ASCII and satisfy a condition."""
         return sum(count for letter, count in self.counts.items() if condition(letter)) / max(1, self.total)
 
 
 def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
-    """Decides whether to remove accents: by default not if they are frequent in the text.
+    """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
-    Without them, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.
+    Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are
+    equal.
 
     Returns:
-        The settings with the decision, and what was decided (None: removing them changes nothing, or the
-        settings exclude it).
+        The settings with the decision, and the treatment of accents (None: the text has none, or the settings
+        exclude their removal).
     """
     if config.strip_accents is False or not (config.lowercase or config.strip_accents):
         return config, None
-    keep, strip = (normalizers.BertNormalizer(lowercase=False, strip_accents=each) for each in (False, True))
+    keep, strip = (normalizers.BertNormalizer(lowercase=False, strip_accents=on) for on in (False, True))
     share = Characters(texts).share(lambda letter: keep.normalize_str(letter) != strip.normalize_str(letter))
     removed = config.strip_accents is True or share < _RARE_ACCENTS
-    return (config if removed else replace(config, strip_accents=False)), Accents(
-        removed, share
-    ) if share else None
+    config = config if removed else replace(config, strip_accents=False)
+    return config, Accents(removed, share) if share else None
 
 
 def loses_marks(letter: str, normalized: str) -> bool:
-    """Whether `letter` has accents and `normalized`, what a tokenizer makes of it, has none."""
+    """Whether `letter` has accents and `normalized`, its form in a tokenizer, has none."""
     return any(map(_is_mark, unicodedata.normalize("NFD", letter))) and not any(
         map(_is_mark, unicodedata.normalize("NFD", normalized))
     )
@@ -98,17 +98,17 @@ def _is_mark(character: str) -> bool:
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
     """Trains a WordPiece vocabulary on `texts`, which are iterated twice.
 
-    With little text the vocabulary is smaller than requested, because entries must occur `min_frequency`
-    times. Raises TokenizerError without text.
+    With little text the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY times.
+    Raises TokenizerError if there is no text.
     """
-    texts = _Cut(texts)
+    texts = _WithoutLongWords(texts)
     alphabet = _alphabet(texts, config)
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
     words = sorted(count_words(texts))
-    inner = [PREFIX + character for character in alphabet]  # only those that occur get an entry
     occurring = _vocabulary(words, alphabet, [], config, size=0)
-    fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in inner if piece in occurring)]
+    continuations = (PREFIX + character for character in alphabet)
+    fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in continuations if piece in occurring)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
     return add_special_tokens(
         bert_pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
@@ -116,8 +116,8 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
 
 
 @dataclass(frozen=True)
-class _Cut:
-    """Texts whose very long words are split: the trainer's time is quadratic in the length of a word."""
+class _WithoutLongWords:
+    """Texts with very long words split, because the trainer's time is quadratic in the length of a word."""
 
     texts: Iterable[str]
 
@@ -148,7 +148,7 @@ def bert_pipeline(
 def add_special_tokens(
     tokenizer: tokenizers.Tokenizer, names: Mapping[str, str] = SPECIAL_TOKENS
 ) -> tokenizers.Tokenizer:
-    """Returns `tokenizer`, changed to put [CLS] and [SEP] (by role in `names`) around a text or a pair."""
+    """Changes `tokenizer` to put [CLS] and [SEP] (by role in `names`) around a text or a pair; returns it."""
     tokenizer.add_special_tokens(list(names.values()))
     begin, end = names["cls"], names["sep"]
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -179,8 +179,8 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
 def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
     """Returns the sorted alphabet of normalised words.
 
-    It covers 99.99 % of the characters, the most frequent first, with at most a quarter of the vocabulary.
-    `entries` is how many entries each character may need.
+    It consists of the most frequent characters that make up 99.99 % of the text, and of at most a quarter of
+    the vocabulary. Each character may need `entries` entries.
     """
     counts: Counter[str] = Counter()
     for word, count in words.items():
@@ -189,14 +189,14 @@ def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) 
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
     missing = _COVERAGE * counts.total()
-    most = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
-    kept: list[str] = []
+    limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
+    alphabet: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if missing <= 0 or count < MIN_FREQUENCY or len(kept) >= most:
+        if missing <= 0 or count < MIN_FREQUENCY or len(alphabet) >= limit:
             break
-        kept.append(character)
+        alphabet.append(character)
         missing -= count
-    return sorted(kept)
+    return sorted(alphabet)
 
 
 def _vocabulary(

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling, Scorer
-from electra.data.rows import ID_COLUMNS
+from electra.data.tables import ID_COLUMNS
 from electra.inference.mlm_detection import count_read_tokens
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, RequestError
 from electra.serving.models import Ability, ServedModel

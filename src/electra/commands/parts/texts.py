@@ -122,7 +122,7 @@ def _are_texts(items: list[Any]) -> bool:
 
 def _text(item: Any, field: str, number: int) -> str | None:
     if isinstance(item, Mapping):
-        from electra.data.rows import get_field
+        from electra.data.tables import get_field
 
         item = get_field(item, field)
     if item is None or (isinstance(item, float) and math.isnan(item)):  # pandas' missing value

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from electra.data.rows import cell_text, known_ending, read_bytes, read_rows, refuse_nul, row_id
+from electra.data.rows import read_bytes, read_rows, refuse_nul
+from electra.data.table_files import known_extension
+from electra.data.tables import cell_text, row_id
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 
@@ -52,7 +54,7 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
         Examples with the texts (question, context) and a tuple of `GoldAnswer` as gold (None without
         answers).
     """
-    if known_ending(path, FORMATS) == ".json":
+    if known_extension(path, FORMATS) == ".json":
         questions = _squad(path, columns, labelled)
     else:
         questions = _lines(read_rows(path), columns, labelled)

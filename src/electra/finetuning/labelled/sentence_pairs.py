@@ -9,7 +9,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from electra.data.rows import cell_text, open_table, read_rows
+from electra.data.rows import open_table, read_rows
+from electra.data.tables import ReadOptions, cell_text
 from electra.foundation.errors import DataError
 
 ScoredPair = tuple[str, str, float]
@@ -42,7 +43,7 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
 def read_cola(path: Path) -> list[tuple[str, int]]:
     """Returns the sentences of CoLA's file, which has no header, each with 1 if acceptable, else 0."""
     sentences = []
-    for where, row in open_table(path, header=COLA, wanted=(COLA,)).rows:
+    for where, row in open_table(path, ReadOptions(header=COLA, required=(COLA,))).rows:
         if row["label"] not in ("0", "1"):
             problem = f"the label must be 0 or 1, not {row['label']!r}"
             raise DataError(problem, where=where, fix="Pass CoLA's own file, with labels")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from electra.data.rows import TABLES, is_saved_dataset, parts_pattern, split_name
+from electra.data.table_files import TABLES, is_saved_dataset, parts_pattern, split_name
 from electra.finetuning.labelled.examples import Example, Examples
 from electra.foundation.errors import DataError
 

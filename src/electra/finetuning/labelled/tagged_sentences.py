@@ -25,8 +25,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from electra.data.rows import FORMATS as TABLES
-from electra.data.rows import ZIP, Table, known_ending, open_table, read_lines, row_id, split_name
+from electra.data.rows import open_table, read_lines
+from electra.data.table_files import FORMATS as TABLES
+from electra.data.table_files import ZIP, known_extension, split_name
+from electra.data.tables import ReadOptions, Table, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.word_columns import (
     CONLLU,
@@ -142,7 +144,7 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     Returns:
         Examples with the words as texts and their tags as gold (None without tags).
     """
-    ending = ".arrow" if path.is_dir() else known_ending(path, FORMATS)
+    ending = ".arrow" if path.is_dir() else known_extension(path, FORMATS)
     notes: list[str] = []
     if ending == ".m2":
         sentences = list(_m2(path))
@@ -341,7 +343,7 @@ def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
 
 def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
     texts = () if labelled else TEXTS
-    table = open_table(path, header=names.header, wanted=[(name,) for name in names.word])
+    table = open_table(path, ReadOptions(header=names.header, required=[(name,) for name in names.word]))
     word = table.first_column((*names.word, *texts))
     if word is None:
         raise table.missing_column(names.word, "`text_column`")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.data.lines import COMPRESSIONS
-from electra.data.rows import data_digest, is_saved_dataset, parts_of, split_name
+from electra.data.table_files import data_digest, is_saved_dataset, parts_of, split_name
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.labelled.splits import (

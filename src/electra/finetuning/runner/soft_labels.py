@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.rows import data_digest
+from electra.data.table_files import data_digest
 from electra.exchange.huggingface import exported_weights
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head

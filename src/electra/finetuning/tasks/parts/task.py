@@ -36,7 +36,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from electra.data.delimited import format_tsv
-from electra.data.rows import TABLES
+from electra.data.table_files import TABLES
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.settings import TaskOptions

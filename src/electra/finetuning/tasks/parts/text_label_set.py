@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.rows import Table, get_field
+from electra.data.tables import Table, get_field
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.tasks.parts.answers import (

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from electra.data.delimited import format_tsv
-from electra.data.rows import ID_COLUMNS, Table, cell_text, get_field, open_table, row_id
+from electra.data.rows import open_table
+from electra.data.tables import ID_COLUMNS, ReadOptions, Table, cell_text, get_field, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import (
@@ -106,7 +107,9 @@ class TextTask(Task):
     def read(self, path: Path, labelled: bool = True) -> Split:
         alternatives = self.texts if labelled else (*self.texts, *self.usual_texts)
         optional = () if labelled else self.label
-        table = open_table(path, self.header, alternatives, self.drop_malformed, self.encoding, optional)
+        table = open_table(
+            path, ReadOptions("", self.encoding, self.header, alternatives, optional, self.drop_malformed)
+        )
         matches = ((names, [table.find_column(name) for name in names]) for names in alternatives)
         chosen, texts = next(
             (

@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.rows import TABLES, read_lines, split_name
+from electra.data.rows import read_lines
+from electra.data.table_files import TABLES, split_name
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.tasks.parts.task import HeadKind, Outputs

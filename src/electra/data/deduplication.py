@@ -11,10 +11,9 @@ from typing import NamedTuple
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.near import NearDuplicates
-from electra.data.runs import MEMORY
-from electra.data.seen import DigestSet
+from electra.data.sorted_runs import MEMORY, DigestSet
 
-_CHUNK = 1 << 20  # characters that are encoded, or compared, at a time
+_CHUNK = 1 << 20  # characters that are encoded or compared at a time
 _CHUNK_DOCUMENTS = 1 << 12
 
 
@@ -28,7 +27,7 @@ class KeptDocument(NamedTuple):
     held: bool
     """Whether it is held out."""
     corpus: int = 0
-    """The number of its corpus in a mixture."""
+    """The index of its corpus in a mixture."""
 
 
 def keep_documents(
@@ -38,21 +37,21 @@ def keep_documents(
     work: Path,
     memory: int = MEMORY,
 ) -> Iterator[KeptDocument]:
-    """Yields the documents to encode, and counts these and the dropped ones in the audit.
+    """Yields the documents to encode, and counts the documents that are read and dropped in the audit.
 
     Args:
         documents: the corpus.
         audit: receives the counts.
         progress: receives the number of characters read so far.
         work: a folder for hashes that do not fit in memory.
-        memory: bytes of hashes in memory.
+        memory: the bound on hashes in memory, in bytes.
     """
     config = documents.config
     if config.near_duplicates is None:
-        yield from _new(documents, audit, progress, DigestSet(work, memory))
+        yield from _unique(documents, audit, progress, DigestSet(work, memory))
         return
     with closing(NearDuplicates(config.near_duplicates, work, memory // 2)) as near:
-        for chunk in chunks(_new(documents, audit, progress, DigestSet(work, memory // 2))):
+        for chunk in chunks(_unique(documents, audit, progress, DigestSet(work, memory // 2))):
             matches = near.find([document.text for document in chunk])
             for document, match in zip(chunk, matches, strict=True):
                 if match is None:
@@ -62,10 +61,10 @@ def keep_documents(
         audit.near_duplicates = near.examples()
 
 
-def _new(
+def _unique(
     documents: Documents, audit: Audit, progress: Callable[[int], None], seen: DigestSet
 ) -> Iterator[KeptDocument]:
-    """Yields the documents that are neither empty nor equal to an earlier one."""
+    """Yields the documents that are neither empty nor equal to an earlier document."""
     threshold = int(documents.config.heldout * 2**64)
     characters = 0
     for document in documents:
@@ -90,7 +89,7 @@ def _new(
 
 
 def chunks(documents: Iterable[KeptDocument]) -> Iterator[list[KeptDocument]]:
-    """Yields lists of documents of about a million characters each."""
+    """Yields lists of documents with about a million characters each."""
     chunk: list[KeptDocument] = []
     size = 0
     for document in documents:

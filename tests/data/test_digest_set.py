@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from electra.data import seen
-from electra.data.seen import DigestSet
+from electra.data import sorted_runs
+from electra.data.sorted_runs import DigestSet
 
 
 @pytest.mark.parametrize("memory", [1 << 20, 800])
 def test_a_digest_set_equals_a_set_for_any_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
 ) -> None:
-    monkeypatch.setattr(seen, "RECENT", 16)
+    monkeypatch.setattr(sorted_runs, "RECENT", 16)
     draw = random.Random(0)
     found, expected = DigestSet(tmp_path, memory), set[int]()
     for _ in range(5000):
@@ -29,7 +29,7 @@ def test_a_digest_set_equals_a_set_for_any_memory(
 
 GROW = """
 import random, resource, sys
-from electra.data.seen import DigestSet
+from electra.data.sorted_runs import DigestSet
 import numpy
 from pathlib import Path
 number, folder = int(sys.argv[1]), sys.argv[2]

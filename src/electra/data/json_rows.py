@@ -1,0 +1,139 @@
+"""Rows of JSON files, streamed: one object per line, a list of objects, or columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from electra.data.tables import ReadOptions, Rows
+from electra.foundation.errors import DataError
+
+LONGEST_VALUE = 1 << 28  # characters of a JSON value that is not a list
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
+_SEPARATORS = re.compile(r"[\s,]*")  # between JSON values
+
+
+def json_line_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
+    """Yields the rows of a file with one JSON object per line."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            fix = "Write one object per line"
+            options.leave_out(DataError(f"not valid JSON ({error})", where=where, fix=fix))
+            continue
+        if options.only and isinstance(row, str):
+            row = {options.only: row}
+        if not isinstance(row, dict):
+            options.leave_out(DataError("not a JSON object", where=where, fix="Write one object per line"))
+            continue
+        yield where, row if options.lenient or not _SURROGATE.search(line) else without_surrogates(row)
+
+
+def json_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
+    """Yields the rows of a JSON file in any of the supported layouts; see `electra.data.rows`."""
+    pieces = _pieces(lines)
+    beginning = next(pieces, "")
+    values = _values(chain([beginning], pieces), path)
+    first_two = list(islice(values, 2))
+    is_list = beginning.lstrip("\ufeff \t\r\n").startswith("[")
+    if len(first_two) == 1 and isinstance(first_two[0], dict) and not is_list:
+        rows: Iterator[Any] = _rows_of_object(first_two[0], path)
+    else:
+        rows = chain(first_two, values)
+    for number, value in enumerate(rows, 1):
+        where = f"{path}: row {number}"
+        row = {options.only: value} if options.only and isinstance(value, str) else value
+        if not isinstance(row, dict):
+            options.leave_out(DataError("not a JSON object", where=where, fix="Write a list of objects"))
+            continue
+        yield where, row if options.lenient else without_surrogates(row)
+
+
+def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
+    """Yields the values of a JSON list, or JSON values one after the other, as pieces of the text arrive."""
+    decode = json.JSONDecoder().raw_decode
+    text, position, in_list = "", 0, False
+    line = 1  # the line of the file where `text` begins
+    while True:
+        gap = _SEPARATORS.match(text, position)
+        position = gap.end() if gap else position
+        if position == len(text):
+            line += text.count("\n")
+            text, position = next(pieces, ""), 0
+            if not text:
+                if in_list:
+                    raise DataError("not valid JSON (the list does not end)", where=path)
+                return
+            continue
+        if text[position] in "[]" and in_list == (text[position] == "]"):
+            in_list, position = not in_list, position + 1
+            if not in_list:
+                if rest := (text[position:] + "".join(pieces)).strip():
+                    raise DataError(f"not valid JSON ({rest[:20]!r} after the list)", where=path)
+                return
+            continue
+        try:
+            value, position = decode(text, position)
+        except (ValueError, RecursionError) as error:  # the value may continue in the next piece
+            where = f"{path}:{line + getattr(error, 'lineno', 1) - 1}"
+            line += text.count("\n", 0, position)
+            added = "".join(islice(pieces, max(1, (len(text) - position) >> 16)))
+            text, position = text[position:] + added, 0
+            if not added or len(text) > LONGEST_VALUE or isinstance(error, RecursionError):
+                raise DataError(f"not valid JSON ({error})", where=where) from None
+            continue
+        yield value
+
+
+def _pieces(lines: Iterable[str]) -> Iterator[str]:
+    """Joins lines to pieces of at least 64 Ki characters."""
+    size, pending = 0, []
+    for line in lines:
+        pending.append(line)
+        size += len(line)
+        if size >= 1 << 16:
+            yield "".join(pending)
+            size, pending = 0, []
+    if pending:
+        yield "".join(pending)
+
+
+def _rows_of_object(document: Mapping[str, Any], path: Path) -> Iterator[Any]:
+    """Yields the rows of a table that is one object: a list in it, its columns, or itself as the only row."""
+    lists = {name: value for name, value in document.items() if isinstance(value, list)}
+    rows = [name for name, value in lists.items() if value and all(isinstance(row, dict) for row in value)]
+    names = document.get("columns")
+    if isinstance(names, list) and isinstance(document.get("data"), list):  # pandas: orient="split"
+        yield from (dict(zip(names, row, strict=False)) for row in document["data"])
+    elif rows and ("data" in rows or len(rows) == 1):
+        yield from document["data" if "data" in rows else rows[0]]
+    elif lists and len(lists) == len(document) and len({*map(len, lists.values())}) == 1:
+        yield from (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
+    elif document and all(isinstance(value, dict) for value in document.values()):
+        if all(name.isdecimal() for name in document):  # pandas: orient="index"
+            yield from document.values()
+        else:
+            keys = dict.fromkeys(key for column in document.values() for key in column)
+            yield from ({name: column.get(key) for name, column in document.items()} for key in keys)
+    elif lists or not document:
+        problem = f"neither rows nor columns of equal length (it has {', '.join(document) or 'nothing'})"
+        raise DataError(problem, where=path, fix="Write a list of objects")
+    else:
+        yield document
+
+
+def without_surrogates(value: Any) -> Any:
+    """Returns a JSON value with `?` for lone surrogates in its texts, since UTF-8 files cannot hold them."""
+    if isinstance(value, dict):
+        return {without_surrogates(name): without_surrogates(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [without_surrogates(inner) for inner in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -1,0 +1,123 @@
+"""Which files hold a table: a single file, the parts of one, or a folder that `datasets` saved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from electra.data.lines import COMPRESSIONS
+from electra.foundation import durable
+from electra.foundation.errors import DataError
+
+FORMATS = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".tab": "tsv",
+}
+ZIP = ".zip"
+TABLES = (*FORMATS, ZIP)
+SAVED, SAVED_SPLITS = "state.json", "dataset_dict.json"  # mark the folders that `datasets` saves
+_PART = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\..*)?")
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Whether the folder is a data set saved by `datasets`."""
+    return (folder / SAVED).is_file()
+
+
+def saved_splits(folder: Path) -> dict[str, Path]:
+    """Returns the folders of the splits of a saved data set, by name; {} for any other folder."""
+    if not (folder / SAVED_SPLITS).is_file():
+        return {}
+    return {each.name: each for each in sorted(folder.iterdir()) if is_saved_dataset(each)}
+
+
+def parts_of(path: Path) -> list[Path]:
+    """Returns the files or saved folders that match a path or pattern; may be empty for a pattern.
+
+    Raises:
+        DataError: a pattern matches only some of the parts that should exist.
+    """
+    if path.exists() or not any(character in path.name for character in "*?["):
+        return [path]
+    parts = sorted(path.parent.glob(path.name))
+    total = re.search(r"-\*-of-(\d{5})", path.name)
+    if total and len(parts) != int(total[1]):
+        fix = "Get the others, or pass one of them by its name"
+        raise DataError(f"only {len(parts)} of {int(total[1])} parts exist", where=path, fix=fix)
+    return parts
+
+
+def data_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file, or of the joined digests of several files that are read as one."""
+    files = files_of(path)
+    if files == [path]:
+        return durable.sha256(path)
+    return hashlib.sha256("".join(map(durable.sha256, files)).encode()).hexdigest()
+
+
+def parts_pattern(path: Path) -> Path:
+    """Returns the pattern of all parts for a file that is one of them (train-00000-of-00002.parquet)."""
+    part = _PART.fullmatch(path.name)
+    if part and part[3] == "00001":
+        return path
+    return path.with_name(f"{part[1]}-*-of-{part[3]}{part[4] or ''}") if part else path
+
+
+def split_name(path: Path) -> tuple[str, str]:
+    """Splits a file name into stem and extension: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl").
+
+    All parts of a table have its stem, "train". The stem of a folder that `datasets` saved is its name.
+    """
+    if is_saved_dataset(path):
+        return path.name.lower(), ".arrow"
+    name = path.name.lower()
+    for extension in COMPRESSIONS:
+        name = name.removesuffix(extension)
+    if name.endswith(ZIP) and Path(name).with_suffix("").suffix in FORMATS:
+        name = name.removesuffix(ZIP)
+    if part := re.fullmatch(r"(.*)-(?:\d{5}|\*)-of-\d{5}(\..*)?", name):
+        name = part[1] + (part[2] or "")
+    return Path(name).stem, Path(name).suffix
+
+
+def files_of(path: Path) -> list[Path]:
+    """Returns the files that are read for a path: itself, its parts, or those of a saved data set."""
+    files: list[Path] = []
+    for part in parts_of(path):
+        files += _saved_files(part) if part.is_dir() else [part]
+    return files
+
+
+def _saved_files(folder: Path) -> list[Path]:
+    if splits := saved_splits(folder):
+        return [file for split in splits.values() for file in _saved_files(split)]
+    try:
+        listed = json.loads((folder / SAVED).read_bytes())["_data_files"]
+        names = [str(entry["filename"]) for entry in listed]
+        if any(Path(name).name != name for name in names):
+            raise ValueError("a file in another folder")
+    except FileNotFoundError:
+        fix = "Pass a file, or a folder that save_to_disk wrote"
+        raise DataError("a folder, not a file", where=folder, fix=fix) from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DataError(f"lists no data files ({error})", where=folder / SAVED) from None
+    return [folder / name for name in names]
+
+
+def known_extension(path: Path, formats: Sequence[str]) -> str:
+    """Returns the file's extension. Raises DataError if it is not one of `formats`."""
+    extension = split_name(path)[1]
+    if extension not in formats:
+        fix = f"Use one of {', '.join(formats)}, compressed or not"
+        raise DataError("unrecognised file extension", where=path, fix=fix)
+    return extension
