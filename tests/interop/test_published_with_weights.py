@@ -11,8 +11,8 @@ import torch
 
 import electra
 from electra.data.cut_vocabulary import counts_in, cut
+from electra.exchange.layers import in_vocabulary, keep_layers
 from electra.exchange.load import load
-from electra.exchange.smaller import in_vocabulary, keep_layers
 
 TEXTS = [
     "A man is playing a guitar.",

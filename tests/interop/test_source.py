@@ -22,7 +22,7 @@ import electra
 from electra.artifacts.included import MODELS
 from electra.artifacts.model import CARD, CONFIG, ONNX
 from electra.commands.parts.warm_start import initial_models
-from electra.data.tokenizer import could_be_hub_name
+from electra.data.hub_files import could_be_hub_name
 from electra.exchange.hub import files_to_upload
 from electra.exchange.load import load
 from electra.finetuning.runner.all_seeds import finetune

@@ -20,8 +20,8 @@ from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
+from electra.exchange.layers import in_vocabulary, keep_layers
 from electra.exchange.load import load
-from electra.exchange.smaller import in_vocabulary, keep_layers
 from electra.foundation.errors import ConfigError, ElectraError, ModelError
 from electra.foundation.signals import StopRequest
 from electra.model.flops import forward_flops, training_flops

@@ -1,4 +1,4 @@
-"""The command `electra deepen`; the layers are repeated by `electra.exchange.deeper`."""
+"""The command `electra deepen`; the layers are repeated by `electra.exchange.layers`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Deepen(
 
     @override
     def run(self) -> Model:
-        from electra.exchange.deeper import deepen as write_deeper
+        from electra.exchange.layers import deepen as write_deeper
 
         return self.reshape(write_deeper, self.layers)
 

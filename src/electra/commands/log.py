@@ -45,7 +45,7 @@ class Log(
     @override
     def run(self) -> int:
         from electra.exchange.trackers.following import send_curves
-        from electra.exchange.trackers.interface import NAMES
+        from electra.exchange.trackers.interface import VIEW_COMMANDS
 
         run = checked_path(self.run_folder, "run")
         out = checked_path(self.to if self.out is None else self.out, "out")
@@ -55,7 +55,7 @@ class Log(
                 run, self.to, out, self.project, name, follow=self.follow, stop=stop, say=display.say
             )
             display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {self.to} in {out}")
-            display.say(f"to view them: {NAMES[self.to].format(out=out)}")
+            display.say(f"to view them: {VIEW_COMMANDS[self.to].format(out=out)}")
             return sent
 
 

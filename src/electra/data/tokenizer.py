@@ -20,6 +20,7 @@ import numpy.typing as npt
 from electra.artifacts.model import SENTENCE_PIECES, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from electra.data import hostile, space_marked, tokenizer_folder, wordpiece
 from electra.data.encoding import CorpusEncoder
+from electra.data.hub_files import could_be_hub_name, download
 from electra.data.settings import TokenizerConfig
 from electra.data.tokenizer_folder import STYLES, VOCABULARIES, Specials
 from electra.data.wordpiece import Accents, Characters, loses_marks
@@ -31,7 +32,6 @@ __all__ = ["Encoding", "Tokenizer", "TokenizerConfig"]
 
 _SPACES = (space_marked.SPACE, *space_marked.BYTE_SPACES)  # prefixes of tokens that begin a word
 _PARTS = {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "model"}
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -130,7 +130,7 @@ class Tokenizer:
             files = {file: sibling for file, sibling in siblings.items() if file not in VOCABULARIES}
             files[kind] = path
         elif could_be_hub_name(str(name)):
-            files = _download(str(name))
+            files = tokenizer_folder.files_in(download(str(name), tokenizer_folder.FILES, TokenizerError))
         else:
             raise TokenizerError("no such tokenizer folder or file", where=name)
         return cls(*tokenizer_folder.read(files, name), name)
@@ -301,41 +301,3 @@ def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: objec
             f"two roles share one token ({by_role})", where=origin, fix="Use a different token for each role"
         )
     return by_role
-
-
-def could_be_hub_name(name: str) -> bool:
-    """Whether a string may be a name on the hub: owner/name or name, with an optional @revision.
-
-    texts/typo is a path if there is a folder texts/ in the working directory.
-    """
-    parent = Path(in_repository(name)[0]).parent
-    return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
-
-
-def in_repository(name: str) -> tuple[str, str | None]:
-    """Splits owner/name@revision into repository and branch, tag or commit (None: the main branch)."""
-    repository, _, revision = name.partition("@")
-    return repository, revision or None
-
-
-def _download(name: str) -> dict[str, Path]:
-    """Returns a tokenizer's files from the hub, or from its cache without a network."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    fix = "Pass a folder, or check the name and the network (HF_HUB_OFFLINE, HF_TOKEN)"
-    repository, revision = in_repository(name)
-    try:
-        folder = Path(
-            snapshot_download(repository, revision=revision, allow_patterns=list(tokenizer_folder.FILES))
-        )
-    except LocalEntryNotFoundError:
-        raise TokenizerError(
-            "no such folder or file, and the hub cannot be reached", where=name, fix=fix
-        ) from None
-    except Exception as error:  # network, names, permissions: the library raises dozens of kinds
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise TokenizerError(
-            f"no such folder or file, and not found on the hub ({reason})", where=name, fix=fix
-        ) from None
-    return tokenizer_folder.files_in(folder)

@@ -6,13 +6,12 @@ pooling       pooling of token states, as sentence-transformers stores it
 weights       weight files and their digests
 huggingface   writes a model folder, without transformers
 card          writes the model card of a run
-source        finds the folder of a model: a path, a bundled model or a name on the hub
+source        finds the folder of a model: a path, an included model or a name on the hub
 run_folder    opens the networks of a run, finished or not
 load          loads a model from any of these
 warm_start    initialises a new run's networks from other weights
 transfer      export and import
-deeper        adds layers to a trained model
-smaller       cuts layers and vocabulary out of a trained model
+layers        adds layers to a trained model, or removes layers and vocabulary
 longer        extends the positions of a trained model
 onnx_graph    exports a network as ONNX
 onnx_session  runs an ONNX export

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from electra.artifacts.run import RunFolder
-from electra.data.tokenizer import could_be_hub_name, in_repository
+from electra.data.hub_files import could_be_hub_name, in_repository
 from electra.exchange.configs import CLASSES, LOG_ODDS
 from electra.exchange.names import Kind
-from electra.foundation.config import write_toml
+from electra.foundation import durable
+from electra.foundation.config import flatten, write_toml
+from electra.foundation.errors import ElectraError
 
 USES = {
     "discriminator": (
@@ -61,7 +63,7 @@ HEADLINES = (
 
 @dataclass(frozen=True)
 class Card:
-    """The contents of a model card. Empty parts are omitted."""
+    """The contents of a model card; empty parts are omitted."""
 
     name: str
     # discriminator, generator, classifier, tagger or reader
@@ -101,9 +103,9 @@ def card_of_run(
         run: the run folder.
         kind: discriminator or generator.
         architecture: the transformers class that loads the export.
-        step: the step of the checkpoint (default: the last).
-        averaged: steps of the averaged checkpoints. Metrics were measured on single checkpoints, so the card
-            of an average has none.
+        step: the step of the checkpoint (None: the last).
+        averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
+            measured on single checkpoints.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
@@ -116,11 +118,16 @@ def card_of_run(
     }
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
     scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
-    training = {"steps": last.get("step") if step is None else step}
-    training |= {
-        label: last.get(key)
-        for label, key in (("tokens", "tokens"), ("FLOPs", "flops"), ("seconds", "seconds"))
+    training = {
+        "steps": last.get("step") if step is None else step,
+        "tokens": last.get("tokens"),
+        "FLOPs": last.get("flops"),
+        "seconds": last.get("seconds"),
     }
+    try:
+        audit = durable.read_json(folder.audit, ElectraError)
+    except ElectraError:  # a run from a store has none
+        audit = {}
     return Card(
         name=f"{run.resolve().name}-{kind}",
         kind=kind,
@@ -138,7 +145,7 @@ def card_of_run(
         ),
         training={key: value for key, value in training.items() if value is not None},
         metrics={key: value for key, value in scores.items() if value is not None},
-        audit=_read_optional(folder.audit, dict),
+        audit=audit if isinstance(audit, dict) else {},
         recipe=write_toml(record),
         base_model=in_repository(started_from)[0] if _is_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
@@ -147,7 +154,7 @@ def card_of_run(
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name is one on the hub: "runs/mine" has the form of one, but may be a local folder."""
+    """Whether a name is on the hub: "runs/mine" has the form of a hub name, but may be a local folder."""
     return could_be_hub_name(name) and not Path(name).exists()
 
 
@@ -169,6 +176,10 @@ def card_of_language_model(run: Path, threshold: float | None) -> Card:
 
 def render(card: Card) -> str:
     """Renders README.md: YAML front matter for the hub, then Markdown."""
+    # Lists, of file names for example, are omitted.
+    audit = {
+        name.replace("_", " "): value for name, value in flatten(card.audit) if not isinstance(value, list)
+    }
     parts = [
         f"---\n{_front_matter(card)}---",
         f"# {_plain(card.name)}",
@@ -184,7 +195,7 @@ def render(card: Card) -> str:
                 else ""
             ),
         ),
-        _section("Text it was trained on", _table(dict(_flatten(card.audit)))),
+        _section("Text it was trained on", _table(audit)),
         _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
@@ -236,65 +247,50 @@ def _front_matter(card: Card) -> str:
 
 
 def _usage(card: Card) -> str:
+    """Returns the section on use, without an example text: a card is published, texts may be private."""
     if not card.architecture:
         return ""
-    if card.task:
-        return _section(
-            "Use",
-            "```python\n"
-            "import electra\n\n"
-            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
-            'answers = electra.predict(name, "new.csv").records()\n'
-            f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
-        )
-    if card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]:
-        return _section(
-            "Use",
-            "```python\n"
-            "import electra\n\n"
-            f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
-            "model = electra.load(name)\n"
-            'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced\n'
-            f"```\n\n`{card.architecture}` of transformers loads the encoder, without the head.",
-        )
-    return _section(
-        "Use",
-        "```python\n"
+    name = f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub"
+    is_deberta = card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
+    if card.task or is_deberta:
+        if card.task:
+            code = f'{name}\nanswers = electra.predict(name, "new.csv").records()'
+        else:
+            code = f"{name}\nmodel = electra.load(name)\n"
+            code += 'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced'
+        note = f"\n\n`{card.architecture}` of transformers loads the encoder, without the head."
+        return _section("Use", _fenced("python", f"import electra\n\n{code}") + note)
+    output, attribute = RESULTS.get(card.kind, ("logits", "logits"))
+    code = (
         f"from transformers import AutoTokenizer, {card.architecture}\n\n"
-        f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub\n"
+        f"{name}\n"
         "tokenizer = AutoTokenizer.from_pretrained(name)\n"
         f"model = {card.architecture}.from_pretrained(name)\n"
-        f"{_call(card)}\n"
-        f"```{_advice(card)}",
+        f'{output} = model(**tokenizer("...", return_tensors="pt")).{attribute}'
     )
-
-
-def _call(card: Card) -> str:
-    """The line of the example that runs the model, without a text: a card is published, texts are private."""
-    name, result = RESULTS.get(card.kind, ("logits", "logits"))
-    return f'{name} = model(**tokenizer("...", return_tensors="pt")).{result}'
+    return _section("Use", _fenced("python", code) + _advice(card))
 
 
 def _advice(card: Card) -> str:
     if card.kind != "discriminator":
         return ""
-    modern = card.architecture.startswith("ModernBert")
-    logit = "`logits[..., 1]`" if modern else "A logit"
+    is_modern = card.architecture.startswith("ModernBert")
+    logit = "`logits[..., 1]`" if is_modern else "A logit"
     if card.output != LOG_ODDS:
-        lines = (
+        advice = (
             f"\n\n{logit} is the energy of its token: lower means more probable in its context. It is not"
             " the log-odds of replacement."
         )
-    elif modern:
-        lines = (
+    elif is_modern:
+        advice = (
             "\n\nThe logits of a token are 0 for `ORIGINAL` and x for `REPLACED`: x above 0 means more likely"
             ' replaced than original. `pipeline("token-classification", name)` gives the probabilities.'
         )
     else:
-        lines = "\n\nA logit above 0 means: more likely replaced than original."
-    if modern:  # the heads have equal names, so another head's weights would be loaded into a new one
-        lines += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
-    return lines
+        advice = "\n\nA logit above 0 means: more likely replaced than original."
+    if is_modern:  # the weights of all heads have the same names, so a new head would get this one's
+        advice += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
+    return advice
 
 
 def _section(title: str, body: str) -> str:
@@ -313,7 +309,7 @@ def _cell(text: object) -> str:
 
 
 def _plain(text: object) -> str:
-    """Escapes a name, so that a page that shows the card does not interpret it as HTML."""
+    """Returns a name on one line, escaped so that a page that shows the card does not take it for HTML."""
     return html.escape(" ".join(str(text).split()), quote=False)
 
 
@@ -330,20 +326,3 @@ def _number(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3e}"
-
-
-def _flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields nested tables as dotted names; lists (of file names, for example) are omitted."""
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        elif not isinstance(value, list):
-            yield f"{prefix}{key}".replace("_", " "), value
-
-
-def _read_optional(path: Path, kind: type) -> Any:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return kind()
-    return value if isinstance(value, kind) else kind()

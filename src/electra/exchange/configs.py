@@ -1,4 +1,4 @@
-"""config.json: our `EncoderConfig` <-> transformers' ElectraConfig, ModernBertConfig, DebertaV2Config."""
+"""Converts between config.json of transformers (ELECTRA, ModernBERT, DeBERTa-v2) and `EncoderConfig`."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ CLASSES: dict[str, dict[Kind, str]] = {
 }
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
-# The same encoder as the paper's under other names; saved as an ELECTRA.
+# These have the same encoder as the paper's; their networks are saved as an ELECTRA.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
 # softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
 ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
-# The key for the meaning of a discriminator's logits, and its default: log-odds of "replaced". Electric's
-# logits are energies, about minus the log-probability of the token.
+# The key for the meaning of a discriminator's logits, and its default: log-odds of "replaced". The logits of
+# Electric are energies, approximately the negative log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
-# The key for P(replaced) from which a word is marked: after training here, the best by F1 on held-out text.
+# The key for the P(replaced) above which a word is marked, and its default. Training sets it to the threshold
+# with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
@@ -64,16 +65,16 @@ _DECODER = "enhanced_mask_decoder"  # key for a DeBERTa generator; transformers 
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """The contents of config.json: the encoder's shape, the head's kind and labels."""
+    """The contents of config.json: the shape of the encoder, the kind of head and its labels."""
 
     encoder: EncoderConfig
     kind: Kind
     labels: tuple[str, ...]
     tied: bool
     pooling: Pooling  # pooling of a classifier
-    skipped: int = 0  # rows of the position table before the first token's
+    skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits
-    threshold: float = DEFAULT_THRESHOLD  # P(replaced) from which `detect` marks a word
+    threshold: float = DEFAULT_THRESHOLD  # P(replaced) above which `detect` marks a word
     decoder_bias: bool = True  # whether a modern generator's output layer has a bias
 
 
@@ -106,12 +107,12 @@ def write_config(
         **names,
     }
     if config.architecture == "modern":
-        return common | _modern_only(config, special_ids)
-    own = _deberta_only if config.architecture == "deberta" else _electra_only
-    return common | own(config)
+        return common | _modern_keys(config, special_ids)
+    specific = _deberta_keys if config.architecture == "deberta" else _electra_keys
+    return common | specific(config)
 
 
-def _electra_only(config: EncoderConfig) -> dict[str, Any]:
+def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
     return {
         "model_type": "electra",
         "embedding_size": config.embedding_size,
@@ -129,7 +130,7 @@ def _electra_only(config: EncoderConfig) -> dict[str, Any]:
     }
 
 
-def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
+def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
     full = {"rope_type": "default", "rope_theta": config.rope_theta}
     local = {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full
     return {
@@ -162,8 +163,8 @@ def _modern_only(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
     }
 
 
-def _deberta_only(config: EncoderConfig) -> dict[str, Any]:
-    types = (("p2c", config.position_to_content), ("c2p", config.content_to_position))
+def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
+    types = {"p2c": config.position_to_content, "c2p": config.content_to_position}
     convolution = {
         "conv_kernel_size": config.convolution,
         "conv_act": config.convolution_activation,
@@ -182,14 +183,14 @@ def _deberta_only(config: EncoderConfig) -> dict[str, Any]:
         "max_relative_positions": config.position_span,
         "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
         "share_att_key": config.shared_position_keys,
-        "pos_att_type": "|".join(name for name, used in types if used),
+        "pos_att_type": "|".join(name for name, is_used in types.items() if is_used),
         "position_biased_input": config.absolute_positions,
         **(convolution if config.convolution else {}),
         **({_DECODER: True} if config.mask_decoder else {}),
         "pooler_dropout": config.dropout,
         "pooler_hidden_act": "gelu",
         "pooler_hidden_size": config.hidden_size,
-        "legacy": True,  # a masked language model's head may then be narrower than the token table
+        "legacy": True,  # then a masked language model's head may be narrower than the token table
     }
 
 
@@ -209,10 +210,10 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
     if architecture is None:
-        what = f"this is a model of type {values.get('model_type')!r}, not an ELECTRA"
+        problem = f"this is a model of type {values.get('model_type')!r}, not an ELECTRA"
         if values.get("model_type") == "deberta":
-            what = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
-        raise ModelError(what, where=path, fix=SUPPORTED_FOLDERS)
+            problem = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
+        raise ModelError(problem, where=path, fix=SUPPORTED_FOLDERS)
     try:
         encoder = _READERS[architecture](values)
         labels = _labels(values)
@@ -230,9 +231,9 @@ def read_config(folder: Path) -> FolderConfig:
         ) from None
     except UnsupportedConfig as problem:
         raise ModelError(str(problem), where=path, fix=SUPPORTED_FOLDERS) from None
-    # Only ModernBERT has the setting: the classifiers of the other encoders use the state at [CLS].
+    # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
     mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
-    # DeBERTa's non-legacy head always uses the token table as its output layer
+    # DeBERTa's non-legacy head always uses the token table as its output layer.
     tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
     pooling: Pooling = "mean" if mean_pooled else "cls"
     threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
@@ -248,42 +249,42 @@ class UnsupportedConfig(Exception):
 
 
 def _electra_config(values: dict[str, Any]) -> EncoderConfig:
-    """Missing keys have the defaults of ElectraConfig."""
+    """Returns the shape; missing keys have the defaults of ElectraConfig, or of BertConfig."""
     _require(values, "hidden_act", "gelu")
     _require(values, "position_embedding_type", "absolute")
-    own = values["model_type"] == "electra"
-    hidden = _whole(values, "hidden_size", 256 if own else None)
+    is_electra = values["model_type"] == "electra"
+    hidden = _integer(values, "hidden_size", 256 if is_electra else None)
     return validate(
         EncoderConfig(
             architecture="electra",
-            vocab_size=_whole(values, "vocab_size"),
-            embedding_size=_whole(values, "embedding_size", 128) if own else hidden,
+            vocab_size=_integer(values, "vocab_size"),
+            embedding_size=_integer(values, "embedding_size", 128) if is_electra else hidden,
             hidden_size=hidden,
-            num_layers=_whole(values, "num_hidden_layers", 12),
-            num_heads=_whole(values, "num_attention_heads", 4 if own else 12),
-            intermediate_size=_whole(values, "intermediate_size", 1024 if own else 3072),
-            max_positions=_whole(values, "max_position_embeddings", 512) - first_position(values),
+            num_layers=_integer(values, "num_hidden_layers", 12),
+            num_heads=_integer(values, "num_attention_heads", 4 if is_electra else 12),
+            intermediate_size=_integer(values, "intermediate_size", 1024 if is_electra else 3072),
+            max_positions=_integer(values, "max_position_embeddings", 512) - first_position(values),
             dropout=float(values.get("hidden_dropout_prob", 0.1)),
             attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
             norm_eps=float(values.get("layer_norm_eps", 1e-12)),
             pad_id=_pad_id(values),
-            num_token_types=_whole(values, "type_vocab_size", 2),
+            num_token_types=_integer(values, "type_vocab_size", 2),
         )
     )
 
 
 def first_position(values: Mapping[str, Any]) -> int:
-    """Returns the first token's row of the position table: RoBERTa's positions start after its padding id."""
+    """Returns the row of the first token in the position table: in RoBERTa, the one after the padding id."""
     return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
 
 
 def _pad_id(values: Mapping[str, Any]) -> int:
     default = 0 if values["model_type"] in ("electra", "bert", "modernbert", "deberta-v2") else 1
-    return default if values.get("pad_token_id") is None else _whole(values, "pad_token_id")
+    return default if values.get("pad_token_id") is None else _integer(values, "pad_token_id")
 
 
-def _whole(values: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """Returns a whole number. Raises KeyError if it is missing and has no default."""
+def _integer(values: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Returns an integer. Raises KeyError if it is missing and has no default."""
     value = values[name] if default is None else values.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
@@ -295,7 +296,7 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         _require(values, name, "gelu")
     for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         _require(values, name, False)
-    layers, hidden = _whole(values, "num_hidden_layers"), _whole(values, "hidden_size")
+    layers, hidden = _integer(values, "num_hidden_layers"), _integer(values, "hidden_size")
     every = _global_every(values, layers)
     window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
     if window < 1 and every > 1:
@@ -304,20 +305,20 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
     full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
     for parameters in (full, local):
         if parameters.get("rope_type", "default") != "default":
-            what = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
-            raise UnsupportedConfig(what)
+            problem = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
+            raise UnsupportedConfig(problem)
     theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
     window_theta = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
     return validate(
         EncoderConfig(
             architecture="modern",
-            vocab_size=_whole(values, "vocab_size"),
+            vocab_size=_integer(values, "vocab_size"),
             embedding_size=hidden,
             hidden_size=hidden,
             num_layers=layers,
-            num_heads=_whole(values, "num_attention_heads"),
-            intermediate_size=_whole(values, "intermediate_size"),
-            max_positions=_whole(values, "max_position_embeddings", 8192),
+            num_heads=_integer(values, "num_attention_heads"),
+            intermediate_size=_integer(values, "intermediate_size"),
+            max_positions=_integer(values, "max_position_embeddings", 8192),
             dropout=float(values.get("mlp_dropout", 0.0)),
             attention_dropout=float(values.get("attention_dropout", 0.0)),
             norm_eps=float(values.get("norm_eps", 1e-5)),
@@ -331,23 +332,23 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
 
 
 def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
-    """Missing keys have the defaults of DebertaV2Config."""
+    """Returns the shape; missing keys have the defaults of DebertaV2Config."""
     for name in ("hidden_act", "pooler_hidden_act"):
         _require(values, name, "gelu")
     if values.get("relative_attention", False) is not True:
         raise UnsupportedConfig("relative_attention is not true; DeBERTas without it are not supported")
-    hidden, heads = _whole(values, "hidden_size", 1536), _whole(values, "num_attention_heads", 24)
+    hidden, heads = _integer(values, "hidden_size", 1536), _integer(values, "num_attention_heads", 24)
     _require(values, "pooler_hidden_size", hidden)
     _require(values, "attention_head_size", hidden // max(1, heads))
-    kernel = _whole(values, "conv_kernel_size", 0)
+    kernel = _integer(values, "conv_kernel_size", 0)
     if kernel > 0:
         _require(values, "conv_groups", 1)
         activation = values.get("conv_act", "tanh")
         if kernel % 2 == 0 or activation not in ("tanh", "gelu"):
-            what = f"a convolution over {kernel} tokens with the activation {activation!r}"
-            raise UnsupportedConfig(f"{what}; supported are odd numbers of tokens, tanh and gelu")
-    positions = _whole(values, "max_position_embeddings", 512)
-    span = _whole(values, "max_relative_positions", -1)
+            problem = f"a convolution over {kernel} tokens with the activation {activation!r}"
+            raise UnsupportedConfig(f"{problem}; supported are odd numbers of tokens, tanh and gelu")
+    positions = _integer(values, "max_position_embeddings", 512)
+    span = _integer(values, "max_relative_positions", -1)
     listed = values.get("pos_att_type") or []
     types = [kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)]
     if not types or (unknown := set(types) - {"c2p", "p2c"}):
@@ -360,19 +361,19 @@ def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
     return validate(
         EncoderConfig(
             architecture="deberta",
-            vocab_size=_whole(values, "vocab_size", 128_100),
-            embedding_size=_whole(values, "embedding_size", hidden),
+            vocab_size=_integer(values, "vocab_size", 128_100),
+            embedding_size=_integer(values, "embedding_size", hidden),
             hidden_size=hidden,
-            num_layers=_whole(values, "num_hidden_layers", 24),
+            num_layers=_integer(values, "num_hidden_layers", 24),
             num_heads=heads,
-            intermediate_size=_whole(values, "intermediate_size", 6144),
+            intermediate_size=_integer(values, "intermediate_size", 6144),
             max_positions=positions,
             dropout=float(values.get("hidden_dropout_prob", 0.1)),
             attention_dropout=float(values.get("attention_probs_dropout_prob", 0.1)),
             norm_eps=float(values.get("layer_norm_eps", 1e-7)),
             pad_id=_pad_id(values),
-            num_token_types=_whole(values, "type_vocab_size", 0),
-            position_buckets=max(0, _whole(values, "position_buckets", -1)),
+            num_token_types=_integer(values, "type_vocab_size", 0),
+            position_buckets=max(0, _integer(values, "position_buckets", -1)),
             position_span=span if span > 0 else positions,
             content_to_position="c2p" in types,
             position_to_content="p2c" in types,
@@ -390,11 +391,11 @@ _READERS = {"electra": _electra_config, "modern": _modern_config, "deberta": _de
 
 
 def _layer_types(layers: int, every: int) -> list[str]:
-    return [SLIDING if number % every else FULL for number in range(layers)]
+    return [SLIDING if index % every else FULL for index in range(layers)]
 
 
 def _global_every(values: dict[str, Any], layers: int) -> int:
-    """Returns n if every nth layer, from the first, attends to all tokens; 1 if all do."""
+    """Returns n if every nth layer, beginning with the first, attends to all tokens; 1 if all layers do."""
     types = values.get("layer_types")
     if types is None:
         every = int(values.get("global_attn_every_n_layers") or 3)
@@ -409,7 +410,7 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
 
 
 def validate(config: EncoderConfig) -> EncoderConfig:
-    """Returns the shape if an encoder can be built with it. Raises UnsupportedConfig, also for NaN."""
+    """Returns the shape unchanged if an encoder can have it. Raises UnsupportedConfig, also for NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,
@@ -420,7 +421,7 @@ def validate(config: EncoderConfig) -> EncoderConfig:
         config.intermediate_size,
         config.max_positions,
     )
-    # rotary positions rotate pairs of dimensions
+    # Rotary positions rotate pairs of dimensions.
     unit = 2 * heads if config.architecture == "modern" else heads
     if (
         min(sizes) < 1
@@ -466,7 +467,7 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """Returns the kind of head by the class that was saved.
+    """Returns the kind of head, judging by the class that was saved.
 
     A modern discriminator is saved as a token classifier; its labels and the OUTPUT key identify it.
     """

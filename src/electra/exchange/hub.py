@@ -1,4 +1,4 @@
-"""Publishing on the hub: selects the files of a folder, removes private paths and uploads them.
+"""Publishes models on the hub: selects the files of a folder, removes private paths and uploads them.
 
 A run becomes one repository: the discriminator at the top level, the generator and a masked language model in
 subfolders, and each milestone in the same layout on its own branch, step-00001000.
@@ -39,13 +39,16 @@ from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.progress import Say, quiet
 
 MAIN = "main"
-STEPS = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # files of a step of sentence-transformers
+STEP_FILES = (CONFIG, WEIGHTS, *TOKENIZER_FILES)  # files of a step of sentence-transformers
 MODEL_FILES = (  # files of a model folder to upload, by name or pattern
     *(CONFIG, CARD, WEIGHTS, SHARDS, "model-*-of-*.safetensors", HEAD, TASK, MODULES, POOLING),
     *(ONNX, f"{ONNX}.data", durable.MANIFEST, *TOKENIZER_FILES, *SENTENCE_FILES),
-    *(f"[0-9]_*/{name}" for name in STEPS),
+    *(f"[0-9]_*/{name}" for name in STEP_FILES),
 )
-VERBATIM = {TOKENIZER, "vocab.json"}  # their strings are tokens, which may look like paths
+VERBATIM = {
+    TOKENIZER,
+    "vocab.json",
+}  # uploaded unchanged: their strings are tokens, which may look like paths
 QUOTED = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
 
@@ -64,15 +67,14 @@ class UploadFile:
         return self.path.stat().st_size
 
     def content(self, repo: str) -> bytes | Path:
-        """Returns the path of the file, or its changed content if paths of this machine had to be removed."""
+        """Returns the path of the file, or its content without paths of this machine if it had any."""
         if self.name.endswith(CARD):
             return clean_card(self.path.read_text(encoding="utf-8"), repo, self.name, self.branch).encode()
         if self.path.suffix == ".json" and self.path.name not in VERBATIM:
-            known = durable.read_json(self.path, ModelError)
-            cleaned = without_paths(known)
-            return (
-                self.path if cleaned == known else json.dumps(cleaned, indent=2, ensure_ascii=False).encode()
-            )
+            content = durable.read_json(self.path, ModelError)
+            cleaned = without_paths(content)
+            if cleaned != content:
+                return json.dumps(cleaned, indent=2, ensure_ascii=False).encode()
         return self.path
 
 
@@ -103,8 +105,8 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
 
 def _pair(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
     names = pair.finished()
-    for place, name in enumerate(names):
-        yield from _files(pair.network(name), branch, "" if place == 0 else f"{name}/")
+    for index, name in enumerate(names):
+        yield from _files(pair.network(name), branch, "" if index == 0 else f"{name}/")
     if pair.language_model.exists():
         refuse_shared(pair.language_model)
         yield from _files(pair.language_model, branch, f"{pair.language_model.path.name}/")
@@ -118,21 +120,21 @@ def refuse_shared(folder: ModelFolder) -> None:
         raise ModelError("its encoder is in another folder", where=folder.path, fix=fix)
 
 
-def _files(folder: ModelFolder, branch: str, under: str) -> Iterator[UploadFile]:
-    """Yields a model's files by name or pattern.
+def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
+    """Yields the files of a model that match MODEL_FILES.
 
     Links that lead out of the folder are skipped, except those of the hub's cache to its own files.
     """
     refuse_damaged(folder)
-    here = folder.path.resolve()
-    roots = [here, *(parent.parent / "blobs" for parent in here.parents if parent.name == "snapshots")]
+    root = folder.path.resolve()
+    allowed = [root, *(parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots")]
     for path in sorted({path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}):
-        if path.is_file() and any(path.resolve().is_relative_to(root) for root in roots):
-            yield UploadFile(branch, under + path.relative_to(folder.path).as_posix(), path)
+        if path.is_file() and any(path.resolve().is_relative_to(root) for root in allowed):
+            yield UploadFile(branch, prefix + path.relative_to(folder.path).as_posix(), path)
 
 
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:
-    """Returns a model card with code that loads from the hub, and without paths of this machine."""
+    """Returns a model card with code that loads from the hub, without paths of this machine."""
     subfolder = name.rpartition("/")[0]
     text = QUOTED.sub("", text).replace(str(Path.home()) + "/", "")
     text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
@@ -161,20 +163,20 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
         for branch in dict.fromkeys(file.branch for file in files):
             if branch != MAIN:
                 api.create_branch(repo, branch=branch, exist_ok=True)
-            chosen = [file for file in files if file.branch == branch]
-            parts = [CommitOperationAdd(file.name, _payload(file.content(repo))) for file in chosen]
-            api.create_commit(repo, parts, commit_message="Upload with electra", revision=branch)
-            say(f"{branch}: {len(chosen)} files")
+            on_branch = [file for file in files if file.branch == branch]
+            operations = [CommitOperationAdd(file.name, _payload(file.content(repo))) for file in on_branch]
+            api.create_commit(repo, operations, commit_message="Upload with electra", revision=branch)
+            say(f"{branch}: {len(on_branch)} files")
     except HfHubHTTPError as error:
-        raise _refused(error, repo) from None
+        raise _upload_error(error, repo) from None
     except OfflineModeIsEnabled:
         raise ConfigError("HF_HUB_OFFLINE is set", where=repo, fix="Unset HF_HUB_OFFLINE") from None
     except Exception as error:
         http_error = HfHubHTTPError.__bases__[0]  # its HTTP library differs between versions
         if not isinstance(error, (http_error, OSError)):
             raise
-        what = f"the hub cannot be reached ({type(error).__name__})"
-        raise ConfigError(what, where=repo, fix="Check the connection, and HF_ENDPOINT") from None
+        problem = f"the hub cannot be reached ({type(error).__name__})"
+        raise ConfigError(problem, where=repo, fix="Check the connection, and HF_ENDPOINT") from None
     return str(url)
 
 
@@ -194,7 +196,7 @@ def _payload(content: bytes | Path) -> bytes | str:
     return str(content) if isinstance(content, Path) else content
 
 
-def _refused(error: Any, repo: str) -> ConfigError:
+def _upload_error(error: Any, repo: str) -> ConfigError:
     code = error.response.status_code if error.response is not None else 0
     reasons = {
         401: ("the hub rejected the token", "Log in again with `hf auth login`, or check HF_TOKEN"),
@@ -206,7 +208,6 @@ def _refused(error: Any, repo: str) -> ConfigError:
         409: ("the repository was changed by another upload", "Rerun the command"),
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
-    what, fix = reasons.get(
-        code, (f"the hub refused the upload ({code}: {error.server_message or ''})".strip(), "Rerun later")
-    )
-    return ConfigError(what, where=repo, fix=fix)
+    other = (f"the hub refused the upload ({code}: {error.server_message or ''})", "Rerun later")
+    problem, fix = reasons.get(code, other)
+    return ConfigError(problem, where=repo, fix=fix)

@@ -1,9 +1,9 @@
 """Writes Hugging Face model folders, without transformers.
 
-A folder contains config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt, README.md
-and the files of sentence-transformers (modules.json, 1_Pooling/), nothing else, so it can be published
-unchanged. It is written atomically. The header of the weights file contains the digests of the weights and
-of every file but the card, so that `electra verify` detects damage without a file of its own.
+A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
+README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
+It is written atomically. The header of the weights file contains the digests of the weights and of every file
+but the card, so that `electra verify` detects damage without a file of its own.
 """
 
 from __future__ import annotations
@@ -88,18 +88,18 @@ def write_model(
     """Writes any model as a folder, atomically, replacing an existing model folder.
 
     Args:
-        folder: must not exist, or contain a model only.
+        folder: must not exist, or contain only a model.
         encoder: the encoder.
-        head: its parameters have the names listed in `names.py`; a fine-tuned head's are dense, norm (modern
-            encoders only) and output.
+        head: the head, with parameters named as in `names.py`; those of a fine-tuned head are dense, norm
+            (modern encoders only) and output.
         kind: the kind of the head.
         labels: the names of a fine-tuned head's outputs.
         tokenizer: its vocabulary must fit the encoder.
         card: the model card.
         dtype: number format of the stored weights.
         pooling: how token states become one vector of the text.
-        values: more settings for config.json (`classifier_pooling`, ...).
-        further: more files that belong to the model.
+        values: further settings for config.json (`classifier_pooling`, ...).
+        further: further files of the model.
 
     Raises:
         ModelError: `folder` contains other files, or the vocabulary is too large.
@@ -142,13 +142,16 @@ def write_model(
 
 
 def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
-    """Raises ModelError if `folder` contains anything but a model, since writing a model replaces it."""
+    """Raises ModelError if `folder` contains anything but a model, since writing a model replaces it.
+
+    `further` are names of files that are also allowed.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():
         raise ModelError("this is a file", where=folder, fix="Choose another `out`")
-    ours = {name.partition("/")[0] for name in (*FILES, *further, durable.MANIFEST)}
-    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+    known = {name.partition("/")[0] for name in (*FILES, *further, durable.MANIFEST)}
+    others = sorted(entry.name for entry in folder.iterdir() if entry.name not in known)
     if others:
         raise ModelError(
             f"the folder exists and contains other files ({', '.join(others[:3])})",
@@ -158,9 +161,9 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
 
 
 def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Tensor]:
-    """Returns all weights on the host, under our names, `encoder.X` and `head.X`.
+    """Returns all weights on the CPU, under our names, `encoder.X` and `head.X`.
 
-    A token table that is derived from another network's is computed and stored as a plain table.
+    A token table that is derived from another network's table is computed and returned as a plain table.
     """
     state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
     for name, module in encoder.named_modules():
@@ -183,7 +186,7 @@ def tokenizer_files(
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions
     if kind in ("classifier", "tagger", "reader"):
-        # "[MASK]" in a text is plain characters, as it was in fine-tuning
+        # In a text, "[MASK]" is plain characters, as it was in fine-tuning.
         settings["split_special_tokens"] = True
         files[TOKENIZER] = (json.dumps(tokenizer.with_plain_roles(), ensure_ascii=False) + "\n").encode()
     if architecture == "modern":

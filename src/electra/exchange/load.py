@@ -58,7 +58,7 @@ class Loaded:
     """A model ready for use: fp32, evaluation mode."""
 
     encoder: Encoder
-    # None for a bare encoder and for a fine-tuned head, whose parameters are in `head_weights`
+    # None for an encoder without a head, and for a fine-tuned head, whose parameters are in `head_weights`
     head: nn.Module | None
     config: EncoderConfig
     tokenizer: Tokenizer
@@ -66,7 +66,7 @@ class Loaded:
     labels: tuple[str, ...]
     folder: Path
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
-    # lines for the user, about unused weights for example
+    # lines for the user, for example about unused weights
     notes: tuple[str, ...] = ()
     # how token states become one vector of the text; for a classifier, the pooling of its head
     pooling: Pooling = "mean"
@@ -74,7 +74,7 @@ class Loaded:
     text_vector: TextVector = field(default_factory=TextVector)
     # meaning of a discriminator's logits: log-odds of "replaced", or energies
     output: str = LOG_ODDS
-    # P(replaced) from which `detect` marks a word
+    # P(replaced) above which `detect` marks a word
     threshold: float = DEFAULT_THRESHOLD
     # steps of the checkpoints that were averaged; empty for the weights of a single one
     averaged: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Loaded:
     def token_logits(self, hidden: Tensor) -> Tensor:
         """Returns a generator's logits [..., V] for hidden states [..., D].
 
-        V is the size of the tokenizer's vocabulary; the token table may have more rows.
+        V is the size of the tokenizer's vocabulary; further rows of the token table are left out.
         """
         assert self.head is not None
         return torch.as_tensor(self.head(hidden, self.encoder.token_table()))[
@@ -125,9 +125,9 @@ def load(
 
     Args:
         source: a path or a name.
-        network: "encoder" accepts any model; of a run, it is the discriminator's encoder, or the generator's
-            if there is no discriminator.
-        step: the checkpoint of a run.
+        network: the kind of network. "encoder" accepts any model; for a run, it means the discriminator, or
+            the generator if there is no discriminator.
+        step: the step of a run's checkpoint.
         average: average the weights of this many checkpoints, the last ones up to `step`.
         allow_pickle: also read weights that are stored as a pickle.
 
@@ -136,7 +136,8 @@ def load(
         ModelError: the model is missing, damaged or not supported.
 
     Warns:
-        Damaged: other files of the model changed since it was saved, or damaged checkpoints were skipped.
+        DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
+            skipped.
     """
     path = locate(source, allow_pickle=allow_pickle)
     options = [name for name, value in (("step", step), ("average", average)) if value is not None]
@@ -187,7 +188,7 @@ def load_folder(
         folder: the model folder.
         network: see `load`.
         allow_pickle: also read weights that are stored as a pickle.
-        pickle: name of the pickle; if it is not the default, it holds another network than config.json
+        pickle: the name of the pickle. If it is not the default, its network is not the one that config.json
             describes, and the number of layers is taken from the weights.
 
     Raises:
@@ -207,10 +208,8 @@ def load_folder(
         }
         recorded = recorded_digest(folder / WEIGHTS, SHARED_DIGEST)
         if recorded not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
-            what = (
-                f"the head was saved with another encoder or tokenizer than those in {encoder_folder.name}/"
-            )
-            raise ModelError(what, where=folder, fix="Copy both folders from the same model")
+            problem = f"the head belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
+            raise ModelError(problem, where=folder, fix="Copy both folders from the same model")
         weights = shared | weights
     refuse_quantised(weights, folder)
     refuse_not_finite(weights, folder)
@@ -250,18 +249,11 @@ def load_folder(
             key="id2label",
             fix="Name one label for each output",
         )
-    notes: tuple[str, ...] = (
-        (
-            (
-                f"not used: {len(unused)} other tensors"
-                f" ({', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''})"
-            ),
-        )
-        if unused
-        else ()
-    )
-    classifier = kind == "classifier"
-    pooling = described.pooling if classifier else text_vector.pooling or "mean"
+    notes: tuple[str, ...] = ()
+    if unused:
+        names_of_unused = f"{', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''}"
+        notes = (f"not used: {len(unused)} other tensors ({names_of_unused})",)
+    pooling = described.pooling if kind == "classifier" else text_vector.pooling or "mean"
     for name, problem in ModelFolder(folder).changed().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
@@ -271,7 +263,7 @@ def load_folder(
         raise ModelError(
             f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
         )
-    notes += _other_ids(ModelFolder(folder), tokenizer)
+    notes += _notes_on_ids(ModelFolder(folder), tokenizer)
     return Loaded(
         encoder,
         head,
@@ -289,19 +281,19 @@ def load_folder(
     )
 
 
-def _other_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
+def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Returns a note for each special token whose id in config.json is not the tokenizer's."""
     keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
     return tuple(
-        f"{CONFIG} sets {key} to {listed}; the tokenizer's id, {own}, is used"
-        for role, own in tokenizer.specials._asdict().items()
+        f"{CONFIG} sets {key} to {listed}; the tokenizer's id, {id_}, is used"
+        for role, id_ in tokenizer.specials._asdict().items()
         for key in keys.get(role, (f"{role}_token_id",))
-        if isinstance(listed := folder.record.get(key), int) and listed != own
+        if isinstance(listed := folder.record.get(key), int) and listed != id_
     )
 
 
 def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
-    """Returns the digest by which a head recognises the encoder and tokenizer that another folder holds."""
+    """Returns the digest that identifies the encoder and tokenizer of a head that is stored without them."""
     return f"{digest(encoder)} {tokenizer.digest}"
 
 
@@ -327,8 +319,8 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
             if read_config(folder).kind in run_folder.PRETRAINED
             else "Save it as safetensors: from_pretrained, then save_pretrained, in transformers"
         )
-        what = f"the weights are a pickle ({PICKLE}), which can run code"
-        raise ModelError(what, where=folder, fix=fix)
+        problem = f"the weights are a pickle ({PICKLE}), which can run code"
+        raise ModelError(problem, where=folder, fix=fix)
     return read_pickle(pickle)
 
 
@@ -336,13 +328,13 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
     """Reads the weights in a pickle with PyTorch's restricted unpickler. Raises ModelError."""
     try:
         # The only torch.load of this package, reached through `electra import --allow-pickle` alone.
-        # weights_only: a restricted unpickler that makes tensors and plain containers and calls nothing else.
+        # With weights_only, the unpickler only makes tensors and plain containers, and calls nothing else.
         tensors = torch.load(pickle, map_location="cpu", weights_only=True)
-    except Exception as problem:  # damage can make the unpickler raise anything
-        called = _GLOBAL.search(str(problem))  # PyTorch's message advises to load it without restrictions
-        what = f"it calls {called[1]}" if called else "damaged"
+    except Exception as error:  # damage can make the unpickler raise anything
+        called = _GLOBAL.search(str(error))  # PyTorch's message advises to load it without restrictions
+        reason = f"it calls {called[1]}" if called else "damaged"
         fix = "Do not trust this file: weights never call code" if called else "Download the file again"
-        raise ModelError(f"cannot be read as weights ({what})", where=pickle, fix=fix) from None
+        raise ModelError(f"cannot be read as weights ({reason})", where=pickle, fix=fix) from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError(
             "not a dictionary of tensors", where=pickle, fix="Pass the file that transformers wrote"
@@ -351,33 +343,33 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
 
 
 def refuse_unused_weights(unused: Sequence[str], architecture: str, folder: Path) -> None:
-    """Raises ModelError if a tensor of the encoder is unused: config.json and the weights do not match.
+    """Raises ModelError if a tensor of the encoder is unused, since config.json and the weights do not match.
 
     Unused tensors of other heads are allowed.
     """
-    stray = [name for name in unused if name.startswith(names.PREFIX[architecture])]
-    if stray:
-        more = f" and {len(stray) - 1} more" if stray[1:] else ""
+    of_encoder = [name for name in unused if name.startswith(names.PREFIX[architecture])]
+    if of_encoder:
+        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
         raise ModelError(
-            f"the encoder in config.json has no parameter for tensor {stray[0]}{more}",
+            f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}",
             where=folder,
             fix="Check that config.json belongs to these weights",
         )
 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
-    """Returns the head to load: `network` if the folder has it, for "encoder" any. Raises AbsentNetwork."""
+    """Returns the kind of head to load: `network`, or for "encoder" any. Raises AbsentNetwork."""
     present = names.kinds_in(tensors, described.encoder.architecture, described.kind)
     if network == "encoder":
         kind = described.kind if described.kind in present else "encoder"
-        # old configurations do not name the class
+        # Old configurations do not name the class.
         return present[0] if kind == "encoder" and len(present) == 1 else kind
     if network in present:
         return network
     actual = KIND_PHRASES.get(present[0], "") if present else "an encoder without a head"
     name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
     saved = ModelFolder(folder).record.get("architectures")
-    name = str(saved[0]) if isinstance(saved, list) and saved else name  # a BERT is loaded as an ELECTRA
+    name = str(saved[0]) if isinstance(saved, list) and saved else name  # such as BERT's class
     raise AbsentNetwork(
         f"this is {actual} ({name}), not {KIND_PHRASES[network]}",
         where=folder,
@@ -388,7 +380,7 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
 def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a generator's output layer is its token table.
 
-    As in transformers, weights that contain both with different values override config.json.
+    As in transformers, config.json is overridden by weights that contain both, with different values.
     """
     table, decoder = names.table_and_decoder(tensors, described.encoder.architecture)
     if table is None or decoder is None:

@@ -1,9 +1,9 @@
 """Extends a trained model to longer texts: the same weights, with positions for more tokens.
 
-Rotary positions (the modern encoder): the base is multiplied by s ** (d / (d - 2)) for s times the length and
-heads of size d. Low frequencies are stretched to the new length, and high frequencies stay ("NTK-aware"
-scaling: Peng et al. 2023, YaRN, section 3.1). Layers with a window keep their base, since distances within
-the window do not grow.
+Rotary positions (the modern encoder): for s times the length and heads of size d, the base is multiplied by
+s ** (d / (d - 2)). This stretches low frequencies to the new length and leaves high frequencies as they are
+("NTK-aware" scaling: Peng et al. 2023, YaRN, section 3.1). Layers with a window keep their base, since
+distances within the window do not grow.
 
 A table of positions (the paper's encoder) is repeated until it is long enough (Beltagy et al. 2020,
 Longformer, section 5), so results for short texts are unchanged.
@@ -30,7 +30,7 @@ MAX_LENGTH = 131_072  # tokens; full attention over more does not fit in memory
 
 
 def lengthen(source: str, out: Path, length: int) -> list[str]:
-    """Writes `source` with positions for `length` tokens to `out`. Returns lines for the user.
+    """Writes a copy of `source` with positions for `length` tokens to `out`. Returns lines for the user.
 
     The networks of a run go to subfolders.
 

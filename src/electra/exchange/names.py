@@ -1,8 +1,8 @@
-"""Weight names, ours <-> transformers.
+"""Converts between our names of weights and those of transformers, which only this file knows.
 
-Our encoders have plain names for their parts and one matrix for queries, keys and values; ELECTRA's
-checkpoints have three. No other file knows transformers' names. Several names for one of our parameters
-stand for tensors that are concatenated along the first dimension.
+Our encoders have plain names for their parts, and one matrix for queries, keys and values where checkpoints
+of ELECTRA have three. If one of our parameters has several names in transformers, those tensors are
+concatenated along the first dimension.
 """
 
 from __future__ import annotations
@@ -118,21 +118,21 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "reader": {"output": "qa_outputs"},
     },
 }
-# Heads whose weights have equal names: the configuration says which it is.
-_ALIKE: dict[str, tuple[Kind, ...]] = {
+# Heads whose weights have the same names; the configuration says which of them it is.
+_SAME_NAMES: dict[str, tuple[Kind, ...]] = {
     "modern": ("discriminator", "generator", "classifier", "tagger", "reader"),
     "deberta": ("classifier", "tagger"),
 }
-MODERN_BIAS = "decoder.bias"  # a modern generator may be configured to have none
+MODERN_BIAS = "decoder.bias"  # optional in a modern generator
 # The output layer of a modern discriminator, with a row for each of its two labels.
 DISCRIMINATOR_OUTPUT = ("classifier.weight", "classifier.bias")
 
 # Redundant tensors that some versions of transformers write.
 _REDUNDANT = re.compile(r"(.*\.)?position_ids|generator_lm_head\.weight|(cls\.predictions\.)?decoder\.weight")
-_KIN = re.compile(r"^(bert|roberta)\.")
+_BERT = re.compile(r"^(bert|roberta)\.")
 # The masked-LM heads of BERT and RoBERTa have the structure of ELECTRA's generator head. The bias of the
-# output layer is one tensor under two names; if a file has both, the decoder's is used, as in transformers.
-_KIN_HEAD = {
+# output layer has two names; if a file has both, the decoder's is used, as in transformers.
+_BERT_HEAD = {
     "generator_predictions.dense": ("cls.predictions.transform.dense", "lm_head.dense"),
     "generator_predictions.LayerNorm": ("cls.predictions.transform.LayerNorm", "lm_head.layer_norm"),
     "generator_lm_head": ("cls.predictions", "lm_head", "cls.predictions.decoder", "lm_head.decoder"),
@@ -194,7 +194,7 @@ def from_transformers(
         template: our parameters, for their names and shapes.
         architecture: of the encoder.
         kind: of the head.
-        where: the folder, for error messages.
+        where: the folder, for messages.
 
     Returns:
         Our weights, and the names of tensors that were not used.
@@ -211,11 +211,11 @@ def from_transformers(
         shape = (parameter.shape[0] // len(names), *parameter.shape[1:])
         for name in names:
             if name not in tensors:
-                root, siblings = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
-                others = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(siblings)]
-                what = f"the weights have no tensor {name.removeprefix(f'{root}.')}"
-                what += f" (but have {', '.join(sorted(others)[:3])})" if others else ""
-                raise ModelError(what, where=where, fix="Check that config.json belongs to these weights")
+                root, parent = name.partition(".")[0], f"{name.rsplit('.', 2)[0]}."
+                siblings = [other.removeprefix(f"{root}.") for other in tensors if other.startswith(parent)]
+                problem = f"the weights have no tensor {name.removeprefix(f'{root}.')}"
+                problem += f" (but have {', '.join(sorted(siblings)[:3])})" if siblings else ""
+                raise ModelError(problem, where=where, fix="Check that config.json belongs to these weights")
             if tuple(tensors[name].shape) != shape:
                 raise ModelError(
                     f"tensor {name} has the shape {list(tensors[name].shape)}, expected {list(shape)}",
@@ -230,27 +230,27 @@ def from_transformers(
 def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0) -> dict[str, Tensor]:
     """Renames tensors to the names of current transformers, with ELECTRA's names for BERT and RoBERTa.
 
-    Early versions wrote gamma and beta, and bare encoders have no prefix. BERT's and RoBERTa's pooler and
-    the first `skipped` rows of the position table are dropped.
+    Early versions of transformers wrote gamma and beta, and encoders without a head have no prefix. The
+    pooler of BERT and RoBERTa and the first `skipped` rows of the position table are dropped.
     """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
-    wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
+    is_wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
     renamed = {
-        reduce(lambda name, pair: name.replace(*pair), old, name.removeprefix("module." * wrapped)): tensor
+        reduce(lambda name, pair: name.replace(*pair), old, name.removeprefix("module." * is_wrapped)): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
-        if any(_KIN.match(name) for name in renamed):  # equal head names do not mean ELECTRA's heads here
+        if any(_BERT.match(name) for name in renamed):  # heads with the names of ELECTRA's are others here
             head = {
                 f"{stem}.{leaf}": f"{ours}.{leaf}"
-                for ours, stems in _KIN_HEAD.items()
+                for ours, stems in _BERT_HEAD.items()
                 for stem in stems
                 for leaf in ("weight", "bias")
             }
-            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # the decoder's replace others
+            ordered = sorted(renamed, key=lambda name: ".decoder." in name)  # the decoder's override others
             renamed = {
-                _KIN.sub(PREFIX["electra"], name)
-                if _KIN.match(name)
+                _BERT.sub(PREFIX["electra"], name)
+                if _BERT.match(name)
                 else head.get(name, f"other.{name}"): renamed[name]
                 for name in ordered
             }
@@ -267,12 +267,12 @@ def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: i
 
 
 def kinds_in(names: set[str], architecture: str, described: Kind) -> list[Kind]:
-    """Returns the heads whose weights are complete by name; among heads of equal names, `described` only."""
+    """Returns the heads with all their weights; of heads with the same names, only `described`."""
     stems = {name.rpartition(".")[0] for name in names}
     heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
-    alike = _ALIKE.get(architecture, ())
+    ambiguous = _SAME_NAMES.get(architecture, ())
     present = [kind for kind in heads if set(_HEAD[architecture][kind].values()) <= stems]
-    return [kind for kind in present if kind not in alike or kind == described]
+    return [kind for kind in present if kind not in ambiguous or kind == described]
 
 
 def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
@@ -288,21 +288,19 @@ def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind)
 def table_and_decoder(
     tensors: Mapping[str, Tensor], architecture: str
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Returns a generator's token table and output layer; None for one that the checkpoint lacks."""
-    if architecture == "electra":
-        return tensors.get("electra.embeddings.word_embeddings.weight"), tensors.get(
-            "generator_lm_head.weight"
-        )
-    if architecture == "deberta":
-        words = tensors.get("deberta.embeddings.word_embeddings.weight")
-        return words, tensors.get("cls.predictions.decoder.weight")
-    return tensors.get("model.embeddings.tok_embeddings.weight"), tensors.get("decoder.weight")
+    """Returns a generator's token table and output layer, each None if the checkpoint lacks it."""
+    table, decoder = {
+        "electra": ("electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"),
+        "modern": ("model.embeddings.tok_embeddings.weight", "decoder.weight"),
+        "deberta": ("deberta.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+    }[architecture]
+    return tensors.get(table), tensors.get(decoder)
 
 
 def complete_from_weights(
     tensors: dict[str, Tensor], config: EncoderConfig, kind: Kind
 ) -> tuple[dict[str, Tensor], EncoderConfig]:
-    """Completes a network's tensors and shape where the weights show what config.json omits.
+    """Returns a network's tensors and shape, completed from the weights where config.json omits something.
 
     Published DeBERTa generators have the position table of a mask decoder. Other DeBERTa networks do not use
     it, so it is dropped there.
@@ -316,6 +314,6 @@ def complete_from_weights(
 
 
 def num_layers(tensors: Mapping[str, Tensor], architecture: str) -> int:
-    """Returns the number of layers by the names of the tensors, at least 1."""
+    """Returns the number of layers according to the names of the tensors, at least 1."""
     stem = re.compile(re.escape(f"{PREFIX[architecture]}{_LAYER_LIST[architecture]}.") + r"(\d+)\.")
     return 1 + max((int(match[1]) for name in tensors if (match := stem.match(name))), default=0)

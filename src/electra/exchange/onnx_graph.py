@@ -1,6 +1,6 @@
-"""Exports a network as an ONNX graph, and checks that the graph computes the same.
+"""Exports a network as an ONNX graph, and checks that the outputs are equal.
 
-The result is a model folder with a graph instead of weights; onnx_session.py describes inputs and outputs.
+The result is a model folder with a graph instead of weights. onnx_session.py describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ for a discriminator, `logits`, the log-odds that a token was replaced.
 
 @dataclass(frozen=True)
 class ExportReport:
-    """Comparison of a graph with the network it was exported from."""
+    """The comparison of a graph with the network from which it was exported."""
 
-    difference: float  # maximum of any output; for int8 the mean of a probability, or 1 - cosine similarity
+    difference: float  # maximum over all outputs; for int8, see INT8_TOLERANCE
     bytes_before: int
     bytes_after: int
     seconds_before: float  # one forward pass of 16 rows of 64 tokens
     seconds_after: float
 
     def __str__(self) -> str:
-        mebibytes = [size / 2**20 for size in (self.bytes_after, self.bytes_before)]
+        size, size_before = (size / 2**20 for size in (self.bytes_after, self.bytes_before))
         after, before = 1000 * self.seconds_after, 1000 * self.seconds_before
         return (
-            f"difference {self.difference:.2g}; {mebibytes[0]:.1f} MiB (PyTorch: {mebibytes[1]:.1f});"
+            f"difference {self.difference:.2g}; {size:.1f} MiB (PyTorch: {size_before:.1f});"
             f" {after:.1f} ms for {ROWS} x {LENGTH} tokens (PyTorch: {before:.1f},"
             f" {before / after:.1f} times as fast)"
         )
 
 
 class Graph(nn.Module):
-    """The module to trace: token ids [B, T] -> hidden [B, T, D] and, with a head, logits."""
+    """The module to trace: returns hidden [B, T, D] and, with a head, logits for token ids [B, T]."""
 
     per_token = True  # logits are [B, T, ...], otherwise [B, ...]
 
@@ -75,7 +75,7 @@ class Graph(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Returns hidden [B, T, D] and, with a head, its logits. The attention mask is 1 at tokens."""
+        """Returns hidden [B, T, D] and, with a head, its logits. `attention_mask` [B, T] is 1 at tokens."""
         hidden_BTD = self.encoder(input_ids, piece_ids=attention_mask - 1, token_type_ids=token_type_ids)
         if self.head is None:
             return (hidden_BTD,)
@@ -91,18 +91,20 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
     """Writes a discriminator or an encoder as a folder with an ONNX graph.
 
     Args:
-        loaded: a generator is exported as an encoder.
+        loaded: the model; of a generator, only the encoder is exported.
         out: the folder to write.
         int8: store and multiply weights as 8-bit integers.
 
     Raises:
-        ModelError: the graph's outputs differ, the network is fine-tuned, or `out` cannot be written.
+        ModelError: the graph's outputs differ, the network is fine-tuned, or `out` cannot be written to.
     """
     if loaded.kind == "generator":  # neither detection nor embedding needs its output layer
         loaded = replace(loaded, kind="encoder", head=None)
     if loaded.kind not in KINDS:
-        what = f"this is {KIND_PHRASES[loaded.kind]}; only discriminators and encoders can be exported here"
-        raise ModelError(what, where=loaded.folder)
+        problem = (
+            f"this is {KIND_PHRASES[loaded.kind]}; only discriminators and encoders can be exported here"
+        )
+        raise ModelError(problem, where=loaded.folder)
     specials = loaded.tokenizer.specials
     config = write_config(
         loaded.config, loaded.kind, loaded.labels, "float32", {"cls": specials.cls, "sep": specials.sep}
@@ -129,15 +131,15 @@ def commit_graph(
     *,
     int8: bool,
 ) -> ExportReport:
-    """Traces and checks `graph`, then writes it with the tokenizer's and pooling's files and `files`.
+    """Traces and checks `graph`, then writes it with the files of the tokenizer and the pooling, and `files`.
 
     Args:
         loaded: the model of the graph.
         graph: the module to trace.
         out: the folder to write.
         files: further files, by name.
-        probabilities: turns logits into the probabilities by which an int8 graph is compared; None: compare
-            hidden states.
+        probabilities: turns logits into probabilities, by which an int8 graph is compared (None: it is
+            compared by hidden states).
         int8: quantise the graph.
 
     Raises:
@@ -145,8 +147,8 @@ def commit_graph(
     """
     refuse_foreign_folder(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
-        what = "the folder contains a model with weights, which the graph would replace"
-        raise ModelError(what, where=out, fix="Choose another `out`")
+        problem = "the folder contains a model with weights, which the graph would replace"
+        raise ModelError(problem, where=out, fix="Choose another `out`")
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
         path = Path(folder) / ONNX
         _trace(graph.eval(), loaded, path)
@@ -186,7 +188,7 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
 
 
 def _remove_sources(path: Path) -> None:
-    """Removes the source lines that the exporter records for each node, with paths of this machine."""
+    """Removes what the exporter records of the source of each node, which includes paths of this machine."""
     onnx = library("onnx", "onnx")
     model = onnx.load(str(path))
 
@@ -207,7 +209,8 @@ def _quantize(source: Path, target: Path) -> Path:
     library("onnxruntime", "onnx")
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # 7 bits: processors with AVX2 or AVX512 but without VNNI add two products in 16 bits, which saturates
+    # With 7 bits: processors with AVX2 or AVX512 but without VNNI add two products in 16 bits, which would
+    # saturate with 8.
     with _quietly():
         quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
     return target
@@ -217,15 +220,15 @@ def _compare(
     loaded: Loaded, graph: Graph, path: Path, probabilities: Callable[[Tensor], Tensor] | None, int8: bool
 ) -> ExportReport:
     """Compares graph and network on padded rows of random tokens. Raises ModelError if they differ."""
-    draw = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     length = min(LENGTH, loaded.config.max_positions)
-    ids = torch.randint(0, loaded.tokenizer.vocab_size, (ROWS, length), generator=draw)
+    ids = torch.randint(0, loaded.tokenizer.vocab_size, (ROWS, length), generator=rng)
     mask = torch.ones_like(ids)
     mask[ROWS // 2 :, length // 2 :] = 0
     types = (torch.arange(length) > length // 4).long().expand_as(ids).contiguous()
     inputs = {name: {IDS: ids, MASK: mask, TYPES: types}[name] for name in graph.inputs}
     session, arrays = open_session(path), {name: tensor.numpy() for name, tensor in inputs.items()}
-    real = mask > 0
+    is_token = mask > 0
     with torch.inference_mode():
         before = dict(zip(graph.outputs, graph(*inputs.values()), strict=True))
         after = {
@@ -233,9 +236,9 @@ def _compare(
             for name, array in zip(graph.outputs, session.run(list(graph.outputs), arrays), strict=True)
         }
         for outputs in (before, after):
-            outputs[HIDDEN] = outputs[HIDDEN][real]
+            outputs[HIDDEN] = outputs[HIDDEN][is_token]
             if LOGITS in outputs and graph.per_token:
-                outputs[LOGITS] = outputs[LOGITS][real]
+                outputs[LOGITS] = outputs[LOGITS][is_token]
         if not int8:
             difference = max(float((before[name] - after[name]).abs().max()) for name in graph.outputs)
         elif probabilities is not None:
@@ -244,14 +247,14 @@ def _compare(
             difference = float(1 - torch.cosine_similarity(before[HIDDEN], after[HIDDEN], dim=-1).mean())
         seconds = _timed(lambda: graph(*inputs.values())), _timed(lambda: session.run(None, arrays))
     if not difference <= (tolerance := INT8_TOLERANCE if int8 else TOLERANCE):
-        what = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
-        raise ModelError(what, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
+        problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
+        raise ModelError(problem, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
     size = sum(tensor.nbytes for tensor in graph.state_dict().values())
     return ExportReport(difference, size, path.stat().st_size, *seconds)
 
 
 def _timed(run: Callable[[], object], rounds: int = 5) -> float:
-    """Returns the shortest time of several calls, in seconds."""
+    """Returns the shortest duration of several calls, in seconds."""
     run()
     times = []
     for _ in range(rounds):

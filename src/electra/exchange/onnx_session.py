@@ -29,7 +29,7 @@ from electra.model.sizes import EncoderConfig
 
 IDS, MASK, TYPES = "input_ids", "attention_mask", "token_type_ids"
 HIDDEN, LOGITS = "hidden", "logits"
-AGAIN = "Export it again"
+REEXPORT = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
@@ -39,17 +39,17 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         fix = "Create it: electra export MODEL --format onnx --out FOLDER"
         raise ModelError(f"no {ONNX}", where=folder, fix=fix)
     if damage := model.damage_of_graph():
-        raise ModelError(damage, where=folder, fix=AGAIN)
+        raise ModelError(damage, where=folder, fix=REEXPORT)
     described = read_config(folder)
     session = open_session(model.onnx)
     if described.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
-        described = replace(described, kind="discriminator")  # DeBERTa's has the class of its encoder
+        described = replace(described, kind="discriminator")  # DeBERTa's is saved with the encoder's class
     if network not in (described.kind, "encoder"):
-        what = f"this is {KIND_PHRASES.get(described.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
-        raise AbsentNetwork(what, where=folder)
+        problem = f"this is {KIND_PHRASES.get(described.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
+        raise AbsentNetwork(problem, where=folder)
     encoder = OnnxEncoder(described.encoder, session, model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
-    _try(encoder, described, tokenizer.vocab_size, folder)
+    _check_graph(encoder, described, tokenizer.vocab_size, folder)
     return OnnxLoaded(
         encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
         pooling=text_vector.pooling or "mean", text_vector=text_vector,
@@ -64,7 +64,7 @@ class OnnxEncoder(Encoder):
         super().__init__()
         self.config, self.session, self.path = config, session, path
         self.inputs = [each.name for each in session.get_inputs()]
-        self.nothing = nn.Parameter(torch.empty(0))  # gives the module a device
+        self.device_marker = nn.Parameter(torch.empty(0))  # gives the module a device
 
     @override
     def token_table(self) -> Tensor:
@@ -93,25 +93,25 @@ class OnnxEncoder(Encoder):
             TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
         }
         if unknown := sorted(set(self.inputs) - arrays.keys()):
-            raise ModelError(f"the graph has an unknown input {unknown[0]!r}", where=self.path, fix=AGAIN)
+            raise ModelError(f"the graph has an unknown input {unknown[0]!r}", where=self.path, fix=REEXPORT)
         try:
             [result] = self.session.run([output], {name: arrays[name].numpy() for name in self.inputs})
-        except Exception as problem:  # the library has a dozen exception classes without a common base
-            what = f"the graph cannot compute {output!r} ({str(problem).strip().splitlines()[0]})"
-            raise ModelError(what, where=self.path, fix=AGAIN) from None
+        except Exception as error:  # the library has a dozen exception classes without a common base
+            problem = f"the graph cannot compute {output!r} ({str(error).strip().splitlines()[0]})"
+            raise ModelError(problem, where=self.path, fix=REEXPORT) from None
         expected = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
         if np.shape(result)[: len(expected)] != tuple(expected):
             shape = list(np.shape(result))
-            what = f"the graph's {output!r} has the shape {shape}, expected {list(expected)}"
-            raise ModelError(what, where=self.path, fix=AGAIN)
+            problem = f"the graph's {output!r} has the shape {shape}, expected {list(expected)}"
+            raise ModelError(problem, where=self.path, fix=REEXPORT)
         if result.dtype.kind != "f" or not np.isfinite(result).all():
-            what = f"the graph's {output!r} contains values that are not finite (type {result.dtype})"
-            raise ModelError(what, where=self.path, fix=AGAIN)
+            problem = f"the graph's {output!r} contains values that are not finite (type {result.dtype})"
+            raise ModelError(problem, where=self.path, fix=REEXPORT)
         return np.asarray(result, np.float32)
 
 
-def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
-    """Runs the graph once, with the last token. Raises ModelError if it does not match its config.json."""
+def _check_graph(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
+    """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
     size, labels = encoder.config.vocab_size, len(described.labels)
     if vocab_size > size:
         raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
@@ -127,8 +127,8 @@ def _try(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder:
         return
     shape = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
     if shape != expected and (labels or described.kind not in ("classifier", "tagger")):
-        what = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
-        raise ModelError(what, where=folder, fix=AGAIN)
+        problem = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
+        raise ModelError(problem, where=folder, fix=REEXPORT)
 
 
 class OnnxLoaded(Loaded):
@@ -147,6 +147,6 @@ def open_session(path: Path) -> Any:
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as problem:  # the library has a dozen exception classes without a common base
-        what = f"onnxruntime cannot open the graph ({str(problem).splitlines()[0]})"
-        raise ModelError(what, where=path, fix=AGAIN) from None
+    except Exception as error:  # the library has a dozen exception classes without a common base
+        problem = f"onnxruntime cannot open the graph ({str(error).splitlines()[0]})"
+        raise ModelError(problem, where=path, fix=REEXPORT) from None

@@ -1,8 +1,8 @@
 """Pooling of a text's token states into one vector, as sentence-transformers stores it in a folder.
 
 `modules.json` lists the steps: the transformer, a pooling, and further steps (dense layers, normalisation).
-Every step is applied, or rejected by name. The pooling's file has one switch per mode, which every version of
-that library reads.
+An unsupported step is an error that names it. The file that is written for the pooling has a switch for each
+mode, which every version of that library can read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
 Array = npt.NDArray[np.float64]
-SWITCHES = {  # mode (ours, otherwise the library's) -> switch in POOLING
+SWITCHES = {  # mode (our name, or the library's) -> switch in POOLING
     "cls": "pooling_mode_cls_token",
     "max": "pooling_mode_max_tokens",
     "mean": "pooling_mode_mean_tokens",
@@ -33,7 +33,7 @@ _OTHER_NAMES = {"lasttoken": "last"}  # names in `pooling_mode`, which versions 
 _PROMPTS = "config_sentence_transformers.json"
 _SETTINGS = tuple(
     f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "xlm-roberta", "camembert")
-)  # the library reads the first that exists
+)  # the library reads the first one that exists
 SENTENCE_FILES = (*_SETTINGS, _PROMPTS)  # further settings of sentence-transformers
 _TRANSFORMERS = {"Transformer", "BERT", "RoBERTa", "XLMRoBERTa", "CamemBERT"}
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -51,15 +51,15 @@ class TextVector:
 
     modes: tuple[str, ...] = ("mean",)  # pooling modes, whose results are concatenated
     steps: tuple[Callable[[Array], Array], ...] = ()  # steps after the pooling, each [N, D] -> [N, D']
-    max_length: int | None = None  # maximum tokens, special ones included; None: the model's positions
+    max_length: int | None = None  # maximum tokens, including special ones (None: the model's positions)
     prompt: str = ""  # prefix of every text
     lowercase: bool = False  # lower-case the text before the tokenizer
-    keep_end: bool = False  # truncate at the start of the text instead of the end
+    keep_end: bool = False  # truncate the start of the text instead of the end
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # the files that were read
 
     @property
     def pooling(self) -> Pooling | None:
-        """The pooling mode, if there is exactly one and fine-tuning supports it."""
+        """The pooling mode; None if there are several or fine-tuning does not support it."""
         [first, *others] = self.modes
         return None if others or first not in ("cls", "mean", "max", "last") else first  # type: ignore[return-value]
 
@@ -72,28 +72,28 @@ class TextVector:
         try:
             self.apply(np.zeros((1, hidden_size * len(self.modes))))
         except ValueError:
-            what = f"the further steps do not match {hidden_size} dimensions and {len(self.modes)} modes"
-            raise ModelError(what, where=folder / MODULES) from None
+            problem = f"the further steps do not match {hidden_size} dimensions and {len(self.modes)} modes"
+            raise ModelError(problem, where=folder / MODULES) from None
 
     def apply(self, pooled: Array) -> Array:
-        """Applies the steps after the pooling to [N, D]."""
+        """Returns the result [N, D'] of the steps after the pooling for pooled states [N, D]."""
         for step in self.steps:
             pooled = step(pooled)
         return pooled
 
 
 class PooledText:
-    """Pooling of one text, window by window.
+    """Pools one text, window by window.
 
     Args:
         modes: the pooling modes.
-        states_TD: token states of the first window.
-        first: number of the text's tokens before the window.
+        states_TD: the token states of a window.
+        first: the number of the text's tokens before the window.
     """
 
     def __init__(self, modes: Sequence[str], states_TD: Array, first: int = 0) -> None:
         self.modes, self.count = modes, first + len(states_TD)
-        places = np.arange(first + 1, self.count + 1)[:, None]
+        weights = np.arange(first + 1, self.count + 1)[:, None]
         self.sums: dict[str, Array] = {}
         for mode in modes:
             if mode in ("cls", "last"):
@@ -101,10 +101,10 @@ class PooledText:
             elif mode == "max":
                 self.sums[mode] = states_TD.max(0)
             else:
-                self.sums[mode] = (states_TD * places if mode == "weightedmean" else states_TD).sum(0)
+                self.sums[mode] = (states_TD * weights if mode == "weightedmean" else states_TD).sum(0)
 
     def join(self, later: PooledText) -> None:
-        """Adds the next window."""
+        """Adds the next window of the text."""
         for mode, value in later.sums.items():
             if mode == "last":
                 self.sums[mode] = value
@@ -113,7 +113,7 @@ class PooledText:
         self.count = later.count
 
     def vector(self) -> Array:
-        """Returns the concatenated results of all modes."""
+        """Returns the concatenated results of all modes [D * modes]."""
         n = self.count
         size = {"mean": n, "mean_sqrt_len_tokens": math.sqrt(n), "weightedmean": n * (n + 1) / 2}
         return np.concatenate([self.sums[mode] / size.get(mode, 1) for mode in self.modes])
@@ -126,7 +126,7 @@ def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Conte
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for index, (path, kind) in enumerate(steps)
     ]
-    # in older versions missing switches are false, except that of the mean
+    # In older versions of the library, a missing switch is false, except that of the mean.
     switches = {SWITCHES[mode]: mode == pooling for mode in ("mean", "cls", pooling)}
     settings = {"word_embedding_dimension": hidden_size, **switches}
     return {MODULES: durable.to_json(modules), POOLING: durable.to_json(settings)}
@@ -142,7 +142,7 @@ def _transformer_path(modules: Iterable[tuple[str, str]]) -> str:
 
 
 def read_text_vector(folder: Path) -> TextVector | None:
-    """Reads a folder's pooling and further steps; None if it describes none.
+    """Reads a folder's pooling and further steps; returns None if it describes none.
 
     Raises:
         ModelError: a file is damaged, or a step or setting is not supported.
@@ -167,10 +167,9 @@ def read_text_vector(folder: Path) -> TextVector | None:
         elif name == "LayerNorm" and modes:
             steps.append(_layer_norm(reader, path))
         elif name != "Dropout":
-            what = f"the sentence-transformers step {name} is not supported"
-            raise ModelError(
-                what, where=folder / MODULES, fix="Use sentence-transformers, or a model without this step"
-            )
+            problem = f"the sentence-transformers step {name} is not supported"
+            fix = "Use sentence-transformers, or a model without this step"
+            raise ModelError(problem, where=folder / MODULES, fix=fix)
     if not modes:
         raise ModelError("no pooling step", where=folder / MODULES, fix="Add a step of type Pooling")
     prompts = reader.settings(_PROMPTS)
@@ -182,16 +181,16 @@ def read_text_vector(folder: Path) -> TextVector | None:
     if default_name is not None and (
         not isinstance(texts, dict) or not isinstance(texts.get(default_name, 0), str | None)
     ):
-        what = f"default_prompt_name is {default_name!r}, which is not among the prompts"
-        raise ModelError(what, where=folder / _PROMPTS, fix="Use the name of a prompt")
+        problem = f"default_prompt_name is {default_name!r}, which is not among the prompts"
+        raise ModelError(problem, where=folder / _PROMPTS, fix="Use the name of a prompt")
     prompt = "" if default_name is None else texts.get(default_name) or ""
     pooling_settings = reader.settings(f"{dict(modules).get('Pooling', '')}/{CONFIG}")
     if prompt and pooling_settings.get("include_prompt") is False:
-        what = "a pooling without the prompt (include_prompt: false) is not supported"
-        raise ModelError(what, where=folder / POOLING, fix="Use sentence-transformers")
-    place = _transformer_path(modules)
-    inside = f"{place}/" if place else ""
-    file = next((inside + name for name in _SETTINGS if (folder / inside / name).is_file()), "")
+        problem = "a pooling without the prompt (include_prompt: false) is not supported"
+        raise ModelError(problem, where=folder / POOLING, fix="Use sentence-transformers")
+    transformer = _transformer_path(modules)
+    prefix = f"{transformer}/" if transformer else ""
+    file = next((prefix + name for name in _SETTINGS if (folder / prefix / name).is_file()), "")
     settings = reader.settings(file) if file else {}
     for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
         if settings.get(option):
@@ -201,11 +200,11 @@ def read_text_vector(folder: Path) -> TextVector | None:
         raise ModelError(
             f"max_seq_length must be a whole number of at least 3, not {length!r}", where=folder / file
         )
-    tokenizer, shape = (_Reader(folder / place).settings(name) for name in (TOKENIZER_CONFIG, CONFIG))
-    if length is None:  # newer versions use the limits of the tokenizer and the model
+    tokenizer, shape = (_Reader(folder / transformer).settings(name) for name in (TOKENIZER_CONFIG, CONFIG))
+    if length is None:  # newer versions of the library use the limits of the tokenizer and the model
         sizes = (tokenizer.get("model_max_length"), shape.get("max_position_embeddings"))
         limits = [int(n) for n in sizes if isinstance(n, int | float) and 3 <= n < 1e9]
-        # folders without a settings file, such as ours, are read in windows beyond their positions
+        # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
         if limits and (file or limits[0] < limits[-1]):
             length = min(limits)
             reader.files[file or _SETTINGS[0]] = durable.to_json({**settings, "max_seq_length": length})
@@ -243,8 +242,10 @@ class _Reader:
 
         file = self.folder / path / WEIGHTS
         if not file.is_file():
-            what = f"no {file.name} with this step's weights"
-            raise ModelError(what, where=file.parent, fix="Save it as safetensors with sentence-transformers")
+            problem = f"no {file.name} with this step's weights"
+            raise ModelError(
+                problem, where=file.parent, fix="Save it as safetensors with sentence-transformers"
+            )
         tensors = read_safetensors(file)
         refuse_quantised(tensors, file.parent)
         refuse_not_finite(tensors, file.parent)
@@ -270,7 +271,7 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
     if other := [kind for kind in kinds if not kind.startswith("sentence_transformers.")]:
         fix = "Code in model folders is never run. Use sentence-transformers, or a model without this step"
         raise ModelError(f"the step {other[0]} is not part of sentence-transformers", where=path, fix=fix)
-    if outside := next((place for _, place in steps if durable.points_outside(place or ".")), None):
+    if outside := next((step for _, step in steps if durable.points_outside(step or ".")), None):
         raise ModelError(f"the path {outside!r} leads out of the folder", where=path)
     return steps
 

@@ -1,6 +1,6 @@
-"""The networks of a run: the finished ones, or those of a checkpoint.
+"""Opens the networks of a run: the finished ones, or those of a checkpoint.
 
-Also reads a pair of folders discriminator/ and generator/ outside of a run, as `electra import` writes it.
+It also opens a pair of folders discriminator/ and generator/ outside of a run, as `electra import` writes it.
 """
 
 from __future__ import annotations
@@ -76,11 +76,11 @@ def finished_network(path: Path, network: Kind) -> Path | None:
 
 
 def network_kinds(path: Path) -> list[Kind]:
-    """Returns the kinds of a run's or pair's finished networks, or of those in its newest checkpoint."""
+    """Returns the kinds of the finished networks of a run or pair, or of those in its newest checkpoint."""
     finished = PairFolder(path).finished()
     if finished:
         return [name for name in NETWORKS if name in finished]
-    with safe_open(_choose(RunFolder(path), None)[0][-1].weights, "pt") as file:
+    with safe_open(_select_checkpoints(RunFolder(path), None)[0][-1].weights, "pt") as file:
         return _networks_in(file.keys())
 
 
@@ -91,9 +91,9 @@ def open_checkpoint(
 
     Args:
         run: the run folder.
-        network: "encoder" accepts any.
-        step: the checkpoint (default: the newest intact one).
-        average: average this many checkpoints, up to `step`.
+        network: the kind of network; "encoder" accepts any.
+        step: the step of the checkpoint (None: the newest intact one).
+        average: average this many checkpoints, the last ones up to `step`.
 
     Raises:
         AbsentNetwork: the run has no such network.
@@ -101,8 +101,8 @@ def open_checkpoint(
         RunFolderError: run.toml does not describe the networks, or the tokenizer is missing.
     """
     folder = RunFolder(run)
-    chosen, notes = _choose(folder, step, average)
-    tensors = mean_weights(chosen)
+    selected, damage = _select_checkpoints(folder, step, average)
+    tensors = mean_weights(selected)
     present = _networks_in(tensors)
     kind = present[0] if network == "encoder" and present else network
     record = folder.record
@@ -115,21 +115,21 @@ def open_checkpoint(
         )
     tokenizer = find_tokenizer(run)
     pair = _pair(folder, present)
-    _fill(pair, tensors, chosen[-1].path)
+    _fill(pair, tensors, selected[-1].path)
     opened = pair.named[kind]
     merge_token_table(opened.encoder)
     identity = record.get("identity", {})
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":
         output = str(identity.get("output", LOG_ODDS))
-    return OpenedNetwork(opened.eval(), kind, tokenizer, chosen, notes, output)
+    return OpenedNetwork(opened.eval(), kind, tokenizer, selected, damage, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
     """Loads a run's tokenizer. Raises RunFolderError if it is missing."""
-    for place in RunFolder(run).tokenizers():
-        if place.is_dir():
-            return Tokenizer.load(place)
+    for folder in RunFolder(run).tokenizers():
+        if folder.is_dir():
+            return Tokenizer.load(folder)
     raise RunFolderError(
         "the run folder has no tokenizer",
         where=run,
@@ -137,13 +137,13 @@ def find_tokenizer(run: Path) -> Tokenizer:
     )
 
 
-def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
+def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
     """Returns the unweighted mean of every trainable parameter over the checkpoints.
 
-    Sums are in float64 and rounded once to the parameters' own format; a single checkpoint is returned
-    bit-identical.
+    Sums are computed in float64 and rounded once to the dtype of the parameters. A single checkpoint is
+    returned unchanged.
     """
-    first, *others = chosen
+    first, *others = selected
     tensors = _read(first)
     if not others:
         return tensors
@@ -156,7 +156,7 @@ def mean_weights(chosen: Sequence[Checkpoint]) -> dict[str, Tensor]:
             raise CheckpointError(f"its tensors differ from those of step {first.step}", where=other.path)
         for name, weight in weights.items():
             sums[name] += weight
-    return {name: (total / len(chosen)).to(tensors[name].dtype) for name, total in sums.items()}
+    return {name: (total / len(selected)).to(tensors[name].dtype) for name, total in sums.items()}
 
 
 def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -164,12 +164,12 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = load_file(checkpoint.weights)
     except FileNotFoundError:
         fix = "Rerun the command"
-        raise CheckpointError("the run has deleted it meanwhile", where=checkpoint.path, fix=fix) from None
+        raise CheckpointError("deleted by the run in the meantime", where=checkpoint.path, fix=fix) from None
     refuse_not_finite(tensors, checkpoint.weights)
     return tensors
 
 
-def _choose(
+def _select_checkpoints(
     run: RunFolder, step: int | None, average: int | None = None
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
     if average is not None:
@@ -186,7 +186,7 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
     """Builds the networks that run.toml describes, with fresh weights."""
     record = run.record
     try:
-        # also networks that are never exported: others may share their weights
+        # Includes networks that are never exported, because others may share their weights.
         shapes = {name: record[name] for name in present} | network_tables(record)
         head: Head = next(name for name in EXPORTED if name in shapes)
         rows = [
@@ -214,16 +214,16 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
-    """Copies a checkpoint into a pair of networks, not into one: shared tensors are stored only once."""
-    own = dict(pair.named_parameters())
+    """Copies a checkpoint into both networks of a pair, because shared tensors are stored only once."""
+    parameters = dict(pair.named_parameters())
     kinds = {f"{kind}.encoder" for kind in NETWORKS}
-    stray = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in own]
-    if stray:
+    unknown = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in parameters]
+    if unknown:
         raise CheckpointError(
-            f"the networks in run.toml have no parameter for tensor {stray[0]}",
+            f"the networks in run.toml have no parameter for tensor {unknown[0]}",
             where=checkpoint,
         )
-    for name, parameter in own.items():
+    for name, parameter in parameters.items():
         if name not in tensors or tensors[name].shape != parameter.shape:
             problem = f"has the shape {list(tensors[name].shape)}" if name in tensors else "is missing"
             raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Export of a run's networks to Hugging Face folders, and import of published models for further training."""
+"""Exports networks to Hugging Face folders, and imports published models for further training."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
 
 
 def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
-    """Makes the card of a model from `source` that is written to `out`; a run's card has its record."""
+    """Makes the card of a model that is written to `out`; if `source` is a run, the card has its record."""
     run = RunFolder(Path(source).expanduser())
     if not run.exists():
         base = str(source) if not run.path.exists() else ""
@@ -102,13 +102,13 @@ def share_encoder(folder: Path, neighbour: str) -> None:
 def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str]]) -> list[str]:
     """Writes a changed copy of `source` to `out`; the networks of a run or pair go to subfolders.
 
-    Nothing is written before all networks are changed. Metrics do not apply to the changed model, so the new
-    card has none.
+    Nothing is written until all networks are changed. The new card has no metrics, because they do not apply
+    to the changed model.
 
     Args:
         source: a path or a name on the hub.
         out: the folder to write.
-        change: returns the changed model, and a description of the change in a few words.
+        change: returns the changed model and a short description of the change.
 
     Returns:
         Lines for the user.
@@ -117,9 +117,8 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
         ModelError: the source is missing or fine-tuned, or `out` cannot be written.
     """
     path = locate(source)
-    models = (
-        {out: load(source, "encoder")} if not run_folder.holds_networks(path) else load_networks(path, out)
-    )
+    has_several = run_folder.holds_networks(path)
+    models = load_networks(path, out) if has_several else {out: load(source, "encoder")}
     refuse_outputs(path, out, models)
     for model in models.values():
         _refuse_tuned(model, source, "Pass the model it was fine-tuned from, then fine-tune the result")
@@ -138,14 +137,14 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
 
 
 def refuse_outputs(source: Path, out: Path, folders: Iterable[Path]) -> None:
-    """Raises ModelError if writing `folders` would replace the source, a run, or anything but a model."""
+    """Raises ModelError if writing to `folders` would replace the source, a run, or anything but a model."""
     pair = PairFolder(source)
     parts = (source, *(pair.network(name).path for name in run_folder.NETWORKS), pair.language_model.path)
     if out.resolve() in [part.resolve() for part in parts]:
         raise ModelError("this is the source", where=out, fix="Choose another `out`")
     if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in folders):
-        what = "a run" if RunFolder.is_at(out) else "a model, and several are to be written"
-        raise ModelError(f"this is {what}", where=out, fix="Choose another `out`")
+        content = "a run" if RunFolder.is_at(out) else "a model, and several are to be written"
+        raise ModelError(f"this is {content}", where=out, fix="Choose another `out`")
     for folder in folders:
         refuse_foreign_folder(folder)
 
@@ -160,7 +159,7 @@ def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
 def import_pair(
     source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
 ) -> list[str]:
-    """Writes the networks of `source` to subfolders of `out`, or a bare encoder to `out` itself.
+    """Writes the networks of `source` to subfolders of `out`, or an encoder without a head to `out` itself.
 
     Args:
         source: a path or a name on the hub.
@@ -172,7 +171,7 @@ def import_pair(
         Lines for the user.
 
     Raises:
-        ModelError: a source is missing, fine-tuned or of another tokenizer, or `out` cannot be written.
+        ModelError: a source is missing or fine-tuned, the tokenizers differ, or `out` cannot be written.
     """
     path, pair = locate(source, allow_pickle=allow_pickle), PairFolder(out)
     discriminator_folder, generator_folder = (pair.network(name).path for name in run_folder.NETWORKS)
@@ -212,7 +211,7 @@ def import_pair(
 
 
 def load_networks(source: Path, out: Path) -> dict[Path, Loaded]:
-    """Loads all networks of a run or pair, keyed by the subfolders of `out` for their copies."""
+    """Loads all networks of a run or pair. The keys are the subfolders of `out` for their copies."""
     models = {
         PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.network_kinds(source)
     }

@@ -1,4 +1,4 @@
-"""Checks the files of any kind of folder against their recorded digests."""
+"""Checks the files of all kinds of folders against their recorded digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from electra.foundation.errors import DamagedModel, ElectraError, ModelError
 
 
 def verify(path: Path) -> Iterator[Finding]:
-    """Yields one finding for each part of the folder at `path` and of the folders in it."""
+    """Yields a finding for each part of the folder at `path` and of the folders in it."""
     yield from open_folder(path).verify({ModelFolder: _model, StoreFolder: _store})
 
 
@@ -33,13 +33,13 @@ def _model(folder: ModelFolder) -> Iterator[Finding]:
     if folder.holds_graph:
         yield from folder.check()
         return
-    what, problem = folder.KIND, ""
+    subject, problem = folder.KIND, ""
     try:
-        what += f" ({', '.join([_read(folder), *_unchecked(folder)])})"
+        subject += f" ({', '.join([_read(folder), *_unchecked(folder)])})"
         problem = "; ".join(folder.changed().values())
     except ElectraError as error:
         problem = str(error)
-    yield Finding(folder.path, what, problem)
+    yield Finding(folder.path, subject, problem)
 
 
 def refuse_damaged(folder: ModelFolder) -> None:
@@ -60,8 +60,9 @@ def _read(folder: ModelFolder) -> str:
 
 
 def _unchecked(folder: ModelFolder) -> list[str]:
-    """Names the parts that have no recorded digest."""
+    """Returns phrases for the parts that have no recorded digest."""
     if recorded_digest(folder.weights) is None:
         return ["no digests recorded"]
-    others = recorded_files(folder.weights) is None
-    return ["no digests recorded of the configuration and the tokenizer"] if others else []
+    if recorded_files(folder.weights) is None:
+        return ["no digests recorded of the configuration and the tokenizer"]
+    return []

@@ -25,7 +25,7 @@ from electra.model.token_table import DisentangledTable
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
-TOLERANCE = 1e-3  # relative error at which a token table still counts as a projection of another
+TOLERANCE = 1e-3  # relative error up to which a token table counts as a projection of another
 
 SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
 
@@ -39,20 +39,20 @@ def load_weights_into(
 ) -> tuple[str, ...]:
     """Copies weights from model folders, runs or hub names into the networks of `pair`.
 
-    Weights that the pair shares come from the discriminator, if it is given.
+    If both are loaded, weights that the pair shares are the discriminator's.
 
     Args:
         pair: the run's networks.
-        discriminator: None leaves the discriminator unchanged. A masked language model or an encoder works
-            as well.
-        generator: None leaves the generator unchanged.
-        tokenizer: the run's; models with another one are rejected.
+        discriminator: the source of the discriminator's weights, which may also be a masked language model or
+            an encoder (None: they stay).
+        generator: the source of the generator's weights (None: they stay).
+        tokenizer: the run's tokenizer; a model with another one is an error.
 
     Returns:
         Notes for the log.
 
     Raises:
-        ModelError: sizes or tokenizers differ, or the objective has no such network.
+        ModelError: the sizes or tokenizers differ, or the objective has no such network.
     """
     notes: list[str] = []
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
@@ -81,13 +81,12 @@ def load_weights_into(
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
         _refuse_untied(loaded)
-        kept = _parameters(own_discriminator) if discriminator is not None else set()
+        fixed = _parameters(own_discriminator) if discriminator is not None else set()
         tables = _disentangled(own_discriminator) if discriminator is not None else []
         before = [table.weight.detach().clone() for table in tables]
-        differing = _copy(own_generator, loaded, kept, "generator")
-        for table, weight in zip(
-            tables, before, strict=True
-        ):  # the generator's table, a summand, has changed
+        differing = _copy(own_generator, loaded, fixed, "generator")
+        # The generator's table, which is a summand of these tables, has changed.
+        for table, weight in zip(tables, before, strict=True):
             table.set_table(weight)
         notes += loaded.notes
         if differing:
@@ -99,7 +98,10 @@ def load_weights_into(
 
 
 def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -> tuple[str, ...]:
-    """Fill the discriminator of `pair`, or its encoder alone where the model has no such head."""
+    """Copies a loaded model into the discriminator of `pair`, or only its encoder if it has another head.
+
+    Returns notes for the log.
+    """
     _check_tokenizer(loaded, tokenizer)
     if isinstance(loaded.head, DiscriminatorHead):
         _copy(pair.main, loaded, set(), "discriminator")
@@ -108,9 +110,9 @@ def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -
 
 
 def load_main(source: str | Path) -> Loaded:
-    """Loads a network that a discriminator can start from.
+    """Loads a network from which a discriminator can start.
 
-    This is a discriminator if the source has one, else a masked language model, else an encoder.
+    This is the discriminator if the source has one, otherwise the masked language model or the encoder.
 
     Raises:
         AbsentNetwork: the source has none of them.
@@ -153,9 +155,11 @@ def _fill_mlm_heads(pair: Pair, loaded: Loaded) -> None:
 
 def _refuse_untied(loaded: Loaded) -> None:
     if isinstance(loaded.head, GeneratorHead) and loaded.head.weight is not None:
-        what = "its output layer is separate from its token table; models trained here use one table for both"
+        problem = (
+            "its output layer is separate from its token table; models trained here use one table for both"
+        )
         fix = "Start from a masked language model with tie_word_embeddings, or from its encoder alone"
-        raise ModelError(what, where=loaded.folder, fix=fix)
+        raise ModelError(problem, where=loaded.folder, fix=fix)
 
 
 def _parameters(network: nn.Module | None) -> set[int]:
@@ -171,49 +175,50 @@ def _disentangled(network: nn.Module | None) -> list[DisentangledTable]:
 
 
 @torch.no_grad()
-def _copy(network: nn.Module, loaded: Loaded, kept: set[int], name: str) -> list[str]:
-    """Copies weights into `network`, except parameters in `kept`.
+def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> list[str]:
+    """Copies weights into `network`, except into the parameters whose `id` is in `fixed`.
 
-    Returns the names of kept parameters whose values differ.
+    Returns the names of fixed parameters whose values differ from the loaded ones.
     """
     state = exported_weights(loaded.encoder, loaded.head)
     differing = []
     encoder = network.get_submodule("encoder")
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
-        _unfold(encoder.tokens, state.pop("encoder.tokens.weight"), kept, loaded)
+        _solve_projection(encoder.tokens, state.pop("encoder.tokens.weight"), fixed, loaded)
     for key, module in network.named_modules():
         if isinstance(module, DisentangledTable):
             _check_shape(f"{key}.weight", state.get(f"{key}.weight"), module.delta, loaded, name)
             module.set_table(state.pop(f"{key}.weight"))
-    own = {key: parameter for key, parameter in network.named_parameters() if not _is_derived(key, encoder)}
-    for key, parameter in own.items():
+    named = network.named_parameters()
+    parameters = {key: parameter for key, parameter in named if not _is_derived(key, encoder)}
+    for key, parameter in parameters.items():
         _check_shape(key, state.get(key), parameter, loaded, name)
-        if id(parameter) not in kept:
+        if id(parameter) not in fixed:
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
             differing.append(key)
-    stray = sorted(set(state) - set(own))
-    if stray:
+    unknown = sorted(set(state) - set(parameters))
+    if unknown:
         raise ModelError(
-            f"this run's {name} has no parameter for tensor {stray[0]}",
+            f"this run's {name} has no parameter for tensor {unknown[0]}",
             where=loaded.folder,
             fix=SIZES_DIFFER,
         )
     return differing
 
 
-def _check_shape(key: str, there: Tensor | None, here: Tensor, loaded: Loaded, name: str) -> None:
-    if there is None:
+def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Loaded, name: str) -> None:
+    if loaded_tensor is None:
         raise ModelError(
             f"it has no tensor {key}, which this run's {name} needs", where=loaded.folder, fix=SIZES_DIFFER
         )
-    if there.shape != here.shape:
-        what = f"tensor {key} has the shape {list(there.shape)}; this run's {name} needs {list(here.shape)}"
-        raise ModelError(what, where=loaded.folder, fix=SIZES_DIFFER)
+    if loaded_tensor.shape != own.shape:
+        shapes = f"{list(loaded_tensor.shape)}; this run's {name} needs {list(own.shape)}"
+        raise ModelError(f"tensor {key} has the shape {shapes}", where=loaded.folder, fix=SIZES_DIFFER)
 
 
 def _is_derived(key: str, encoder: nn.Module) -> bool:
-    """Whether a token table is derived from this parameter and another network's; it is copied separately."""
+    """Whether a token table is derived from this parameter and another network's; `_copy` then sets the table."""
     projected = (
         isinstance(encoder, ModernEncoder)
         and isinstance(encoder.tokens, ProjectedTable)
@@ -226,10 +231,10 @@ def _is_derived(key: str, encoder: nn.Module) -> bool:
     ]
 
 
-def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Loaded) -> None:
-    """Solves for the projection that turns the shared table into `table_VD`.
+def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int], loaded: Loaded) -> None:
+    """Sets the projection that turns the shared table into `table_VD`.
 
-    Exported generators contain only the product. Raises ModelError if there is no such projection.
+    An exported generator contains only the product. Raises ModelError if there is no such projection.
     """
     source = tokens.source.weight
     if table_VD.shape != (source.shape[0], tokens.projection.weight.shape[0]):
@@ -239,7 +244,7 @@ def _unfold(tokens: ProjectedTable, table_VD: Tensor, kept: set[int], loaded: Lo
             where=loaded.folder,
             fix=SIZES_DIFFER,
         )
-    if id(source) not in kept:
+    if id(source) not in fixed:
         fix = "Set `init_discriminator` too, or `model.sharing=none`"
         raise ModelError(
             "this generator's token table is a projection of its discriminator's",

@@ -1,4 +1,4 @@
-"""Weight files in safetensors format, with a digest that detects damage."""
+"""Reads and writes weights in safetensors format, with a digest that detects damage."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def write_weights(
 
     Args:
         path: the file.
-        tensors: by name.
+        tensors: the tensors by name.
         other_files: the model's other files, whose digests go into the header.
-        further: more metadata for the header.
+        further: further metadata for the header.
     """
     from safetensors.torch import save_file
 
@@ -115,7 +115,7 @@ def read_shards(index: Path) -> dict[str, Tensor]:
 
 
 def refuse_not_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Raises ModelError if a tensor contains NaN or infinity, which would spoil every output silently."""
+    """Raises ModelError if a tensor contains NaN or infinity, which would silently corrupt all outputs."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise ModelError(
@@ -126,7 +126,7 @@ def refuse_not_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
 
 
 def refuse_quantised(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Raises ModelError for weights of other than floating-point types, such as quantised ones."""
+    """Raises ModelError for weights that are not floating-point numbers, such as quantised ones."""
     floating = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     for name, tensor in tensors.items():
         if tensor.dtype not in floating and not name.endswith("position_ids"):  # a buffer in older files

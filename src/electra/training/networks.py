@@ -96,8 +96,8 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     with_source = [row for row in networks.rows if row.source]
     if not with_source:
         return networks, {}
+    from electra.exchange.layers import in_vocabulary
     from electra.exchange.load import load
-    from electra.exchange.smaller import in_vocabulary
 
     shapes: dict[str, EncoderConfig] = {}
     opened: dict[str, AnyNetwork] = {}

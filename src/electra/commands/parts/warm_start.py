@@ -74,8 +74,8 @@ def warm_start(
     """
     if main is None and auxiliary is None:
         return None
+    from electra.exchange.layers import in_vocabulary, keep_layers
     from electra.exchange.load import load
-    from electra.exchange.smaller import in_vocabulary, keep_layers
     from electra.exchange.warm_start import load_main, load_weights_into, start_from
     from electra.training.networks import WarmStart
 

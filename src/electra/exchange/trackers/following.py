@@ -1,8 +1,8 @@
 """Sends the rows of a ledger to a tracker, each row once.
 
-The file .electra/NAME/reached.json in the tracker's folder records the ledger and the last step that was sent
-of each kind of row. A run that resumes from before that step repeats the same values, which are not sent
-again.
+The file .electra/NAME/reached.json in the tracker's folder identifies the ledger and records, for each kind
+of row, the last step that was sent. A run that resumes from an earlier step repeats the same values, which
+are not sent again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from electra.artifacts.ledger import Follower, Ledger, Row, point_of
 from electra.artifacts.private import without_paths
 from electra.artifacts.run import RunFolder
 from electra.artifacts.tuning import TuningFolder
-from electra.exchange.trackers.interface import NAMES, Target, Tracker
+from electra.exchange.trackers.interface import VIEW_COMMANDS, Target, Tracker
 from electra.foundation import durable
+from electra.foundation.config import flatten
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
@@ -42,22 +43,22 @@ def send_curves(
         project: the tracker's project.
         name: the run's name in the tracker.
         follow: continue until the run ends or a stop is requested.
-        stop: whether a stop is requested.
-        say: prints one line.
+        stop: returns whether a stop is requested.
+        say: prints a line.
 
     Raises:
         ConfigError: the tracker is unknown or not installed.
-        RunFolderError: not a run, or `out` already has another run of this name.
+        RunFolderError: the folder is not a run, or `out` already has another run of this name.
     """
-    if to not in NAMES:
-        raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(NAMES)}")
+    if to not in VIEW_COMMANDS:
+        raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(VIEW_COMMANDS)}")
     spec = importlib.util.find_spec(to)
     if spec is None or spec.origin is None:  # without an origin it is a local folder of the same name
         raise ConfigError(
             f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
         )
     if TuningFolder.is_at(run):
-        return _carry_seeds(TuningFolder(run), to, out, project, name, follow=follow, stop=stop)
+        return _send_seeds(TuningFolder(run), to, out, project, name, follow=follow, stop=stop)
     folder = RunFolder.open(run)
     record = folder.record
     follower = Follower(folder.metrics)
@@ -72,10 +73,10 @@ def send_curves(
         return 0
     mark = out / ".electra" / name.replace("/", "-")
     with durable.lock(mark):
-        reached = _Reached(mark / "reached.json", first, name)
-        settings = dict(_flat(without_paths(RunFolder.settings(record))))
-        began = (run / folder.RECORD).stat().st_mtime
-        target = Target(name, out, project, settings, began, reached.id)
+        reached = _Progress(mark / "reached.json", first, name)
+        settings = dict(flatten(without_paths(RunFolder.settings(record))))
+        started = (run / folder.RECORD).stat().st_mtime
+        target = Target(name, out, project, settings, started, reached.id)
         events: list[Row] = []
         tracker: Tracker | None = None
         sent, ended = 0, False
@@ -98,11 +99,11 @@ def send_curves(
                 tracker.close(ended)
 
 
-def _carry_seeds(
+def _send_seeds(
     folder: TuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
 ) -> int:
-    """Sends the curves of a fine-tuning: each finished seed becomes a run of its own."""
-    settings = dict(_flat(without_paths(folder.record["settings"])))
+    """Sends the curves of a fine-tuning; each finished seed is a run of its own in the tracker."""
+    settings = dict(flatten(without_paths(folder.record["settings"])))
     sent, ended = 0, False
     while True:
         ended = folder.results.is_file()  # all seeds are finished
@@ -110,11 +111,11 @@ def _carry_seeds(
             rows, run_name = _rows_of(seed.record), f"{name}-seed-{number}"
             mark = out / ".electra" / run_name.replace("/", "-")
             with durable.lock(mark):
-                reached = _Reached(mark / "reached.json", rows[0], run_name)
+                reached = _Progress(mark / "reached.json", rows[0], run_name)
                 if not (new := [row for row in rows if row["step"] > reached.steps.get(row["kind"], -1)]):
                     continue
-                began = (folder.path / folder.RECORD).stat().st_mtime
-                target = Target(run_name, out, project, {**settings, "seed": number}, began, reached.id)
+                started = (folder.path / folder.RECORD).stat().st_mtime
+                target = Target(run_name, out, project, {**settings, "seed": number}, started, reached.id)
                 tracker = importlib.import_module(f"electra.exchange.trackers.{to}").open(target)
                 reached.id = tracker.id
                 try:
@@ -142,8 +143,8 @@ def _rows_of(results: Mapping[str, Any]) -> list[Row]:
     return [{**row, "seconds": seconds * row["step"] / max(1, steps)} for row in rows]
 
 
-class _Reached:
-    """The last step that was sent of each kind of row."""
+class _Progress:
+    """The last step of each kind of row that was sent, as recorded in a file."""
 
     def __init__(self, path: Path, first: Row, name: str) -> None:
         self.path = path
@@ -152,30 +153,30 @@ class _Reached:
         self.id = ""
         if not path.exists():
             return
-        known = durable.read_json(path, RunFolderError)
-        if known.get("ledger") != self.ledger:
+        record = durable.read_json(path, RunFolderError)
+        if record.get("ledger") != self.ledger:
             fix = "Choose another `name` or `out`"
             raise RunFolderError(f"already has another run named {name}", where=path.parents[2], fix=fix)
-        self.steps, self.id = known["steps"], known["id"]
+        self.steps, self.id = record["steps"], record["id"]
 
     def save(self) -> None:
         durable.commit_json(self.path, {"ledger": self.ledger, "steps": self.steps, "id": self.id})
 
 
-def _is_new(row: Row, reached: _Reached) -> bool:
+def _is_new(row: Row, reached: _Progress) -> bool:
     kind = row.get("kind")
     return kind in KINDS and row["step"] > reached.steps.get(kind, -1)
 
 
-def _send(rows: list[Row], tracker: Tracker, reached: _Reached) -> int:
+def _send(rows: list[Row], tracker: Tracker, reached: _Progress) -> int:
     for row in rows:
         kind, point = row["kind"], point_of(row)
         measured = {**point.values, "tokens": point.tokens, "flops": point.flops}
         values = {
             f"{KINDS.get(kind, kind)}/{key.replace('.', '/')}": value for key, value in measured.items()
         }
-        known = {name: value for name, value in values.items() if value is not None}
-        tracker.log(point.step, point.seconds or 0.0, known)
+        defined = {name: value for name, value in values.items() if value is not None}
+        tracker.log(point.step, point.seconds or 0.0, defined)
         reached.steps[kind] = point.step
     if rows:
         tracker.flush()
@@ -183,14 +184,6 @@ def _send(rows: list[Row], tracker: Tracker, reached: _Reached) -> int:
     return len(rows)
 
 
-def _ended(events: list[Row], reached: _Reached, total: int | None) -> bool:
+def _ended(events: list[Row], reached: _Progress, total: int | None) -> bool:
     rows = [*events, {"kind": "train", "step": max(reached.steps.values(), default=0)}]
     return Ledger(rows).status(total) != "in progress"
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> Any:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-NAMES = {  # tracker -> the command that shows its folder
+VIEW_COMMANDS = {  # tracker -> the command that shows its folder
     "tensorboard": "tensorboard --logdir {out}",
     "trackio": "TRACKIO_DIR={out} trackio show",
     "wandb": "wandb sync {out}/wandb/offline-run-*",
@@ -26,8 +26,8 @@ class Target:
     project: str
     settings: Mapping[str, Any]
     """The recipe with dotted keys: training.seed, ..."""
-    began: float
-    """Start of the run, as a Unix timestamp."""
+    started: float
+    """The start of the run, as a Unix timestamp."""
     id: str
     """The `Tracker.id` of the previous connection; "" for the first one."""
 

@@ -22,23 +22,23 @@ class MLflow(Tracker):
     def __init__(self, target: Target) -> None:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
-        self._client, self._began = MlflowClient(where), target.began
+        self._client, self._started = MlflowClient(where), target.started
         self._waiting: list[Metric] = []
-        self.id = target.id or self._begin(target)
+        self.id = target.id or self._create_run(target)
 
-    def _begin(self, target: Target) -> str:
+    def _create_run(self, target: Target) -> str:
         existing = self._client.get_experiment_by_name(target.project)
         experiment = existing.experiment_id if existing else self._client.create_experiment(target.project)
-        run = self._client.create_run(experiment, int(1000 * target.began), run_name=target.run)
-        identity: str = run.info.run_id
+        run = self._client.create_run(experiment, int(1000 * target.started), run_name=target.run)
+        run_id: str = run.info.run_id
         settings = [Param(key, str(value)[:LONGEST]) for key, value in target.settings.items()]
         for start in range(0, len(settings), BATCH):
-            self._client.log_batch(identity, params=settings[start : start + BATCH])
-        return identity
+            self._client.log_batch(run_id, params=settings[start : start + BATCH])
+        return run_id
 
     @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        when = int(1000 * (self._began + seconds))
+        when = int(1000 * (self._started + seconds))
         self._waiting += [Metric(name, value, when, step) for name, value in values.items()]
 
     @override

@@ -23,10 +23,10 @@ class TensorBoard(Tracker):
     id = ""
 
     def __init__(self, target: Target) -> None:
-        self._began = target.began
-        fresh = not any((target.out / target.run).glob("events.*"))
+        self._started = target.started
+        is_new = not any((target.out / target.run).glob("events.*"))
         self._writer = EventFileWriter(str(target.out / target.run))
-        if fresh:
+        if is_new:
             self._add(0, 0.0, Summary(value=[_text("recipe", _table(target.settings))]))
 
     @override
@@ -35,7 +35,7 @@ class TensorBoard(Tracker):
         self._add(step, seconds, Summary(value=summaries))
 
     def _add(self, step: int, seconds: float, summary: Summary) -> None:
-        self._writer.add_event(Event(wall_time=self._began + seconds, step=step, summary=summary))
+        self._writer.add_event(Event(wall_time=self._started + seconds, step=step, summary=summary))
 
     @override
     def flush(self) -> None:

@@ -1,0 +1,70 @@
+"""Names on the Hugging Face hub, and downloads from it.
+
+The variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from electra.artifacts.included import included_names
+from electra.foundation.errors import ElectraError
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?")
+
+
+def could_be_hub_name(name: str) -> bool:
+    """Whether a string may be a name on the hub: owner/name or name, with an optional @revision.
+
+    texts/typo is a path if there is a folder texts/ in the working directory.
+    """
+    parent = Path(in_repository(name)[0]).parent
+    return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
+
+
+def in_repository(name: str) -> tuple[str, str | None]:
+    """Splits owner/name@revision into repository and branch, tag or commit (None: the main branch)."""
+    repository, _, revision = name.partition("@")
+    return repository, revision or None
+
+
+def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> Path:
+    """Returns a folder with the files of a repository that match the patterns, from the hub or its cache.
+
+    Raises:
+        ElectraError: an `error`: there is no such repository or revision, or the hub cannot be reached.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    repository, revision = in_repository(name)
+    try:
+        return Path(snapshot_download(repository, revision=revision, allow_patterns=list(patterns)))
+    except RepositoryNotFoundError:
+        problem, fix = (
+            "neither a local folder nor on the hub",
+            _suggest(name) or "Check the name, and HF_TOKEN",
+        )
+    except RevisionNotFoundError:
+        problem = f"the repository on the hub has no branch, tag or commit {revision}"
+        fix = f"Omit or correct @{revision}"
+    except LocalEntryNotFoundError:
+        problem = "not a local folder, and the hub cannot be reached"
+        fix = _suggest(name) or "Check the path, or the network (HF_HUB_OFFLINE, HF_ENDPOINT)"
+    except Exception as cause:  # network, names, permissions: the library raises dozens of kinds
+        reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        problem, fix = f"download from the hub failed ({reason})", "Check the name, then try again"
+    raise error(problem, where=name, fix=fix)
+
+
+def _suggest(name: str) -> str:
+    """Suggests an included model with a similar name."""
+    similar = get_close_matches(name, included_names(), n=1)
+    return f"Did you mean {similar[0]!r}?" if similar else ""

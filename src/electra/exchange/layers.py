@@ -1,0 +1,113 @@
+"""Changes the layers or the vocabulary of a trained model; no weight changes.
+
+With other layers, the model computes another function, so it must be trained further. Repeating all layers is
+stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is cheap
+to train, and the deep network stacked from it continues from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from electra.data import cut_vocabulary
+from electra.data.tokenizer import Tokenizer
+from electra.exchange.configs import DEFAULT_THRESHOLD
+from electra.exchange.load import Loaded
+from electra.exchange.transfer import rewrite
+from electra.exchange.warm_start import load_main
+from electra.foundation.errors import ConfigError, ModelError
+from electra.model.heads import DiscriminatorHead
+from electra.model.pair import build_encoder
+
+MAX_LAYERS = 1_000
+TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # in the three encoders
+
+
+def deepen(source: str, out: Path, layers: int) -> list[str]:
+    """Writes a copy of `source` with its layers repeated, `layers` in all. Returns lines for the user.
+
+    The networks of a run go to subfolders, each with its number of layers multiplied by the same factor.
+
+    Raises:
+        ConfigError: `layers` is not a multiple of the model's.
+        ModelError: the model cannot be read, or `out` cannot be written.
+    """
+    old = load_main(source).config.num_layers
+    if not 2 * old <= layers <= MAX_LAYERS or layers % old:
+        raise ConfigError(
+            f"must be a multiple of the model's {old}, from {2 * old} to {MAX_LAYERS:,}, not {layers:,}",
+            key="layers",
+        )
+    return rewrite(source, out, lambda model: _deeper(model, layers // old))
+
+
+def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
+    old = model.config
+    if old.num_layers % old.global_every:
+        raise ModelError(
+            f"one layer in {old.global_every} attends to all tokens; repeating {old.num_layers} layers would"
+            " break that order",
+            where=model.folder,
+        )
+    layers = [*range(old.num_layers)] * times
+    return _with_layers(model, layers), f"{old.num_layers} to {len(layers)} layers"
+
+
+def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
+    """Returns the model with only these of its layers, counted from 0, in ascending order.
+
+    Raises:
+        ConfigError: the layers are not in ascending order, or not the model's.
+        ModelError: the layers of the model alternate between full attention and windows.
+    """
+    old = model.config
+    if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] >= old.num_layers:
+        requested = " ".join(map(str, layers)) or "none"
+        what = f"must be some of the layers 0 to {old.num_layers - 1} in ascending order, not {requested}"
+        raise ConfigError(what, key="keep_layers")
+    if old.global_every > 1:
+        what = f"one layer in {old.global_every} attends to all tokens, so that none can be left out"
+        raise ModelError(what, where=model.folder, fix="Set `layers` and `hidden_size` instead")
+    return _with_layers(model, layers)
+
+
+def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
+    """Returns the model with copies of these of its layers.
+
+    If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
+    attention norm), the parameter has its initial value.
+    """
+    config = replace(model.config, num_layers=len(layers))
+    encoder, old_state = build_encoder(config), model.encoder.state_dict()
+    state = encoder.state_dict()
+    for name in state:
+        source = name
+        if name.startswith("layers."):
+            index, _, rest = name.removeprefix("layers.").partition(".")
+            source = f"layers.{layers[int(index)]}.{rest}"
+        state[name] = old_state.get(source, state[name])
+    encoder.load_state_dict(state)
+    return replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
+
+
+def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
+    """Returns the model for the ids of `tokenizer`; None unless that is its own or cut from its own."""
+    if model.tokenizer.digest == tokenizer.digest:
+        return model
+    ids = cut_vocabulary.entries(tokenizer, model.tokenizer)
+    if ids is None:
+        return None
+    config = replace(model.config, vocab_size=len(ids), pad_id=tokenizer.specials.pad)
+    encoder, state = build_encoder(config), model.encoder.state_dict()
+    for name in TOKEN_TABLES:
+        if name in state:
+            state[name] = state[name][torch.from_numpy(ids)]
+    encoder.load_state_dict(state)
+    head = (
+        model.head if isinstance(model.head, DiscriminatorHead) else None
+    )  # other heads have an output for each token
+    return replace(model, encoder=encoder.eval(), head=head, config=config, tokenizer=tokenizer)
