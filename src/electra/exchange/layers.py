@@ -107,7 +107,6 @@ def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
         if name in state:
             state[name] = state[name][torch.from_numpy(ids)]
     encoder.load_state_dict(state)
-    head = (
-        model.head if isinstance(model.head, DiscriminatorHead) else None
-    )  # other heads have an output for each token
+    # Other heads have an output for each token.
+    head = model.head if isinstance(model.head, DiscriminatorHead) else None
     return replace(model, encoder=encoder.eval(), head=head, config=config, tokenizer=tokenizer)
