@@ -218,7 +218,7 @@ def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Lo
 
 
 def _is_derived(key: str, encoder: nn.Module) -> bool:
-    """Whether a token table is derived from this parameter and another network's; it is then set separately."""
+    """Whether a token table is derived from this parameter and another network's; it is set separately."""
     projected = (
         isinstance(encoder, ModernEncoder)
         and isinstance(encoder.tokens, ProjectedTable)
