@@ -65,8 +65,8 @@ def test_a_flipped_bit_is_detected_in_every_file(kind: type[artifacts.Folder], t
         good = file.read_bytes()
         for place in range(len(good)):
             file.write_bytes(good[:place] + bytes([good[place] ^ 4]) + good[place + 1 :])
-            found = [finding for finding in folder.verify() if finding.problem]
-            assert file in {finding.path for finding in found}, (file, place)
+            actual = [finding for finding in folder.verify() if finding.problem]
+            assert file in {finding.path for finding in actual}, (file, place)
         file.unlink()
         assert any(finding.problem for finding in folder.verify())
         file.write_bytes(good)
@@ -76,10 +76,10 @@ def test_resuming_in_a_damaged_folder_warns(tmp_path: Path) -> None:
     folder = made(artifacts.EvaluationFolder, tmp_path)
     (tmp_path / "evaluation.tsv").write_text("[]\n")
     (tmp_path / "data" / "cola-train.json").unlink()  # whoever deletes a file has it made again
-    said: list[str] = []
-    with folder.session(say=said.append):
+    messages: list[str] = []
+    with folder.session(say=messages.append):
         pass
-    assert len(said) == 1 and said[0].startswith("warning: evaluation.tsv has 3 bytes instead of ")
+    assert len(messages) == 1 and messages[0].startswith("warning: evaluation.tsv has 3 bytes instead of ")
 
 
 def test_a_replaced_file_is_never_reported_as_damaged(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_folder_that_is_no_artifact_is_refused(
     tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]
 ) -> None:
     run = kinds[artifacts.RunFolder]
-    for path, said in {
+    for path, message in {
         tmp_path / "absent": str(tmp_path / "absent"),
         tmp_path: str(tmp_path),
         run / "checkpoints": f"Pass {run}",
@@ -113,7 +113,7 @@ def test_a_folder_that_is_no_artifact_is_refused(
         kinds[artifacts.AnalysisFolder] / "figures": "figures",
     }.items():
         assert artifacts.kind_of(path) is None
-        with pytest.raises(RunFolderError, match=said):
+        with pytest.raises(RunFolderError, match=message):
             artifacts.open_folder(path)
 
 

@@ -76,8 +76,8 @@ def test_an_old_run_gives_the_same_detections(old: Path, capsys: pytest.CaptureF
         assert electra("detect", source, EXPECTED["text"], "--json") == 0
         words = json.loads(capsys.readouterr().out)["words"]
         assert [word["word"] for word in words] == [name for name, _ in EXPECTED["words"]]
-        found = [word["p_replaced"] for word in words]
-        np.testing.assert_allclose(found, [value for _, value in EXPECTED["words"]], atol=2e-6)
+        actual = [word["p_replaced"] for word in words]
+        np.testing.assert_allclose(actual, [value for _, value in EXPECTED["words"]], atol=2e-6)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -135,9 +135,9 @@ def test_an_old_finished_fine_tuning_is_not_repeated(
 def test_an_old_fine_tuning_gives_the_same_predictions(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its columns are the file's since then; labels and probabilities are what they were."""
     assert electra("predict", "old-finetuning", "old-reviews/dev.csv") == 0
-    found = list(csv.DictReader(capsys.readouterr().out.splitlines(), delimiter="\t"))
+    actual = list(csv.DictReader(capsys.readouterr().out.splitlines(), delimiter="\t"))
     expected = list(csv.DictReader(EXPECTED["predictions"], delimiter="\t"))
-    for row, one in zip(found, expected, strict=False):
+    for row, one in zip(actual, expected, strict=False):
         assert row["predicted"] == one["label"]
         names = [name for name in one if name.startswith("p(")]
         np.testing.assert_allclose(

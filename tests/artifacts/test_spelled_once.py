@@ -45,9 +45,9 @@ def room_of(path: Path) -> str:
 def test_file_names_are_spelled_only_in_artifacts() -> None:
     elsewhere = [path for path in sorted(SOURCE.rglob("*.py")) if room_of(path) not in OTHERS]
     others = re.compile(r"data/rows\.py:\d+: state\.json")  # a file of the library `datasets`
-    assert not [found for path in elsewhere for found in spelled(path) if not others.fullmatch(found)]
+    assert not [actual for path in elsewhere for actual in spelled(path) if not others.fullmatch(actual)]
 
 
 def test_artifacts_spell_file_names() -> None:
-    inside = [found for path in (SOURCE / "artifacts").glob("*.py") for found in spelled(path)]
+    inside = [actual for path in (SOURCE / "artifacts").glob("*.py") for actual in spelled(path)]
     assert len(inside) > 40

@@ -50,11 +50,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_every_core_module_imports_without_the_upper_layers(alone: dict[str, str]) -> None:
-    made = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", IMPORT, *CORE], env=alone, capture_output=True, text=True, check=False
     )
-    assert made.returncode == 0, made.stderr
-    assert Path(made.stdout.strip()).is_relative_to(alone["PYTHONPATH"])
+    assert output.returncode == 0, output.stderr
+    assert Path(output.stdout.strip()).is_relative_to(alone["PYTHONPATH"])
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_the_core_tests_pass_without_the_upper_layers(alone: dict[str, str]) -> 
         "-m",
         "not slow and not cuda",
     ]
-    made = subprocess.run(
+    output = subprocess.run(
         [*command, *TESTS], env=alone, cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert made.returncode == 0, made.stdout[-4000:]
+    assert output.returncode == 0, output.stdout[-4000:]

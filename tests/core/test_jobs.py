@@ -63,7 +63,7 @@ def never() -> bool:
 
 
 def test_a_failing_job_leaves_the_others_running(works: Any, tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     log = tmp_path / "logs" / "double.out"
     jobs = [
         Job("double", works.double, (21,), log),
@@ -72,11 +72,11 @@ def test_a_failing_job_leaves_the_others_running(works: Any, tmp_path: Path) -> 
         Job("killed", works.die, (signal.SIGKILL,)),
         Job("last", works.double, (1,)),
     ]
-    ended = list(run_parallel(jobs, 2, threads=3, say=said.append, stop=never))
+    ended = list(run_parallel(jobs, 2, threads=3, say=messages.append, stop=never))
     assert {job.name for job in ended} == {job.name for job in jobs}
     double, refuse, crash, killed, last = jobs
     assert (double.state, double.result, double.error) == ("done", 42, None)
-    assert log.read_text() == "printed 21\n" and "doubling 21 with 3" in said
+    assert log.read_text() == "printed 21\n" and "doubling 21 with 3" in messages
     assert refuse.state == "failed" and isinstance(refuse.error, DiskError)
     assert str(refuse.error) == "here: no room. Make some"
     assert crash.state == "failed" and str(crash.error) == "ValueError: unforeseen"
@@ -158,8 +158,8 @@ def test_children_save_and_end_however_the_parent_ends(
         lambda: len(list(tmp_path.glob("*.pid"))) == 2 and all(p.read_text() for p in tmp_path.glob("*.pid"))
     )
     process.send_signal(number)
-    said = process.communicate(timeout=60)[0]
-    assert ("['stopped', 'stopped']" in said) == (number != signal.SIGKILL)
+    message = process.communicate(timeout=60)[0]
+    assert ("['stopped', 'stopped']" in message) == (number != signal.SIGKILL)
     until(lambda: len(list(tmp_path.glob("*.saved"))) == 2)
     until(lambda: not any(alive(int(path.read_text())) for path in tmp_path.glob("*.pid")))
 

@@ -56,20 +56,20 @@ def test_what_is_held_is_not_taken_and_what_is_released_is(tmp_path: Path) -> No
 
 
 def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
-    taken: list[Lease | None] = []
+    used: list[Lease | None] = []
     together = threading.Barrier(8)
 
     def take() -> None:
         own = Leases(tmp_path)
         together.wait()
-        taken.append(own.take("work"))
+        used.append(own.take("work"))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(lease is not None for lease in taken) == 1
+    assert sum(lease is not None for lease in used) == 1
 
 
 def test_a_killed_process_of_this_machine_is_succeeded_at_once(tmp_path: Path) -> None:

@@ -21,18 +21,18 @@ def test_every_dependency_is_pinned_with_its_hashes() -> None:
     blocks = [block for block in re.split(r"^(?=\w)", lock, flags=re.M) if not block.startswith("#")]
     pins = {}
     for block in blocks:
-        found = PIN.match(block)
-        assert found and len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)) >= 1, block[:60]
-        pins[name(found[1])] = found[2]
+        actual = PIN.match(block)
+        assert actual and len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)) >= 1, block[:60]
+        pins[name(actual[1])] = actual[2]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    expected = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
     extras = project["project"]["optional-dependencies"]
     [ours] = [
         one for one in extras["dev"] if one.startswith("electra-encoder[")
     ]  # those that are installed here
     names = ["dev", *re.findall(r"[\w-]+", ours)[1:]]
-    wanted += [one for extra in names for one in extras[extra]]
-    for requirement in map(Requirement, wanted):
+    expected += [one for extra in names for one in extras[extra]]
+    for requirement in map(Requirement, expected):
         if name(requirement.name) not in ("torch", "electra-encoder"):
             assert pins[name(requirement.name)] in requirement.specifier, requirement
     constraints = PIN.findall((ROOT / "constraints.txt").read_text(encoding="utf-8"))

@@ -19,8 +19,8 @@ def test_cpu_affinity_limits_the_core_count() -> None:
         f"import os; os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}}); "
         "from electra.foundation.machine import cores; print(cores())"
     )
-    found = subprocess.run([sys.executable, "-c", bind], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "1"
+    actual = subprocess.run([sys.executable, "-c", bind], capture_output=True, text=True, check=True)
+    assert actual.stdout.strip() == "1"
 
 
 def test_without_affinity_all_cores_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +109,9 @@ def test_wrong_launcher_variables_are_named(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as message:
         join_world()
-    assert told.value.where in variables or told.value.where == "RANK"
+    assert message.value.where in variables or message.value.where == "RANK"
 
 
 def test_an_unreachable_host_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

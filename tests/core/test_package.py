@@ -24,8 +24,8 @@ NEEDED += ["pages/page.html.j2", "pages/page.css", "laboratory/ablation/studies/
 
 
 def newest(pattern: str) -> Path:
-    [made] = (ROOT / "dist").glob(pattern)
-    return made
+    [output] = (ROOT / "dist").glob(pattern)
+    return output
 
 
 def test_the_wheel_contains_the_package_and_no_tests() -> None:

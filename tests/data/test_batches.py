@@ -80,11 +80,11 @@ def test_every_epoch_visits_every_block_once_in_another_order() -> None:
     count = batches.num_blocks
 
     def epoch(number: int) -> list[int]:
-        found = []
+        actual = []
         for example in range(number * count, (number + 1) * count):
             batch = batches.batch(example, 1)
-            found.extend(batch.input_ids[~batch.special].tolist())
-        return found
+            actual.extend(batch.input_ids[~batch.special].tolist())
+        return actual
 
     everything = list(range(FIRST, FIRST + 131))
     assert sorted(epoch(0)) == sorted(epoch(1)) == everything

@@ -48,16 +48,16 @@ def test_a_zstd_bomb_is_refused(tmp_path: Path) -> None:
             file.write(packer.compress(b"a" * (16 * MIB)))
         file.write(packer.flush())
     assert (tmp_path / "bomb.txt.zst").stat().st_size < MIB // 4
-    taken, _ = read(tmp_path / "bomb.txt.zst")
-    assert taken < 250
+    used, _ = read(tmp_path / "bomb.txt.zst")
+    assert used < 250
 
 
 def test_a_zstd_window_of_gigabytes_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("zstandard")
     header = b"\x28\xb5\x2f\xfd" + bytes([0x00, (31 - 10) << 3])  # a frame that asks for 2 GiB
     (tmp_path / "window.txt.zst").write_bytes(header + b"\x01\x00\x00")
-    taken, said = read(tmp_path / "window.txt.zst")
-    assert "refused: " in said and "window.txt.zst: " in said and taken < 100
+    used, message = read(tmp_path / "window.txt.zst")
+    assert "refused: " in message and "window.txt.zst: " in message and used < 100
 
 
 @pytest.mark.slow
@@ -75,6 +75,6 @@ def test_a_parquet_bomb_is_refused(repeated: bool, tmp_path: Path) -> None:
         table, tmp_path / "bomb.parquet", store_schema=False, **options
     )  # tells no dictionary
     assert (tmp_path / "bomb.parquet").stat().st_size < MIB // 4
-    taken, said = read(tmp_path / "bomb.parquet")
-    assert taken < 250
-    assert repeated or "refused: " in said
+    used, message = read(tmp_path / "bomb.parquet")
+    assert used < 250
+    assert repeated or "refused: " in message

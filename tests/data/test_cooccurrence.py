@@ -34,8 +34,8 @@ def counted_by_hand(documents: TokenDocuments, vocab_size: int, window: int) -> 
 def test_counts_equal_those_counted_by_hand(window: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooccurrence, "BLOCK", block)
     documents = toy.documents(12, 3)
-    found = cooccurrence.cooccurrence_counts(documents, toy.VOCABULARY, window)
-    assert (found.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
+    actual = cooccurrence.cooccurrence_counts(documents, toy.VOCABULARY, window)
+    assert (actual.toarray() == counted_by_hand(documents, toy.VOCABULARY, window)).all()
 
 
 def test_a_long_text_is_sampled_in_blocks_from_its_whole_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,9 +44,9 @@ def test_a_long_text_is_sampled_in_blocks_from_its_whole_length(monkeypatch: pyt
     monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 30)
     for length, begins in ((95, (0, 30, 60)), (30, (0, 10, 20)), (21, (0, 10, 20)), (7, (0,))):
         text = TokenDocuments(np.arange(length, dtype=np.uint16), np.array([length], dtype=np.uint64))
-        found = np.flatnonzero(cooccurrence.cooccurrence_counts(text, 100, window=1).diagonal(1))
+        actual = np.flatnonzero(cooccurrence.cooccurrence_counts(text, 100, window=1).diagonal(1))
         expected = [at for begin in begins for at in range(begin, min(begin + 10, length - 1))]
-        assert found.tolist() == expected
+        assert actual.tolist() == expected
 
 
 def test_positive_pmi_follows_the_formula() -> None:
@@ -69,9 +69,9 @@ def test_factors_equal_the_singular_value_decomposition(dimensions: int) -> None
     matrix = (left * values) @ right.T
     kept = np.arange(30) < dimensions
     expected = (left * values * kept) @ left.T
-    found = cooccurrence.factorise(sparse.csr_array(matrix), dimensions)
-    assert found.shape == (30, dimensions)
-    assert found @ found.T == pytest.approx(expected, abs=1e-5)
+    actual = cooccurrence.factorise(sparse.csr_array(matrix), dimensions)
+    assert actual.shape == (30, dimensions)
+    assert actual @ actual.T == pytest.approx(expected, abs=1e-5)
 
 
 def test_vectors_are_the_same_on_one_thread_and_on_two() -> None:

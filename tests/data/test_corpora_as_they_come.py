@@ -74,11 +74,11 @@ def test_tables_written_by_other_libraries_are_read(ending: str, packed: str, tm
             archive.writestr("inside/.hidden.txt", "hidden")
     else:
         path = plain
-    found = texts(path)
+    actual = texts(path)
     assert (
-        found == TEXTS
+        actual == TEXTS
         if ending != ".tsv"
-        else [t.split("\n")[0] for t in found] == [t.split("\n")[0] for t in TEXTS]
+        else [t.split("\n")[0] for t in actual] == [t.split("\n")[0] for t in TEXTS]
     )
     [listed] = read(path).describe()
     assert listed["size"] == (plain if packed == "zip" else path).stat().st_size
@@ -231,12 +231,12 @@ def test_false_zip_files_and_zip_bombs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bomb.zip").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "images.zip", "w") as archive:
         archive.writestr("a.png", b"a")
-    for name, said in {
+    for name, message in {
         "no.zip": "cannot be read",
         "bomb.zip": "expands",
         "images.zip": "no text files in this zip",
     }.items():
-        with pytest.raises(CorpusError, match=rf"{name}: {said}"):
+        with pytest.raises(CorpusError, match=rf"{name}: {message}"):
             texts(tmp_path / name)
 
 
@@ -254,10 +254,10 @@ def corpus(count: int = 60) -> list[str]:
 
 
 def made(tmp_path: Path, given: Any, name: str = "store", **options: Any) -> tuple[Store, list[str]]:
-    said: list[str] = []
+    messages: list[str] = []
     options = {"vocab_size": 60, "workers": 1} | options
-    told = lambda line, share: said.append(line) if share is None else None  # noqa: E731
-    return prepare(given, out=tmp_path / name, progress=told, **options), said
+    printed = lambda line, share: messages.append(line) if share is None else None  # noqa: E731
+    return prepare(given, out=tmp_path / name, progress=printed, **options), messages
 
 
 def test_python_texts_make_a_store(tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_python_texts_make_a_store(tmp_path: Path) -> None:
         "splits": datasets.DatasetDict({"train": datasets.Dataset.from_list(rows)}),
     }
     for name, value in given.items():
-        store, said = made(tmp_path, value, name)
+        store, message = made(tmp_path, value, name)
         assert store.tokens.digest == expected, name
-        assert [line for line in said if "60 texts given" in line], name
+        assert [line for line in message if "60 texts given" in line], name
     store, _ = made(tmp_path, corpus(), "list")
     assert store.tokens.digest == expected, "the same texts again: the store is reused"
     nested = [{"doc": {"body": text}} for text in corpus()]

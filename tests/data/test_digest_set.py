@@ -19,12 +19,12 @@ def test_a_digest_set_equals_a_set_for_any_memory(
 ) -> None:
     monkeypatch.setattr(sorted_runs, "RECENT", 16)
     draw = random.Random(0)
-    found, expected = DigestSet(tmp_path, memory), set[int]()
+    actual, expected = DigestSet(tmp_path, memory), set[int]()
     for _ in range(5000):
         digest = draw.choice([draw.randrange(3000), draw.randrange(2**64), 0, 2**64 - 1])
-        assert found.add(digest) == (digest not in expected)
+        assert actual.add(digest) == (digest not in expected)
         expected.add(digest)
-    assert len(found) == len(expected)
+    assert len(actual) == len(expected)
 
 
 GROW = """

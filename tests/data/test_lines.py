@@ -73,16 +73,16 @@ def test_the_memory_of_xz_is_bounded(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("ending", [".txt", ".jsonl"])
 def test_texts_are_decoded_by_their_encoding(encoding: str, ending: str, tmp_path: Path) -> None:
-    said = {"cp1251": "мой дом", "gb18030": "我的家"}.get(encoding, "un café très serré")
-    line = said if ending == ".txt" else json.dumps({"text": said}, ensure_ascii=False)
+    message = {"cp1251": "мой дом", "gb18030": "我的家"}.get(encoding, "un café très serré")
+    line = message if ending == ".txt" else json.dumps({"text": message}, ensure_ascii=False)
     path = tmp_path / f"a{ending}"
     path.write_bytes(f"{line}\r\n{line}\r\n".encode(encoding))
     known = encoding.startswith("utf")
     unnamed = encoding in ("cp1252", "cp1251", "gb18030")
-    assert [d.text.strip() for d in documents(path, unit="line", encoding=encoding)] == [said, said]
+    assert [d.text.strip() for d in documents(path, unit="line", encoding=encoding)] == [message, message]
     if known and (encoding != "utf-16-be" or ending == ".txt"):
         read = documents(path, unit="line")
-        assert [d.text.strip() for d in read] == [said, said] and not sum(d.replaced for d in read)
+        assert [d.text.strip() for d in read] == [message, message] and not sum(d.replaced for d in read)
     if encoding == "cp1252":
         assert sum(d.replaced for d in documents(path, unit="line")) == 2 * 3, "a byte each"
     assert unnamed is not known

@@ -19,10 +19,10 @@ LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
 
 def write(folder: Path) -> tuple[Path, Path]:
     """900 and 100 documents, each told apart by its number."""
-    made = folder / "en.txt", folder / "de.txt"
-    for path, words, count in zip(made, (LARGE, SMALL), (900, 100), strict=True):
+    output = folder / "en.txt", folder / "de.txt"
+    for path, words, count in zip(output, (LARGE, SMALL), (900, 100), strict=True):
         path.write_text("\n".join(f"{words} {number}" for number in range(count)), encoding="utf-8")
-    return made
+    return output
 
 
 def prepared(folder: Path, out: str, heldout: float = 0.02, **options: object) -> Store:
@@ -42,12 +42,12 @@ def test_proportions_are_sizes_to_the_power_of_the_temperature(tmp_path: Path) -
     en, de = store.audit["mixture"]
     assert en["share"] / de["share"] == pytest.approx((en["tokens"] / de["tokens"]) ** 0.5, rel=0.02)
     assert en["tokens_mixed"] + de["tokens_mixed"] == pytest.approx(en["tokens"] + de["tokens"], rel=0.02)
-    found = documents(store.tokens)
-    german = {text: count for text, count in found.items() if "wir" in text}
-    assert set(german.values()) == {2, 3} and set((found - Counter(german)).values()) == {1}
+    actual = documents(store.tokens)
+    german = {text: count for text, count in actual.items() if "wir" in text}
+    assert set(german.values()) == {2, 3} and set((actual - Counter(german)).values()) == {1}
     assert len(german) == de["documents"] == de["documents_repeated"] and de["documents_left_out"] == 0
     assert (
-        len(found) - len(german) == en["documents"] - en["documents_left_out"]
+        len(actual) - len(german) == en["documents"] - en["documents_left_out"]
         and en["documents_left_out"] > 0
     )
     assert en["documents"] + de["documents"] == store.audit["documents_train"]
@@ -56,7 +56,7 @@ def test_proportions_are_sizes_to_the_power_of_the_temperature(tmp_path: Path) -
         store.tokenizer.decode(store.tokens.heldout.document(i))
         for i in range(store.tokens.heldout.num_documents)
     }
-    assert not held & set(found), "what is held out is not repeated into the training text"
+    assert not held & set(actual), "what is held out is not repeated into the training text"
     store.verify()
     assert store.tokens.description["settings"]["corpus"]["corpora"] == {"en": 1, "de": 1}
 
@@ -88,9 +88,9 @@ def test_a_temperature_of_one_equals_the_unmixed_corpus(
 def test_documents_keep_their_corpus_when_held_out_later(share: float, tmp_path: Path) -> None:
     """No document is held out by its hash, or every one is."""
     store = prepared(tmp_path, "mixed", heldout=share, mix_temperature=1.0)
-    found = documents(store.tokens)
+    actual = documents(store.tokens)
     assert [corpus["documents"] for corpus in store.audit["mixture"]] == [
-        sum(text.startswith(words) for text in found) for words in (LARGE, SMALL)
+        sum(text.startswith(words) for text in actual) for words in (LARGE, SMALL)
     ]
 
 
@@ -109,9 +109,9 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
         mix_temperature=1.0,
     )
     assert store.audit["heldout_by"] == "hash, at least 10,000 tokens"
-    found = documents(store.tokens)
+    actual = documents(store.tokens)
     assert [corpus["documents"] for corpus in store.audit["mixture"]] == [
-        sum(text.startswith(words) for text in found) for words in (LARGE, SMALL)
+        sum(text.startswith(words) for text in actual) for words in (LARGE, SMALL)
     ]
 
 
@@ -125,8 +125,8 @@ def test_prepare_mixes_named_corpora(tmp_path: Path, capsys: pytest.CaptureFixtu
     command = ["prepare", f"en={en}", f"de={de}", "--out", str(tmp_path / "store"), "--unit", "line"]
     command += ["--vocab-size", "80", "--workers", "1", "--mix-temperature", "0.5"]
     assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "mixed: de" in said and "repeated" in said and "left out" in said
+    message = capsys.readouterr().out
+    assert "mixed: de" in message and "repeated" in message and "left out" in message
     assert main(command) == 0 and "already complete" in capsys.readouterr().out
     assert main([*command, "--mix-seed", "3"]) == 2
     assert "mix_seed" in capsys.readouterr().err

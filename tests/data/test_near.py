@@ -44,11 +44,11 @@ def windows(text: str) -> set[bytes]:
 def corpus(count: int = 200, seed: int = 0) -> list[str]:
     """Every other text is an earlier one with up to four words changed."""
     draw = random.Random(seed)
-    made: list[str] = []
+    output: list[str] = []
     for number in range(count):
-        old = number % 2 and made
-        made.append(altered(draw.choice(made), draw, draw.randint(0, 4)) if old else sentence(draw))
-    return made
+        old = number % 2 and output
+        output.append(altered(draw.choice(output), draw, draw.randint(0, 4)) if old else sentence(draw))
+    return output
 
 
 def find(
@@ -90,9 +90,9 @@ def test_the_bands_miss_few_pairs_at_the_threshold() -> None:
 
 def test_duplicates_are_exactly_the_similar_documents() -> None:
     texts = corpus()
-    found, _ = find(texts, 0.8)
+    actual, _ = find(texts, 0.8)
     before: list[set[bytes]] = []
-    for text, earlier in zip(texts, found, strict=True):
+    for text, earlier in zip(texts, actual, strict=True):
         mine = windows(text)
         true = [len(mine & old) / len(mine | old) for old in before]
         if earlier is None:
@@ -107,24 +107,24 @@ def test_duplicates_are_exactly_the_similar_documents() -> None:
 @pytest.mark.parametrize("together", [3, 50])
 def test_memory_and_batching_do_not_change_the_duplicates(tmp_path: Path, memory: int, together: int) -> None:
     texts = corpus()
-    found, examples = find(texts, 0.7)
-    assert find(texts, 0.7, together, tmp_path, memory) == (found, examples)
-    assert any(found) and len(examples) == near.SHOWN and not list(tmp_path.iterdir())
+    actual, examples = find(texts, 0.7)
+    assert find(texts, 0.7, together, tmp_path, memory) == (actual, examples)
+    assert any(actual) and len(examples) == near.SHOWN and not list(tmp_path.iterdir())
 
 
 def test_candidates_are_compared_with_the_earliest_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same whether those are in runs or in the call."""
     texts = corpus()
-    found, _ = find(texts, 0.9)
+    actual, _ = find(texts, 0.9)
     monkeypatch.setattr(near, "COMPARED", 1)
     fewer, _ = find(texts, 0.9)
-    assert fewer != found and find(texts, 0.9, 10)[0] == fewer
+    assert fewer != actual and find(texts, 0.9, 10)[0] == fewer
 
 
 def test_signatures_never_change() -> None:
     """Another version of the library may give others: then the same command drops other documents."""
-    made = signatures(["", "the chef cooked the meal", "\u540d\u524d\u306f", "x" * 100])
-    assert hashlib.sha256(made.astype("<u4").tobytes()).hexdigest()[:16] == "ca8d028c0063689c"
+    output = signatures(["", "the chef cooked the meal", "\u540d\u524d\u306f", "x" * 100])
+    assert hashlib.sha256(output.astype("<u4").tobytes()).hexdigest()[:16] == "ca8d028c0063689c"
 
 
 def test_near_duplicates_are_dropped_from_a_store(

@@ -321,7 +321,7 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
     tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus, out = write(tmp_path, texts(30)), tmp_path / "store"
-    wanted = contents(build_store([corpus], tokenizer, tmp_path / "wanted").path)
+    expected = contents(build_store([corpus], tokenizer, tmp_path / "wanted").path)
     left = -1
 
     def counted(name: str) -> Callable[..., None]:
@@ -346,9 +346,9 @@ def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(
             break
         except Crash:
             crashes += 1
-            assert not out.exists() or contents(out) == wanted
+            assert not out.exists() or contents(out) == expected
             shutil.rmtree(out, ignore_errors=True)
-    assert crashes > 15 and contents(out) == wanted
+    assert crashes > 15 and contents(out) == expected
 
 
 @pytest.mark.slow
@@ -417,11 +417,11 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path, tokenizer: Tokenizer) -
 
 def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     corpus, out = write(tmp_path, texts(50)), tmp_path / "store"
-    wanted = TokenizerConfig(vocab_size=80)
+    expected = TokenizerConfig(vocab_size=80)
     (tmp_path / "store").mkdir()  # an empty folder is as good as none
-    first = build_store([corpus], wanted, out, config=CONFIG)
+    first = build_store([corpus], expected, out, config=CONFIG)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    assert build_store([corpus], wanted, out, config=CONFIG).digest == first.digest
+    assert build_store([corpus], expected, out, config=CONFIG).digest == first.digest
     assert build_store([str(corpus)], first.tokenizer, out, config=CONFIG).digest == first.digest, (
         "the tokenizer that came of it"
     )
@@ -433,7 +433,7 @@ def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tok
             r"tokenizer\.vocab_size .*80.*81.*tokenizer\.lowercase",
         ),
         (
-            wanted,
+            expected,
             CorpusConfig(heldout=0.5, unit="line"),
             r"corpus\.unit .*file.*line.*corpus\.heldout",
         ),
@@ -444,7 +444,7 @@ def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tok
             build_store([corpus], chosen, out, config=config)
     write(tmp_path, texts(51))
     with pytest.raises(StoreError):
-        build_store([corpus], wanted, out, config=CONFIG)
+        build_store([corpus], expected, out, config=CONFIG)
 
 
 def test_a_folder_that_is_no_store_is_refused_unchanged(tmp_path: Path, tokenizer: Tokenizer) -> None:

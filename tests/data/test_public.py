@@ -131,11 +131,11 @@ def site(small: Path) -> Iterator[tuple[Site, str]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = state.root / self.path.lstrip("/")
-            wanted = self.headers.get("Range", "")
-            state.asked.append(f"{self.path} {wanted}".strip())
+            expected = self.headers.get("Range", "")
+            state.asked.append(f"{self.path} {expected}".strip())
             if not path.is_file():
                 return self.send_error(404)
-            content, start = path.read_bytes(), int(wanted[len("bytes=") : -1]) if wanted else 0
+            content, start = path.read_bytes(), int(expected[len("bytes=") : -1]) if expected else 0
             if not state.ranges:
                 start = 0
             self.send_response(206 if start else 200)
@@ -187,9 +187,9 @@ def test_every_set_lies_as_the_tasks_read_it(small: Path, tmp_path: Path) -> Non
             if entry.name in ("ner-wikiann", "ged"):
                 continue
             task = load_task(entry.task)
-            found = find_data(entry, task, [out])
-            assert found is not None, entry.name
-            examples = task.read(found.train[0]).examples
+            actual = find_data(entry, task, [out])
+            assert actual is not None, entry.name
+            examples = task.read(actual.train[0]).examples
             if entry.name in answers:
                 assert [example.gold for example in examples] == [answers[entry.name]]
     named = load_task("ner").read(out / "conll2003/train.conll").examples
@@ -221,16 +221,16 @@ def test_wikitext_is_a_document_an_article(small: Path, tmp_path: Path) -> None:
 
 
 def test_the_same_call_keeps_what_is_complete(small: Path, tmp_path: Path) -> None:
-    told: list[str] = []
-    made = electra.fetch_data(["blimp", "blimp"], out=tmp_path / "d", mirror=small)
-    assert made == {"blimp": tmp_path / "d/blimp"}
+    messages: list[str] = []
+    output = electra.fetch_data(["blimp", "blimp"], out=tmp_path / "d", mirror=small)
+    assert output == {"blimp": tmp_path / "d/blimp"}
     (small / "blimp/BLiMP.zip").unlink()
     before = (tmp_path / "d/blimp/manifest.json").stat().st_mtime_ns
     electra.fetch_data(
-        "blimp", out=tmp_path / "d", mirror=small, progress=lambda line, share: told.append(line)
+        "blimp", out=tmp_path / "d", mirror=small, progress=lambda line, share: messages.append(line)
     )
     assert (tmp_path / "d/blimp/manifest.json").stat().st_mtime_ns == before
-    assert any("CC BY 4.0" in line for line in told)
+    assert any("CC BY 4.0" in line for line in messages)
     folder = open_folder(tmp_path / "d/blimp")
     assert isinstance(folder, DataFolder) and [each.problem for each in folder.verify()] == [""]
     assert isinstance(importlib.import_module("electra.data"), ModuleType) and isinstance(

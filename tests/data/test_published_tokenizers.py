@@ -43,12 +43,12 @@ def token(content: str, **flags: bool) -> dict[str, Any]:
 def assert_ids_of_transformers(folder: Path, texts: list[str] = TEXTS) -> Tokenizer:
     from transformers import AutoTokenizer
 
-    theirs, ours = AutoTokenizer.from_pretrained(folder), Tokenizer.load(folder)
+    reference, ours = AutoTokenizer.from_pretrained(folder), Tokenizer.load(folder)
     for text in texts:
-        assert ours.encode(text).ids == theirs(text)["input_ids"], text
-        plain = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode(text).ids == reference(text)["input_ids"], text
+        plain = reference(text, add_special_tokens=False)["input_ids"]
         assert ours.encode_corpus([text])[0].tolist() == plain, text
-    assert ours.vocab_size == max(theirs.get_vocab().values()) + 1
+    assert ours.vocab_size == max(reference.get_vocab().values()) + 1
     return ours
 
 
@@ -100,10 +100,10 @@ def test_added_tokens_survive_export(files: dict[str, Any], tmp_path: Path) -> N
 def test_added_tokens_of_a_fast_tokenizer_are_read(tmp_path: Path) -> None:
     from transformers import BertTokenizer
 
-    theirs = BertTokenizer.from_pretrained(write(tmp_path, BERT))
-    theirs.add_special_tokens({"additional_special_tokens": ["[E1]", "[/E1]"]})
-    theirs.add_tokens(["covid19", tokenizers.AddedToken("<ent>", lstrip=True)])
-    theirs.save_pretrained(tmp_path / "fast")
+    reference = BertTokenizer.from_pretrained(write(tmp_path, BERT))
+    reference.add_special_tokens({"additional_special_tokens": ["[E1]", "[/E1]"]})
+    reference.add_tokens(["covid19", tokenizers.AddedToken("<ent>", lstrip=True)])
+    reference.save_pretrained(tmp_path / "fast")
     ours = assert_ids_of_transformers(tmp_path / "fast")
     assert ours.token_to_id("[E1]") in ours.encode("the [E1] film").ids
     settings = json.loads((tmp_path / "fast" / "tokenizer_config.json").read_text())
@@ -124,9 +124,9 @@ def test_a_classifier_reads_added_tokens_as_transformers_does(tmp_path: Path) ->
     for name, content in tokenizer_files(ours, "electra", 64, "classifier").items():
         assert isinstance(content, bytes)
         (tmp_path / "out" / name).write_bytes(content)
-    theirs, text = AutoTokenizer.from_pretrained(tmp_path / "out"), "the [E1] film [MASK] was"
+    reference, text = AutoTokenizer.from_pretrained(tmp_path / "out"), "the [E1] film [MASK] was"
     expected = ours.encode(text).ids
-    assert theirs(text)["input_ids"] == expected == Tokenizer.load(tmp_path / "out").encode(text).ids
+    assert reference(text)["input_ids"] == expected == Tokenizer.load(tmp_path / "out").encode(text).ids
     assert ours.token_to_id("[E1]") in expected and ours.specials.mask not in expected
 
 
@@ -226,10 +226,10 @@ def test_roberta_merges_are_read(prefix: bool, tmp_path: Path) -> None:
 
 
 def definition(added: list[dict[str, Any]] | None = None, **parts: Any) -> dict[str, Any]:
-    made = tokenizers.Tokenizer(
+    output = tokenizers.Tokenizer(
         models.WordPiece({name: n for n, name in enumerate(WORDS)}, unk_token="[UNK]")
     )
-    content: dict[str, Any] = json.loads(made.to_str())
+    content: dict[str, Any] = json.loads(output.to_str())
     return content | {"added_tokens": added or []} | parts
 
 

@@ -41,15 +41,15 @@ def upload(folder: Path, url: str) -> None:
 def test_a_remote_store_is_copied_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
     built = build_store([write(tmp_path, texts(50))], tokenizer, tmp_path / "store", workers=1)
     upload(tmp_path / "store", "memory://there/store")
-    said: list[str] = []
-    here = remote.fetch_store("memory://there/store/", said.append)
+    messages: list[str] = []
+    here = remote.fetch_store("memory://there/store/", messages.append)
     assert TokenStore.open(here).digest == built.digest
     assert contents(here) == contents(tmp_path / "store")
-    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 1, (
+    assert remote.fetch_store("memory://there/store", messages.append) == here and len(messages) == 1, (
         "the copy is used again"
     )
     (here / "train.ds").write_bytes(b"")
-    assert remote.fetch_store("memory://there/store", said.append) == here and len(said) == 2, (
+    assert remote.fetch_store("memory://there/store", messages.append) == here and len(messages) == 2, (
         "a damaged copy is fetched again"
     )
     assert durable.verify_directory(here) is None
@@ -67,13 +67,13 @@ def test_a_damaged_remote_store_is_refused(tmp_path: Path, tokenizer: Tokenizer,
     import fsspec
 
     size = (tmp_path / "store" / "train.ds").stat().st_size
-    for content, said in (
+    for content, message in (
         (bytes(size), ".*manifest"),
         (b"less", f"ended after 4 of {size:,} bytes"),
         (bytes(size + 1), f".*{size:,} bytes"),
     ):
         fsspec.filesystem("memory").pipe_file("/torn/store/train.ds", content)
-        with pytest.raises(StoreError, match=rf"train\.ds: {said}"):
+        with pytest.raises(StoreError, match=rf"train\.ds: {message}"):
             remote.fetch_store("memory://torn/store")
     assert not [path for path in (cache / "stores").iterdir() if not path.name.endswith(".lock")], (
         "nothing half-copied is left"
@@ -126,12 +126,12 @@ def test_a_second_process_waits_for_the_copy_of_the_first(
             held.close()
 
     monkeypatch.setattr(remote.time, "sleep", wait)
-    said: list[str] = []
+    messages: list[str] = []
     durable.remove_directory(here)
     with contextlib.ExitStack() as held:
         held.enter_context(durable.lock(here.with_name(f"{here.name}.lock")))  # as the first process holds it
-        assert remote.fetch_store("memory://busy/store", said.append) == here
-    assert len(turns) == 3 and len(said) == 1
+        assert remote.fetch_store("memory://busy/store", messages.append) == here
+    assert len(turns) == 3 and len(messages) == 1
 
 
 def test_a_store_is_read_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None:
@@ -146,6 +146,6 @@ def test_a_store_is_read_over_http(tmp_path: Path, tokenizer: Tokenizer) -> None
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        found = remote.fetch_store(f"http://127.0.0.1:{server.server_port}/store")
-        assert TokenStore.open(found).digest == built.digest
+        actual = remote.fetch_store(f"http://127.0.0.1:{server.server_port}/store")
+        assert TokenStore.open(actual).digest == built.digest
         server.shutdown()

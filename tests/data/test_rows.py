@@ -44,8 +44,8 @@ JSON_WAYS = ["records", "split", "columns", "index", "table"]
 @pytest.mark.parametrize("orient", JSON_WAYS)
 def test_every_json_layout_of_pandas_is_read(orient: Any, tmp_path: Path) -> None:
     frame().to_json(tmp_path / "a.json", orient=orient)
-    found = [{name: row[name] for name in ("text", "n")} for row in read(tmp_path / "a.json")]
-    assert found == RECORDS
+    actual = [{name: row[name] for name in ("text", "n")} for row in read(tmp_path / "a.json")]
+    assert actual == RECORDS
 
 
 def test_other_json_shapes_are_read_or_refused(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_a_long_list_is_streamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather", "parquet.gz"])
 def test_columnar_files_are_read(kind: str, ending: str, tmp_path: Path) -> None:
     texts = ["one", None, "été"]
-    made = pyarrow.array(texts)
-    made = made.dictionary_encode() if kind == "dictionary" else made.cast(getattr(pyarrow, kind)())
+    output = pyarrow.array(texts)
+    output = output.dictionary_encode() if kind == "dictionary" else output.cast(getattr(pyarrow, kind)())
     table = pyarrow.table(
-        {"text": made, "n": [1, 2, 3], "words": [["a", "b"], [], None], "of": [{"x": 1.5}] * 3}
+        {"text": output, "n": [1, 2, 3], "words": [["a", "b"], [], None], "of": [{"x": 1.5}] * 3}
     )
     path = tmp_path / f"a.{ending}"
     if ending == "arrow":
@@ -231,13 +231,13 @@ def test_repeated_parquet_values_take_little_memory(
             writer.write_table(table)
     del once, table
     monkeypatch.setattr(rows, "RATIO", 2)
-    taken, before = 0, pool.bytes_allocated()
+    used, before = 0, pool.bytes_allocated()
     tracemalloc.start()
     try:
         with pytest.raises(DataError):
             for _ in stream_table(path, ReadOptions(ratio=2)).rows:
-                taken = max(taken, pool.bytes_allocated() - before)
-        assert tracemalloc.get_traced_memory()[1] < 12 << 20 and taken < 12 << 20
+                used = max(used, pool.bytes_allocated() - before)
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20 and used < 12 << 20
     finally:
         tracemalloc.stop()
 

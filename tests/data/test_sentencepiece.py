@@ -82,13 +82,13 @@ def test_ids_are_those_of_transformers(options: dict[str, bool], tmp_path: Path)
     folder = write(tmp_path)
     (folder / "tokenizer_config.json").write_text(json.dumps(options))
     ours = Tokenizer.load(folder)
-    theirs = converted(folder, ours, **options)
+    reference = converted(folder, ours, **options)
     for text in texts():
-        wanted = theirs.encode(text).ids
-        assert ours.encode(text).ids == wanted, text
-        assert ours.encode_corpus([text])[0].tolist() == wanted[1:-1], text
+        expected = reference.encode(text).ids
+        assert ours.encode(text).ids == expected, text
+        assert ours.encode_corpus([text])[0].tolist() == expected[1:-1], text
     assert ours.specials._asdict() == {
-        "pad": 0, "cls": 1, "sep": 2, "unk": 3, "mask": theirs.get_vocab_size()
+        "pad": 0, "cls": 1, "sep": 2, "unk": 3, "mask": reference.get_vocab_size()
     }  # fmt: skip
     [single, pair] = ours.encode("the film"), ours.encode("the film", "the film")
     assert pair.ids == single.ids + single.ids[1:] and pair.segments == [0] * len(single.ids) + [1] * 3
@@ -99,12 +99,12 @@ def test_ids_are_those_of_sentencepiece(bytes_too: bool, tmp_path: Path) -> None
     """Special tokens in a text are text; characters without a piece are bytes where there are some."""
     library = pytest.importorskip("sentencepiece")
     folder = write(tmp_path, bytes_too=bytes_too)
-    theirs = library.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    reference = library.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     ours = Tokenizer.load(folder)
     # spaces and user-defined pieces are what normalisation here decides
     plain = [text.replace("\u2581", "").replace("<user>", "") for text in texts()]
     for text in [*(" ".join(text.split()) for text in plain), "a [CLS] b[SEP]", "<0x41> [UNK]"]:
-        assert ours.encode_corpus([text])[0].tolist() == theirs.encode(text), text
+        assert ours.encode_corpus([text])[0].tolist() == reference.encode(text), text
 
 
 def test_characters_without_a_piece_become_byte_pieces(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ def test_a_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
     ours = Tokenizer.load(write(tmp_path / "given", bytes_too=True))
     (tmp_path / "again").mkdir()
     ours.save(tmp_path / "again")
-    again, theirs = Tokenizer.load(tmp_path / "again"), AutoTokenizer.from_pretrained(tmp_path / "again")
+    again, reference = Tokenizer.load(tmp_path / "again"), AutoTokenizer.from_pretrained(tmp_path / "again")
     assert again.digest == ours.digest
     for text in texts(100):
-        assert again.encode(text).ids == ours.encode(text).ids == theirs(text)["input_ids"], text
+        assert again.encode(text).ids == ours.encode(text).ids == reference(text)["input_ids"], text
 
 
 def test_a_model_file_alone_is_read(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ def stored(texts: list[str], tokenizer: Tokenizer) -> TokenDocuments:
 @pytest.mark.parametrize("texts", [GERMAN, JAPANESE], ids=["German", "Japanese"])
 def test_sentences_are_parts_of_the_text(texts: list[str]) -> None:
     tokenizer = Tokenizer.train(texts * 20, TokenizerConfig(vocab_size=200, lowercase=False))
-    found = sentences_of(stored(texts, tokenizer), tokenizer, 2)
-    assert len(found) == 2
-    for sentence in found:
+    actual = sentences_of(stored(texts, tokenizer), tokenizer, 2)
+    assert len(actual) == 2
+    for sentence in actual:
         whole = [text for text in texts if sentence.replace(" ", "") in text.replace(" ", "")]
         assert len(whole) == 1 and sentence[-1] in ".!\u3002"
         assert len(tokenizer.encode_corpus([sentence])[0]) <= LONGEST

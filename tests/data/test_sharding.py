@@ -61,13 +61,13 @@ def test_rerunning_finishes_a_killed_shard(tmp_path: Path, tokenizer: Tokenizer)
     build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
     shard, merged = tmp_path / "s0", tmp_path / "merged"
     sharding.build_shard([text], tokenizer, shard, (0, 1), config=CONFIG, workers=1)
-    made = contents(sharding.merge([shard], merged).path)
+    output = contents(sharding.merge([shard], merged).path)
     for name in ("whole", "s0", "merged"):
         (tmp_path / f".{name}.building" / "made").mkdir(parents=True)
         (tmp_path / f".{name}.building" / ".lock").touch()
     build_store([text], tokenizer, tmp_path / "whole", config=CONFIG, workers=1)
     assert not sharding.build_shard([text], tokenizer, shard, (0, 1), config=CONFIG, workers=1)
-    assert contents(sharding.merge([shard], merged).path) == made
+    assert contents(sharding.merge([shard], merged).path) == output
     assert not list(tmp_path.glob(".*")), "swept"
 
 
@@ -163,9 +163,9 @@ def test_prepare_shards_and_merges(
     assert contents(tmp_path / "merged") == contents(tmp_path / "whole")
     assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "2/2", *given]) == 2
     assert main(["prepare", text, "--out", str(tmp_path / "x"), "--shard", "0/2"]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert said[-2].startswith("error: ") and "'2/2' is not a shard" in said[-2]
-    assert "all shards need the same tokenizer" in said[-1]
+    message = capsys.readouterr().err.splitlines()
+    assert message[-2].startswith("error: ") and "'2/2' is not a shard" in message[-2]
+    assert "all shards need the same tokenizer" in message[-1]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def test_a_large_file_that_is_one_document_is_noted(tmp_path: Path, monkeypatch:
     for unit, notes in (("file", 1), ("blank-line", 0), ("line", 0)):
         documents = Documents([tmp_path / "dump.txt"], CorpusConfig(unit=unit), tmp_path)  # type: ignore[arg-type]
         assert list(documents) and list(documents)
-        said = [note for note in documents.notes() if "dump.txt" in note]
-        assert len(said) == notes and all("data.unit" in note for note in said)
+        message = [note for note in documents.notes() if "dump.txt" in note]
+        assert len(message) == notes and all("data.unit" in note for note in message)
 
 
 def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path) -> None:
@@ -120,15 +120,15 @@ def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path
 @pytest.mark.parametrize("record", ["run.toml", "store.json", "finetune.json"])
 def test_output_files_beside_the_text_are_not_read(tmp_path: Path, record: str) -> None:
     """Else the run would not resume: its own files would be new text."""
-    made = tmp_path / "made" / "tokenizer"
-    made.mkdir(parents=True)
+    output = tmp_path / "made" / "tokenizer"
+    output.mkdir(parents=True)
     (tmp_path / "mine.txt").write_text("mine")
-    (made / "vocab.txt").write_text("[PAD]")
+    (output / "vocab.txt").write_text("[PAD]")
     assert texts(tmp_path, tmp_path) == ["[PAD]", "mine"]
-    (made.parent / record).write_text("")
+    (output.parent / record).write_text("")
     assert texts(tmp_path, tmp_path) == ["mine"]
     with pytest.raises(CorpusError):
-        texts(tmp_path, made.parent)
+        texts(tmp_path, output.parent)
 
 
 def test_linked_folders_are_read_once(tmp_path: Path) -> None:

@@ -57,12 +57,12 @@ def corpus(count: int = 400, seed: int = 0) -> list[str]:
     chooser = random.Random(seed)
 
     def word() -> str:
-        made = (
+        output = (
             "".join(chooser.choices(SYLLABLES, k=chooser.randint(1, 4)))
             if chooser.random() < 0.3
             else chooser.choice(WORDS)
         )
-        return made + chooser.choice(["", "s", "ed", ",", "."])
+        return output + chooser.choice(["", "s", "ed", ",", "."])
 
     return [" ".join(word() for _ in range(30)) for _ in range(count)]
 
@@ -321,26 +321,27 @@ def test_transformers_gives_the_same_ids_for_a_saved_folder(
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "electra"})
     )  # the trap: classes it knows are rebuilt from flags
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    reference = AutoTokenizer.from_pretrained(tmp_path)
     for text in [*SENTENCES, *corpus(20)]:
         if "[CLS]" not in text:
-            assert theirs(text)["input_ids"] == ours.encode(text).ids
+            assert reference(text)["input_ids"] == ours.encode(text).ids
             assert (
-                theirs(text, add_special_tokens=False)["input_ids"] == ours.encode_corpus([text])[0].tolist()
+                reference(text, add_special_tokens=False)["input_ids"]
+                == ours.encode_corpus([text])[0].tolist()
             )
     for first, second in itertools.product(["a", "the chef", SENTENCES[0]], repeat=2):
         for limit in (6, 7, 9, 12, 100):
-            cut = theirs(first, second, truncation="longest_first", max_length=limit)["input_ids"]
+            cut = reference(first, second, truncation="longest_first", max_length=limit)["input_ids"]
             assert cut == ours.encode(first, second, limit).ids, (first, second, limit)
-    pair = theirs("the chef", "a meal")
+    pair = reference("the chef", "a meal")
     assert pair["input_ids"] == ours.encode("the chef", "a meal").ids
     assert pair["token_type_ids"] == ours.encode("the chef", "a meal").segments
     assert [
-        theirs.pad_token_id,
-        theirs.unk_token_id,
-        theirs.cls_token_id,
-        theirs.sep_token_id,
-        theirs.mask_token_id,
+        reference.pad_token_id,
+        reference.unk_token_id,
+        reference.cls_token_id,
+        reference.sep_token_id,
+        reference.mask_token_id,
     ] == list(ours.specials)
     again = Tokenizer.load(tmp_path)
     assert again.digest == ours.digest and again.specials == ours.specials
@@ -355,10 +356,12 @@ def test_vocab_txt_alone_gives_the_same_ids(
     ours = {"cased": cased, "uncased": uncased}[kind]
     ours.save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
-    theirs = BertTokenizer.from_pretrained(tmp_path)
+    reference = BertTokenizer.from_pretrained(tmp_path)
     for text in [*SENTENCES[:4], SENTENCES[5]]:
         for name in (tmp_path, tmp_path / "vocab.txt"):
-            assert Tokenizer.load(name).encode(text).ids == ours.encode(text).ids == theirs(text)["input_ids"]
+            assert (
+                Tokenizer.load(name).encode(text).ids == ours.encode(text).ids == reference(text)["input_ids"]
+            )
     (tmp_path / "tokenizer_config.json").unlink()
     assert (
         Tokenizer.load(tmp_path / "vocab.txt").encode("The CHEF").ids
@@ -440,8 +443,8 @@ def test_german_and_korean_are_tokenized(
     ids = np.concatenate(tokenizer.encode_corpus(fresh))
     assert (ids == tokenizer.specials.unk).mean() < 0.01
     tokenizer.save(tmp_path)
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
-    assert theirs(fresh[:20], add_special_tokens=False)["input_ids"] == [
+    reference = AutoTokenizer.from_pretrained(tmp_path)
+    assert reference(fresh[:20], add_special_tokens=False)["input_ids"] == [
         ids.tolist() for ids in tokenizer.encode_corpus(fresh[:20])
     ]
 
@@ -451,6 +454,6 @@ def test_encoding_one_huge_word_takes_linear_time() -> None:
     text = " ".join(["the cat ate", "the dog ran"] * 50)
     long = "".join(random.Random(0).choices("abcdefgh", k=100_000))
     started = time.process_time()
-    made = wordpiece.train([text, long], TokenizerConfig(vocab_size=60))
+    output = wordpiece.train([text, long], TokenizerConfig(vocab_size=60))
     assert time.process_time() - started < 2.0
-    assert made.encode("the cat").ids != made.encode(long[:7]).ids
+    assert output.encode("the cat").ids != output.encode(long[:7]).ids

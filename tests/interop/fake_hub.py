@@ -73,8 +73,8 @@ def fake_hub() -> Iterator[Hub]:
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             path = self.path.partition("?")[0]
-            code, told = hub.answer(self.command, path, body, self.headers.get("authorization", ""))
-            content = json.dumps(told).encode()
+            code, message = hub.answer(self.command, path, body, self.headers.get("authorization", ""))
+            content = json.dumps(message).encode()
             self.send_response(code)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))

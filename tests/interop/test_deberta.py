@@ -91,16 +91,16 @@ def loaded_again(folder: Path, head: str) -> Any:
 @pytest.mark.parametrize("name", SHAPES)
 @torch.inference_mode()
 def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
-    theirs = published(SHAPES[name], tmp_path / "given", uncased)
+    reference = published(SHAPES[name], tmp_path / "given", uncased)
     ids, real, pieces = rows()
-    given = theirs(
+    given = reference(
         input_ids=ids, attention_mask=real.long(), output_hidden_states=True, output_attentions=True
     )
-    wanted = given.last_hidden_state
+    expected = given.last_hidden_state
     loaded = load(tmp_path / "given", "encoder")
-    assert (loaded.encoder(ids, piece_ids=pieces) - wanted)[real].abs().max() <= TOLERANCE
-    assert (loaded.encoder(ids[:1]) - wanted[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
-    short = theirs(input_ids=ids[:1, :9]).last_hidden_state
+    assert (loaded.encoder(ids, piece_ids=pieces) - expected)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids[:1]) - expected[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
+    short = reference(input_ids=ids[:1, :9]).last_hidden_state
     assert (loaded.encoder(ids[:1, :9]) - short).abs().max() <= TOLERANCE
     for ours, state in zip(hidden_states(loaded.encoder, ids, pieces), given.hidden_states, strict=True):
         assert (ours - state)[real].abs().max() <= TOLERANCE
@@ -113,7 +113,7 @@ def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_pat
     write_model(tmp_path / "ours", loaded.encoder, None, **given_to)
     again = loaded_again(tmp_path / "ours", "Model")
     states = again(input_ids=ids, attention_mask=real.long()).last_hidden_state
-    assert (states - wanted)[real].abs().max() <= TOLERANCE
+    assert (states - expected)[real].abs().max() <= TOLERANCE
     assert load(tmp_path / "ours", "encoder").config == loaded.config
 
 
@@ -123,15 +123,15 @@ def test_gradients_are_those_of_transformers(
     name: str, accelerator: bool, uncased: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with the large products of an accelerator, here on the CPU."""
-    theirs = published(SHAPES[name], tmp_path, uncased)
+    reference = published(SHAPES[name], tmp_path, uncased)
     ours = load(str(tmp_path), "encoder").encoder
     kind = replace(device_kind(torch.device("cpu")), own_memory=accelerator)
     monkeypatch.setattr("electra.model.deberta.device_kind", lambda tensor: kind)
     ids, real, pieces = rows()
     weights = torch.randn(*ids.shape, SIZES["hidden_size"]) * real[..., None]
     (ours(ids, piece_ids=pieces) * weights).sum().backward()
-    (theirs(ids, attention_mask=real.long()).last_hidden_state * weights).sum().backward()
-    tensors = {f"deberta.{n}": p.grad for n, p in theirs.named_parameters()}
+    (reference(ids, attention_mask=real.long()).last_hidden_state * weights).sum().backward()
+    tensors = {f"deberta.{n}": p.grad for n, p in reference.named_parameters()}
     template = {f"encoder.{n}": p for n, p in ours.state_dict().items()}
     expected, _ = from_transformers(tensors, template, "deberta", "encoder", "memory")
     for parameter, tensor in ours.named_parameters():
@@ -146,14 +146,16 @@ def test_masked_language_models_both_ways(
     tied: bool, legacy: bool, uncased: Tokenizer, tmp_path: Path
 ) -> None:
     shape = V3 | {"legacy": legacy, "tie_word_embeddings": tied}
-    theirs = published(shape, tmp_path / "given", uncased, "ForMaskedLM")
+    reference = published(shape, tmp_path / "given", uncased, "ForMaskedLM")
     ids, real, pieces = rows()
-    wanted = theirs(input_ids=ids, attention_mask=real.long()).logits[real]
-    assert (load(tmp_path / "given", "generator").logits(ids, pieces)[real] - wanted).abs().max() <= TOLERANCE
+    expected = reference(input_ids=ids, attention_mask=real.long()).logits[real]
+    assert (
+        load(tmp_path / "given", "generator").logits(ids, pieces)[real] - expected
+    ).abs().max() <= TOLERANCE
     electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
     again = loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
     logits = again(input_ids=ids, attention_mask=real.long()).logits[real]
-    assert (logits - wanted).abs().max() <= TOLERANCE
+    assert (logits - expected).abs().max() <= TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -171,23 +173,25 @@ def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tm
     from electra.finetuning.windows.features import Batch
 
     outputs = 2 if kind == "reader" else 3
-    theirs = published(V3 | {"num_labels": outputs}, tmp_path / "given", uncased, head)
+    reference = published(V3 | {"num_labels": outputs}, tmp_path / "given", uncased, head)
     ids, real, pieces = rows()
-    found = theirs(input_ids=ids, attention_mask=real.long())
-    wanted = found.logits if kind != "reader" else torch.stack([found.start_logits, found.end_logits], -1)
+    actual = reference(input_ids=ids, attention_mask=real.long())
+    expected = (
+        actual.logits if kind != "reader" else torch.stack([actual.start_logits, actual.end_logits], -1)
+    )
     loaded = load(tmp_path / "given", kind)
     ours = build_head("transformers", HeadShape(kind, loaded.config, outputs), 0).eval()
     ours.load_state_dict(loaded.head_weights)
     batch = Batch(torch.arange(3).numpy(), ids, torch.zeros_like(ids), pieces, None)
     logits = ours(loaded.encoder(ids, piece_ids=pieces), batch)
     at = slice(None) if kind == "classifier" else real
-    assert (logits - wanted)[at].abs().max() <= TOLERANCE
+    assert (logits - expected)[at].abs().max() <= TOLERANCE
     labels = loaded.labels if kind != "reader" else ()
     given_to = {"kind": kind, "labels": labels, "tokenizer": uncased, "card": Card("x", kind)}
     write_model(tmp_path / "ours", loaded.encoder, ours, **given_to)
-    found = loaded_again(tmp_path / "ours", head)(input_ids=ids, attention_mask=real.long())
-    again = found.logits if kind != "reader" else torch.stack([found.start_logits, found.end_logits], -1)
-    assert (again - wanted)[at].abs().max() <= TOLERANCE
+    actual = loaded_again(tmp_path / "ours", head)(input_ids=ids, attention_mask=real.long())
+    again = actual.logits if kind != "reader" else torch.stack([actual.start_logits, actual.end_logits], -1)
+    assert (again - expected)[at].abs().max() <= TOLERANCE
 
 
 def with_both_heads(folder: Path, uncased: Tokenizer) -> dict[str, torch.Tensor]:
@@ -215,12 +219,12 @@ def test_a_published_discriminator_judges(uncased: Tokenizer, tmp_path: Path) ->
     w = {name.removeprefix("mask_predictions."): tensor for name, tensor in tensors.items()}
     normed = F.layer_norm(states + states[:, :1], (24,), w["LayerNorm.weight"], w["LayerNorm.bias"], 1e-7)
     dense = F.gelu(F.linear(normed, w["dense.weight"], w["dense.bias"]))
-    wanted = F.linear(dense, w["classifier.weight"], w["classifier.bias"]).squeeze(-1)
+    expected = F.linear(dense, w["classifier.weight"], w["classifier.bias"]).squeeze(-1)
     loaded = load(tmp_path / "given", "discriminator")
-    assert (loaded.logits(ids, pieces) - wanted)[real].abs().max() <= TOLERANCE
+    assert (loaded.logits(ids, pieces) - expected)[real].abs().max() <= TOLERANCE
     generator = load(tmp_path / "given", "generator")
-    theirs = transformers.DebertaV2ForMaskedLM.from_pretrained(tmp_path / "given").eval()
-    logits = theirs(input_ids=ids, attention_mask=real.long()).logits
+    reference = transformers.DebertaV2ForMaskedLM.from_pretrained(tmp_path / "given").eval()
+    logits = reference(input_ids=ids, attention_mask=real.long()).logits
     assert (generator.logits(ids, pieces) - logits)[real].abs().max() <= TOLERANCE
 
     packed = loaded.encoder(
@@ -251,16 +255,16 @@ def test_packed_documents_do_not_see_each_other(name: str, uncased: Tokenizer, t
 @torch.inference_mode()
 def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokenizer, tmp_path: Path) -> None:
     """Against the definition, with the layers of transformers."""
-    theirs = published(V3 | {"legacy": False}, tmp_path, uncased, "ForMaskedLM")
+    reference = published(V3 | {"legacy": False}, tmp_path, uncased, "ForMaskedLM")
     tensors = load_file(tmp_path / WEIGHTS)
     places = torch.randn(80, 24, generator=torch.Generator().manual_seed(2))
     tensors["deberta.embeddings.position_embeddings.weight"] = places
     save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
     loaded = load(tmp_path, "generator")
     ids, real, pieces = rows()
-    layers = theirs.deberta.encoder
-    found = theirs.deberta(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
-    before = found.hidden_states[-2]
+    layers = reference.deberta.encoder
+    actual = reference.deberta(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
+    before = actual.hidden_states[-2]
     queries, mask = before + places[:LENGTH], layers.get_attention_mask(real.long())
     for _ in range(2):
         queries, _ = layers.layer[-1](
@@ -318,10 +322,10 @@ def test_exports_of_a_pair_load_in_transformers(export_pair: Callable[..., tuple
     ids, real, pieces = rows()
     for kind, head in (("discriminator", "Model"), ("generator", "ForMaskedLM")):
         model = getattr(transformers, f"DebertaV2{head}").from_pretrained(folder / kind).eval()
-        found = model(input_ids=ids, attention_mask=real.long())[0]
+        actual = model(input_ids=ids, attention_mask=real.long())[0]
         hidden = pair.named[kind].encoder(ids, piece_ids=pieces)
-        wanted = hidden if kind == "discriminator" else pair.named[kind].logits(hidden)
-        assert (found - wanted)[real].abs().max() <= TOLERANCE
+        expected = hidden if kind == "discriminator" else pair.named[kind].logits(hidden)
+        assert (actual - expected)[real].abs().max() <= TOLERANCE
     assert electra.load(folder).detect(["the chef cooked the meal"])[0].words
 
 
@@ -358,21 +362,21 @@ def test_recipes_have_the_published_sizes(recipe: str, layers: int, backbone: fl
     from electra.training.networks import network_table
 
     sections = read_recipe(RECIPES / f"{recipe}.toml")
-    made = make_recipe(sections)
-    store = replace(toy.store(), vocab_size=made.tokenizer.vocab_size)
-    networks = network_table(made.model, store, toy.objective("rtd"))
+    output = make_recipe(sections)
+    store = replace(toy.store(), vocab_size=output.tokenizer.vocab_size)
+    networks = network_table(output.model, store, toy.objective("rtd"))
     full, small = networks.main, networks.auxiliary
     assert small is not None and (full.num_layers, small.num_layers) == (layers, layers // 2)
     assert full.hidden_size == small.hidden_size and small.mask_decoder and not full.mask_decoder
     with torch.device("meta"), transformers.initialization.no_init_weights():
-        theirs = transformers.DebertaV2Model(
+        reference = transformers.DebertaV2Model(
             transformers.DebertaV2Config(
                 **V3 | {"position_buckets": 256}, vocab_size=128_100, hidden_size=768,
                 num_attention_heads=12, intermediate_size=3072, num_hidden_layers=layers,
             )
         )  # fmt: skip
         ours = build_encoder(full)
-    sizes = [sum(p.numel() for p in model.parameters()) for model in (ours, theirs)]
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (ours, reference)]
     assert sizes[0] == sizes[1]
     assert abs(sizes[0] - 128_100 * 768 - backbone) < 1.2e6, "as the model cards say"
 

@@ -50,10 +50,10 @@ def test_transformers_reads_it_alike_and_all_networks_come_along(tmp_path: Path)
         pair, out=tmp_path / "deeper", layers=2 * load(pair, "discriminator").config.num_layers
     )
     assert deeper.language_model.config.num_layers == 2 * load(pair, "generator").config.num_layers
-    theirs = transformers.AutoModel.from_pretrained(tmp_path / "deeper" / "discriminator").eval()
+    reference = transformers.AutoModel.from_pretrained(tmp_path / "deeper" / "discriminator").eval()
     ids = torch.randint(5, 21, (2, 12), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        assert torch.allclose(theirs(ids).last_hidden_state, deeper.encoder.encoder(ids), atol=1e-5)
+        assert torch.allclose(reference(ids).last_hidden_state, deeper.encoder.encoder(ids), atol=1e-5)
 
 
 @pytest.mark.parametrize(("objective", "init"), [("rtd", "init"), ("mlm", "init_generator")])
@@ -127,7 +127,7 @@ def test_a_run_and_what_is_read_are_not_written_over(
     )
     pair = str(small.write_pair(tmp_path / "pair"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
-    for asked, told in (
+    for asked, message in (
         (["extend", run, run, "--layers", "2"], "this is the source"),
         (["extend", pair, run, "--layers", "4"], "this is a run"),
         (["import", pair, "--out", run], "this is a run"),
@@ -136,7 +136,7 @@ def test_a_run_and_what_is_read_are_not_written_over(
         (["extend", pair, str(tmp_path / "out"), "--layers", "4", "--store", "x"], "unknown option --store"),
     ):
         assert main(asked) == 2, asked
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
 
 

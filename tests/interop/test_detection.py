@@ -99,13 +99,13 @@ def test_windows_cover_every_token_once(length: int, size: int, data: st.DataObj
 @torch.inference_mode()
 def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
     text = "The Chef cooked the meals"
-    [found] = detect(loaded, [text])
+    [actual] = detect(loaded, [text])
     encoding = loaded.tokenizer.encode(text)
     expected = loaded.logits(torch.tensor([encoding.ids]))[0].sigmoid()[1:-1]
-    assert torch.tensor([token.p_replaced for token in found.tokens]) == pytest.approx(expected, abs=1e-6)
-    assert [word.text for word in found.words] == ["The", "Chef", "cooked", "the", "meals"]
-    assert found.words[-1].p_replaced == max(token.p_replaced for token in found.tokens[-2:])
-    assert [text[token.start : token.end] for token in found.tokens] == [
+    assert torch.tensor([token.p_replaced for token in actual.tokens]) == pytest.approx(expected, abs=1e-6)
+    assert [word.text for word in actual.words] == ["The", "Chef", "cooked", "the", "meals"]
+    assert actual.words[-1].p_replaced == max(token.p_replaced for token in actual.tokens[-2:])
+    assert [text[token.start : token.end] for token in actual.tokens] == [
         "The",
         "Chef",
         "cooked",
@@ -118,7 +118,7 @@ def test_probabilities_are_the_model_s_own(loaded: Loaded) -> None:
 def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
     texts = ["the meal", "", "the chef ate " * 50, "x", "the Chef cooked the meal s s s", "the meal"] * 3
     together, alone = list(detect(loaded, texts)), [next(detect(loaded, [text])) for text in texts]
-    assert [found.text for found in together] == texts
+    assert [actual.text for actual in together] == texts
     for one, other in zip(together, alone, strict=True):
         assert [t.p_replaced for t in one.tokens] == pytest.approx(
             [t.p_replaced for t in other.tokens], abs=1e-6
@@ -128,21 +128,21 @@ def test_neighbours_in_a_batch_change_nothing(loaded: Loaded) -> None:
 @torch.inference_mode()
 def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
     text = "the chef cooked the meal s " * 40
-    [found] = detect(loaded, [text])
-    assert len(found.tokens) == 240 > loaded.config.max_positions and found.tokens[-1].end == len(text) - 1
+    [actual] = detect(loaded, [text])
+    assert len(actual.tokens) == 240 > loaded.config.max_positions and actual.tokens[-1].end == len(text) - 1
     ids = torch.from_numpy(tokenize(loaded.tokenizer, text).ids)[-62:]  # the last window: as long as any
     specials = loaded.tokenizer.specials
     row = torch.cat([torch.tensor([specials.cls]), ids, torch.tensor([specials.sep])])[None]
     expected = loaded.logits(row)[0].sigmoid()[-11:-1]
-    assert torch.tensor([token.p_replaced for token in found.tokens[-10:]]) == pytest.approx(
+    assert torch.tensor([token.p_replaced for token in actual.tokens[-10:]]) == pytest.approx(
         expected, abs=1e-6
     )
 
 
 def test_json_rows(loaded: Loaded) -> None:
-    [found] = detect(loaded, ["the caf\u00e9"])
-    p = found.words[1].p_replaced
-    value = replace(found, threshold=p).to_json()
+    [actual] = detect(loaded, ["the caf\u00e9"])
+    p = actual.words[1].p_replaced
+    value = replace(actual, threshold=p).to_json()
     assert value["text"] == "the caf\u00e9" and value["threshold"] == p
     assert value["words"][1] == {
         "word": "caf\u00e9",
@@ -151,4 +151,4 @@ def test_json_rows(loaded: Loaded) -> None:
         "p_replaced": round(p, 6),
         "replaced": True,
     }
-    assert replace(found, threshold=1.0).to_json()["words"][1]["replaced"] is False
+    assert replace(actual, threshold=1.0).to_json()["words"][1]["replaced"] is False

@@ -40,8 +40,8 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
     )
     assert torch.equal(discriminator.encoder.token_table(), base) and not sum_of.delta.any(), "equal at first"
 
-    made = toy.objective("rtd")
-    losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
+    output = toy.objective("rtd")
+    losses = output.forward(pair, output.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
     by_mlm = torch.autograd.grad(losses["mlm"], [base, sum_of.delta], retain_graph=True, allow_unused=True)
     by_rtd = torch.autograd.grad(losses["rtd"], [base, sum_of.delta], allow_unused=True)
     assert by_mlm[0].any() and by_mlm[1] is None
@@ -49,17 +49,17 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
 
 
 def test_a_corrector_may_share_so_too() -> None:
-    made = toy.objective("all_tokens_mlm")
-    shapes = toy.shapes_for(made)
+    output = toy.objective("all_tokens_mlm")
+    shapes = toy.shapes_for(output)
     pair = build_networks(
         shapes,
-        heads=made.heads(shapes),
+        heads=output.heads(shapes),
         sharing="disentangled",
         initialisation="fan_in",
     )
     assert pair.auxiliary is not None
     words = pair.main.encoder.embeddings.words  # type: ignore[union-attr]
-    losses = made.forward(pair, made.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
+    losses = output.forward(pair, output.corrupt(toy.batches().batch(0, 8), 1, 0.0)).losses
     base = pair.auxiliary.encoder.token_table()
     assert (
         torch.autograd.grad(losses["mlm"], [words.delta, base], retain_graph=True, allow_unused=True)[1]

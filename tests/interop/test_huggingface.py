@@ -89,9 +89,9 @@ def test_a_pipeline_gives_the_probabilities_that_detect_gives(export_pair: Expor
     _, folder = export_pair(architecture="modern")
     text = "The chef cooked the meal"
     pipe = transformers.pipeline("token-classification", str(folder / "discriminator"), device="cpu")
-    found = pipe(text, ignore_labels=[])
+    actual = pipe(text, ignore_labels=[])
     [detection] = detect(load(folder / "discriminator"), [text])
-    for entry, token in zip(found, detection.tokens, strict=True):
+    for entry, token in zip(actual, detection.tokens, strict=True):
         assert entry["entity"] == ("REPLACED" if token.p_replaced >= 0.5 else "ORIGINAL")
         assert entry["score"] == pytest.approx(max(token.p_replaced, 1 - token.p_replaced), abs=1e-5)
 
@@ -131,8 +131,8 @@ def test_sentence_embeddings_are_transformers(architecture: str, export_pair: Ex
     real = inputs["attention_mask"].bool()
     assert pair.main is not None
     ours = pair.main.encoder(inputs["input_ids"], piece_ids=torch.where(real, 0, -1))
-    theirs = model(**inputs).last_hidden_state
-    assert (pooled(ours, real) - pooled(theirs, real)).abs().max() <= TOLERANCE
+    reference = model(**inputs).last_hidden_state
+    assert (pooled(ours, real) - pooled(reference, real)).abs().max() <= TOLERANCE
 
 
 def pooled(hidden: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
@@ -148,19 +148,22 @@ def test_tokenizer_is_read_as_it_is(
     network = make_pair("tiny", architecture, tokenizer.vocab_size).main
     assert network is not None
     export_network(tmp_path, network, tokenizer, Card("x", "discriminator"))
-    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    reference = transformers.AutoTokenizer.from_pretrained(tmp_path)
     for text in (
         "The Chef cooked the Meal",
         "Caf\u00e9 CAFE caf\u00e9",
         "a\u6f22\u5b57b \ud55c",
         "x\u0000y \u2603",
     ):
-        assert theirs(text)["input_ids"] == list(tokenizer.encode(text).ids)
-    assert theirs.model_max_length == network.encoder.config.max_positions
-    assert ("token_type_ids" in theirs("a", "b")) == (architecture == "electra")
+        assert reference(text)["input_ids"] == list(tokenizer.encode(text).ids)
+    assert reference.model_max_length == network.encoder.config.max_positions
+    assert ("token_type_ids" in reference("a", "b")) == (architecture == "electra")
     if architecture == "electra":
-        assert theirs("the meal", "the chef")["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
-    assert (theirs.pad_token_id, theirs.mask_token_id) == (tokenizer.specials.pad, tokenizer.specials.mask)
+        assert reference("the meal", "the chef")["token_type_ids"] == [0, 0, 0, 0, 1, 1, 1]
+    assert (reference.pad_token_id, reference.mask_token_id) == (
+        tokenizer.specials.pad,
+        tokenizer.specials.mask,
+    )
 
 
 def test_config_carries_everything(export_pair: ExportPair) -> None:
@@ -169,9 +172,9 @@ def test_config_carries_everything(export_pair: ExportPair) -> None:
         _, folder = export_pair(architecture, architecture=architecture)
         for name in ("discriminator", "generator"):
             written = json.loads((folder / name / "config.json").read_text())
-            theirs = transformers.AutoConfig.from_pretrained(folder / name).to_dict()
+            reference = transformers.AutoConfig.from_pretrained(folder / name).to_dict()
             assert {
-                key: value for key, value in written.items() if key in theirs and theirs[key] != value
+                key: value for key, value in written.items() if key in reference and reference[key] != value
             } in ({}, IDS_AS_TEXT)
 
 
@@ -207,8 +210,8 @@ def test_bfloat16(tmp_path: Path, uncased: Tokenizer, make_pair: MakePair) -> No
     network = make_pair(vocab_size=uncased.vocab_size).main
     assert network is not None
     export_network(tmp_path, network, uncased, Card("x", "discriminator"), dtype="bfloat16")
-    theirs = from_pretrained(transformers.ElectraForPreTraining, tmp_path)
-    assert theirs.dtype == torch.bfloat16
+    reference = from_pretrained(transformers.ElectraForPreTraining, tmp_path)
+    assert reference.dtype == torch.bfloat16
     loaded = load(tmp_path)
     mine, back = network.encoder.state_dict(), loaded.encoder.state_dict()
     assert all(torch.equal(mine[name].bfloat16().float(), back[name]) for name in mine)

@@ -57,12 +57,12 @@ def test_it_comes_along_small_and_whole() -> None:
 
 
 def test_it_finds_planted_words() -> None:
-    model, found = electra.load("tiny-en"), 0
+    model, actual = electra.load("tiny-en"), 0
     for sentence in PLANTED:
         text, word = planted(sentence)
         [detection] = model.detect([text])
-        found += word in [suspect.text.strip(".,") for suspect in detection.suspects(2)]
-    assert found >= FOUND
+        actual += word in [suspect.text.strip(".,") for suspect in detection.suspects(2)]
+    assert actual >= FOUND
 
 
 def test_its_name_stands_for_all_its_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

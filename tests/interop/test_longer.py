@@ -61,7 +61,7 @@ def test_a_language_model_beside_the_pair_comes_along(tmp_path: Path) -> None:
 
 def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
     """With a window in every second layer, whose rotary base stays."""
-    made = transformers.ModernBertModel(
+    output = transformers.ModernBertModel(
         transformers.ModernBertConfig(
             vocab_size=30,
             hidden_size=32,
@@ -78,15 +78,15 @@ def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
             eos_token_id=3,
         )
     )
-    made.save_pretrained(tmp_path / "published")
+    output.save_pretrained(tmp_path / "published")
     small.tokenizer(tmp_path / "published").save(tmp_path / "published")
     longer = electra.lengthen(tmp_path / "published", out=tmp_path / "longer", length=NEW)
     before, after = load(tmp_path / "published", "encoder").config, longer.encoder.config
     assert after.window_theta == before.window_theta and after.rope_theta > before.rope_theta
-    theirs = transformers.AutoModel.from_pretrained(tmp_path / "longer").eval()
+    reference = transformers.AutoModel.from_pretrained(tmp_path / "longer").eval()
     ids = torch.randint(5, 21, (2, NEW), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        assert torch.allclose(theirs(ids).last_hidden_state, longer.encoder.encoder(ids), atol=1e-5)
+        assert torch.allclose(reference(ids).last_hidden_state, longer.encoder.encoder(ids), atol=1e-5)
 
 
 @pytest.mark.slow

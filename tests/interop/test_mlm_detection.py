@@ -31,11 +31,11 @@ TEXT = "The farmer fed the cows and the elephants before breakfast."
 
 def test_each_word_is_judged_by_what_the_network_says_of_its_hidden_pieces() -> None:
     loaded = electra.load("tiny-en").language_model
-    [found] = detect_by_mlm(loaded, [TEXT])
+    [actual] = detect_by_mlm(loaded, [TEXT])
     specials = loaded.tokenizer.specials
     encoding = loaded.tokenizer.encode(TEXT)
     kept = [i for i, special in enumerate(encoding.special) if not special]
-    for number, word in enumerate(found.words):
+    for number, word in enumerate(actual.words):
         at = [i for i in kept if encoding.words[i] == encoding.words[kept[0]] + number]
         ids = torch.tensor([encoding.ids])
         ids[0, at] = specials.mask
@@ -78,8 +78,8 @@ def test_insert_wrong_words_reports_where_words_changed() -> None:
     changed_texts = insert_wrong_words(tokenizer, texts, share=0.3)
     assert changed_texts == insert_wrong_words(tokenizer, texts, share=0.3)
     changed = 0
-    for text, (made, starts) in zip(texts, changed_texts, strict=True):
-        pairs = zip(words_of(tokenizer, text), words_of(tokenizer, made), strict=True)
+    for text, (output, starts) in zip(texts, changed_texts, strict=True):
+        pairs = zip(words_of(tokenizer, text), words_of(tokenizer, output), strict=True)
         assert {after.start for before, after in pairs if before.text != after.text} == starts
         changed += len(starts)
     assert 0.1 < changed / sum(len(words_of(tokenizer, text)) for text in texts) < 0.3
@@ -189,9 +189,9 @@ def test_the_lines_of_a_file_are_judged_and_odd_texts_are_texts(
     monkeypatch.chdir(tmp_path)
     Path("new.txt").write_text("The cat sat.\nA dog.\n")
     assert main(["detect", "tiny-en", "new.txt", "--json"]) == 0
-    found = capsys.readouterr()
-    assert [json.loads(line)["text"] for line in found.out.splitlines()] == ["The cat sat.", "A dog."]
-    assert not found.err
+    actual = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in actual.out.splitlines()] == ["The cat sat.", "A dog."]
+    assert not actual.err
     for text in ("a" * 5000, "The cat\0sat.", "."):
         assert main(["detect", "tiny-en", text]) == 0
         assert not capsys.readouterr().err

@@ -43,10 +43,12 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
     network, folder = written
     graph = onnx_session.load_onnx(folder, "discriminator")
-    for ours, theirs in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
-        assert [(word.text, word.start) for word in ours.words] == [(w.text, w.start) for w in theirs.words]
-        assert ours.threshold == theirs.threshold == 0.3
-        p, q = ([token.p_replaced for token in one.tokens] for one in (ours, theirs))
+    for ours, reference in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
+        assert [(word.text, word.start) for word in ours.words] == [
+            (w.text, w.start) for w in reference.words
+        ]
+        assert ours.threshold == reference.threshold == 0.3
+        p, q = ([token.p_replaced for token in one.tokens] for one in (ours, reference))
         np.testing.assert_allclose(p, q, atol=1e-5)
     np.testing.assert_allclose(embed(graph, TEXTS), embed(network, TEXTS), atol=1e-4)
 
@@ -106,8 +108,8 @@ def test_int8_is_close(written: tuple[Loaded, Path], tmp_path: Path, monkeypatch
     network, folder = written
     graph = (folder / "model.onnx").read_bytes()
     monkeypatch.setattr(onnx_graph, "_trace", lambda made, loaded, path: path.write_bytes(graph))
-    told = onnx_graph.write_onnx(network, tmp_path / "int8", int8=True)
-    assert 0 < told.difference <= onnx_graph.INT8_TOLERANCE
+    message = onnx_graph.write_onnx(network, tmp_path / "int8", int8=True)
+    assert 0 < message.difference <= onnx_graph.INT8_TOLERANCE
     made = onnx_session.load_onnx(tmp_path / "int8", "discriminator")
     assert (tmp_path / "int8" / "model.onnx").stat().st_size < len(graph)
     np.testing.assert_allclose(embed(made, TEXTS), embed(network, TEXTS), atol=0.5)
@@ -155,20 +157,20 @@ def test_a_graph_that_does_not_do_what_its_folder_says_is_one_line(
     else:
         nodes.append(helper.make_node("Identity", ["states"], [out]))
     given = [helper.make_tensor_value_info(key, onnx.TensorProto.INT64, ["B", "T"]) for key in ("input_ids",)]
-    made = [helper.make_tensor_value_info(out, floats, None)]
+    output = [helper.make_tensor_value_info(out, floats, None)]
     fixed = [
         onnx.numpy_helper.from_array(table, "table"),
         onnx.numpy_helper.from_array(np.array([-1]), "last"),
     ]
-    graph = helper.make_graph(nodes, "g", given, made, fixed)
+    graph = helper.make_graph(nodes, "g", given, output, fixed)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(folder / "model.onnx"))
     durable.commit_directory(
         tmp_path / "whole", {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     )
     assert main(["embed", str(tmp_path / "whole"), "the cat", "--backend", "onnx"]) == 2
-    said = capfd.readouterr().err.strip()
-    assert BAD_GRAPHS[name] in said and "Traceback" not in said
+    message = capfd.readouterr().err.strip()
+    assert BAD_GRAPHS[name] in message and "Traceback" not in message
 
 
 @pytest.mark.parametrize("int8", [False, True])

@@ -26,9 +26,9 @@ def test_a_folder_pools_as_it_says(tmp_path: Path, architecture: str, pooling: s
     """By transformers' own encoder, pooled by hand as the folder's file says."""
     from transformers import AutoModel, AutoTokenizer
 
-    made = small.network(tmp_path, architecture=architecture)
+    output = small.network(tmp_path, architecture=architecture)
     folder = tmp_path / "out"
-    export(replace(made, pooling=pooling), folder, folder)
+    export(replace(output, pooling=pooling), folder, folder)
     modules = json.loads((folder / MODULES).read_text())
     assert [(one["path"], one["type"].rpartition(".")[2]) for one in modules] == [
         ("", "Transformer"),
@@ -64,7 +64,7 @@ def test_another_way_of_pooling_is_refused(tmp_path: Path, says: object) -> None
 
 def test_many_texts_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: Loaded = small.network(tmp_path)
-    whole, told = embed(loaded, TEXTS), []
+    whole, message = embed(loaded, TEXTS), []
     monkeypatch.setattr("electra.inference.embedding.TEXTS_PER_CHUNK", 3)
-    np.testing.assert_allclose(embed(loaded, TEXTS, progress=told.append), whole, atol=1e-6)
-    assert told == [0.75, 1.0]
+    np.testing.assert_allclose(embed(loaded, TEXTS, progress=message.append), whole, atol=1e-6)
+    assert message == [0.75, 1.0]

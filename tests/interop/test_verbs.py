@@ -229,8 +229,8 @@ def test_a_pickled_encoder_is_converted_as_advised(
     )
     model = getattr(transformers, f"{family}Model")(config).eval()
     pickled(model, tmp_path / "given", uncased)
-    said = fails(capsys, "embed", tmp_path / "given", "the chef")
-    advised = re.search(r"electra (import \S+ --allow-pickle --out) FOLDER", said)
+    message = fails(capsys, "embed", tmp_path / "given", "the chef")
+    advised = re.search(r"electra (import \S+ --allow-pickle --out) FOLDER", message)
     assert advised and main([*advised[1].split(), str(tmp_path / "made")]) == 0
     assert f"{tmp_path / 'made'}  encoder, 2 layers of 24" in capsys.readouterr().out
     ids = torch.randint(5, 100, (2, 9))
@@ -252,8 +252,8 @@ def test_nobody_is_advised_to_import_a_pickle_that_import_refuses(
         architectures=["ElectraForSequenceClassification"],
     )  # fmt: skip
     pickled(transformers.ElectraForSequenceClassification(config), tmp_path / "given", uncased)
-    said = fails(capsys, "embed", tmp_path / "given", "the chef")
-    assert "pytorch_model.bin" in said and "electra import" not in said and "save_pretrained" in said
+    message = fails(capsys, "embed", tmp_path / "given", "the chef")
+    assert "pytorch_model.bin" in message and "electra import" not in message and "save_pretrained" in message
 
 
 def pickled(model: Any, folder: Path, tokenizer: Tokenizer) -> None:
@@ -278,8 +278,8 @@ def test_export_of_a_fine_tuning_says_where_its_folder_is(tmp_path: Path, capsys
     tuning = tmp_path / "tuning"
     shutil.copytree(FINETUNING, tuning)
     for source in (tuning, tuning / "model"):
-        said = fails(capsys, "export", source, "--out", tmp_path / "new")
-        assert f"{tuning / 'model'}: " in said and "already" in said and "--format onnx" in said
+        message = fails(capsys, "export", source, "--out", tmp_path / "new")
+        assert f"{tuning / 'model'}: " in message and "already" in message and "--format onnx" in message
     assert not (tmp_path / "new").exists()
 
 

@@ -115,8 +115,8 @@ def test_a_finished_folder_whose_records_were_damaged(tmp_path: Path) -> None:
     run.metrics.write_text("".join(rows))
     run.examples.write_text("[1, 2]")
     run.write_record({"model": {"size": "tiny"}})
-    found = {finding.path.name: finding for finding in run.verify()}
-    assert "no digests" in found[tmp_path.name].what and not any(one.problem for one in found.values())
+    actual = {finding.path.name: finding for finding in run.verify()}
+    assert "no digests" in actual[tmp_path.name].what and not any(one.problem for one in actual.values())
     run.record_digests()
     assert not [finding for finding in run.verify() if finding.problem]
     with run.metrics.open("a") as file:
@@ -124,8 +124,8 @@ def test_a_finished_folder_whose_records_were_damaged(tmp_path: Path) -> None:
     assert not [finding for finding in run.verify() if finding.problem]
     run.metrics.write_text("".join(rows).replace("3", "4"))
     run.examples.write_text("[1, 3]")
-    told = {finding.path.name for finding in run.verify() if finding.problem}
-    assert told == {"metrics.jsonl", "examples.json"}
+    message = {finding.path.name for finding in run.verify() if finding.problem}
+    assert message == {"metrics.jsonl", "examples.json"}
     run.write_record({"model": {"size": "tiny"}})  # the work goes on: nothing to compare until it is done
     assert not [finding for finding in run.verify() if finding.problem]
     run.metrics.write_text("".join(rows[:4]) + '{"kind": "tr\n' + "".join(rows[4:]))

@@ -18,9 +18,9 @@ ExportPair = Callable[..., tuple[Pair, Path]]
 
 
 def differing(one: Pair, other: Pair) -> list[str]:
-    mine, theirs = dict(one.named_parameters()), dict(other.named_parameters())
-    assert mine.keys() == theirs.keys()
-    return [name for name in mine if not torch.equal(mine[name], theirs[name])]
+    mine, reference = dict(one.named_parameters()), dict(other.named_parameters())
+    assert mine.keys() == reference.keys()
+    return [name for name in mine if not torch.equal(mine[name], reference[name])]
 
 
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])

@@ -75,10 +75,10 @@ def in_mlflow(out: Path) -> Iterator[tuple[str, int, float]]:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{out.absolute()}/mlflow.db")
-    [found] = client.search_runs([client.get_experiment_by_name("electra").experiment_id])
-    assert found.data.params["training.seed"] == "3" and found.info.run_name == "mine"
-    for key in found.data.metrics:
-        yield from ((key, one.step, one.value) for one in client.get_metric_history(found.info.run_id, key))
+    [actual] = client.search_runs([client.get_experiment_by_name("electra").experiment_id])
+    assert actual.data.params["training.seed"] == "3" and actual.info.run_name == "mine"
+    for key in actual.data.metrics:
+        yield from ((key, one.step, one.value) for one in client.get_metric_history(actual.info.run_id, key))
 
 
 def in_trackio(out: Path) -> Iterator[tuple[str, int, float]]:
@@ -202,8 +202,8 @@ def test_each_seed_of_a_fine_tuning_is_a_run(tmp_path: Path) -> None:
     for seed in (0, 3):
         read = EventAccumulator(str(out / f"sst-seed-{seed}"))
         read.Reload()
-        found = {tag: [(one.step, one.value) for one in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
-        assert found == {
+        actual = {tag: [(one.step, one.value) for one in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+        assert actual == {
             "train/loss": [(10, 0.5 + seed), (20, 0.25)],
             "dev/accuracy": [(10, 0.5), (19, 0.75), (20, 0.75)],
             "dev/loss": [(20, 1.5)],
