@@ -45,7 +45,7 @@ def wait_for(condition: object, seconds: float = 5) -> None:
         time.sleep(0.01)
 
 
-def test_what_is_held_is_not_taken_and_what_is_released_is(tmp_path: Path) -> None:
+def test_a_lease_is_exclusive_until_it_is_released(tmp_path: Path) -> None:
     first, second = Leases(tmp_path), Leases(tmp_path)
     lease = first.take("glue/cola [1]")
     assert lease is not None and second.take("glue/cola [1]") is None
@@ -55,7 +55,7 @@ def test_what_is_held_is_not_taken_and_what_is_released_is(tmp_path: Path) -> No
     assert second.holder("glue/cola [1]") == "" and second.take("glue/cola [1]") is not None
 
 
-def test_of_many_at_once_one_gets_it(tmp_path: Path) -> None:
+def test_only_one_of_many_processes_gets_a_lease(tmp_path: Path) -> None:
     used: list[Lease | None] = []
     together = threading.Barrier(8)
 
@@ -81,7 +81,7 @@ def test_a_killed_process_of_this_machine_is_succeeded_at_once(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("skew", [-600, 600])
-def test_a_machine_that_is_not_heard_of_is_succeeded_after_some_patience_whatever_its_clock(
+def test_a_silent_machine_loses_its_lease_after_a_while_whatever_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew: float
 ) -> None:
     monkeypatch.setattr(leases, "_boot", lambda: "another machine")

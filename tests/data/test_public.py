@@ -199,7 +199,7 @@ def test_every_set_lies_as_the_tasks_read_it(small: Path, tmp_path: Path) -> Non
     ]
 
 
-def test_mrpc_is_split_by_its_list_of_ids_and_test_has_no_labels(small: Path, tmp_path: Path) -> None:
+def test_mrpc_is_split_by_a_list_of_ids_and_its_test_set_has_no_labels(small: Path, tmp_path: Path) -> None:
     electra.fetch_data("glue", out=tmp_path, mirror=small)
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
     folder = tmp_path / "glue/mrpc"
@@ -211,7 +211,7 @@ def test_mrpc_is_split_by_its_list_of_ids_and_test_has_no_labels(small: Path, tm
     )
 
 
-def test_wikitext_is_a_document_an_article(small: Path, tmp_path: Path) -> None:
+def test_a_document_of_wikitext_is_an_article(small: Path, tmp_path: Path) -> None:
     electra.fetch_data("wikitext-2", out=tmp_path, mirror=small)
     rows = [json.loads(line) for line in (tmp_path / "wikitext-2/train.jsonl").read_text().splitlines()]
     assert rows == [
@@ -220,7 +220,7 @@ def test_wikitext_is_a_document_an_article(small: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_the_same_call_keeps_what_is_complete(small: Path, tmp_path: Path) -> None:
+def test_rerunning_keeps_complete_folders(small: Path, tmp_path: Path) -> None:
     messages: list[str] = []
     output = electra.fetch_data(["blimp", "blimp"], out=tmp_path / "d", mirror=small)
     assert output == {"blimp": tmp_path / "d/blimp"}
@@ -264,7 +264,7 @@ def test_a_server_that_cannot_resume_starts_over(site: tuple[Site, str], tmp_pat
 
 
 @pytest.mark.parametrize("wrong", ["absent", "other", "longer", "elsewhere", "no mirror"])
-def test_what_cannot_be_fetched_is_one_line_and_leaves_nothing(
+def test_a_failed_download_is_a_one_line_error_and_leaves_nothing(
     wrong: str, site: tuple[Site, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, address = site
@@ -285,7 +285,7 @@ def test_what_cannot_be_fetched_is_one_line_and_leaves_nothing(
     assert not (tmp_path / "d/e").exists()
 
 
-def test_what_others_put_there_is_left_alone(
+def test_files_of_other_programs_are_left_alone(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(out: Path) -> None:
@@ -308,7 +308,7 @@ def test_what_others_put_there_is_left_alone(
     refused(tmp_path / "e")
 
 
-def test_ctrl_c_keeps_what_came(site: tuple[Site, str], tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_partial_download(site: tuple[Site, str], tmp_path: Path) -> None:
     state, address = site
     waited = threading.Event()
     state.most = 100
@@ -326,7 +326,7 @@ def test_ctrl_c_keeps_what_came(site: tuple[Site, str], tmp_path: Path) -> None:
     assert main(words) == 0 and (tmp_path / "d/blimp/a.jsonl").exists()
 
 
-def test_a_full_disk_is_told_and_resumes(site: tuple[Site, str], tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_download_resumes(site: tuple[Site, str], tmp_path: Path) -> None:
     words = ["data", "blimp", "--out", str(tmp_path / "d"), "--from", site[1]]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))  # of a file: EFBIG, as from a quota
@@ -364,7 +364,7 @@ def test_a_dry_run_lists_the_published_files(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("sets", [[], "", "gleu", ["blimp", "nothing"], 3, None])
-def test_what_is_no_set_is_one_line(sets: Any, tmp_path: Path) -> None:
+def test_an_unknown_data_set_is_a_one_line_error(sets: Any, tmp_path: Path) -> None:
     with pytest.raises(electra.ElectraError):
         electra.fetch_data(sets, out=tmp_path / "d")
     assert not (tmp_path / "d").exists()
@@ -386,7 +386,7 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.parametrize("folder", ["ud-english-ewt", "conll2000"])
-def test_checksums_of_files_at_hand(folder: str, shared_data: Callable[[str], Path]) -> None:
+def test_checksums_match_local_files(folder: str, shared_data: Callable[[str], Path]) -> None:
     """The table's checksums are those of copies that came another way."""
     [downloads] = [
         each.downloads

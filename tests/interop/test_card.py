@@ -125,7 +125,7 @@ def test_names_are_text_and_no_html() -> None:
 
 
 @pytest.mark.parametrize("threshold", ["0.3", float("nan"), 7, None])
-def test_what_is_no_number_or_probability_is_left_out(threshold: object, tmp_path: Path) -> None:
+def test_metrics_that_are_not_numbers_are_left_out(threshold: object, tmp_path: Path) -> None:
     run = make_run(tmp_path / "law")
     scores = {"auc": 0.7, "f1": "much", "best_f1_threshold": threshold}
     rows = [*ROWS, {**ROWS[3], "step": 300, "metrics": scores}]

@@ -210,7 +210,7 @@ def with_both_heads(folder: Path, uncased: Tokenizer) -> dict[str, torch.Tensor]
 
 
 @torch.inference_mode()
-def test_a_published_discriminator_judges(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_published_discriminator_detects(uncased: Tokenizer, tmp_path: Path) -> None:
     """Its head by the definition of the published code: LayerNorm(first + state), dense, gelu, one number."""
     tensors = with_both_heads(tmp_path / "given", uncased)
     ids, real, pieces = rows()
@@ -280,7 +280,7 @@ def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokeni
     assert not load(tmp_path, "encoder").config.mask_decoder or load(tmp_path, "encoder").kind == "generator"
 
 
-def test_a_published_pair_goes_on(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_published_pair_is_trained_further(uncased: Tokenizer, tmp_path: Path) -> None:
     with_both_heads(tmp_path, uncased)
     config = load(tmp_path, "discriminator").config
     pair = build_pair(config, config, sharing="disentangled", seed=5).eval()
@@ -346,7 +346,9 @@ def test_exports_of_a_pair_load_in_transformers(export_pair: Callable[..., tuple
         ({"max_relative_positions": 1 << 40}, "sizes"),
     ],
 )
-def test_what_is_not_supported_is_named(change: dict[str, Any], named: str, tmp_path: Path) -> None:
+def test_unsupported_settings_are_named_in_the_error(
+    change: dict[str, Any], named: str, tmp_path: Path
+) -> None:
     values = {"model_type": "deberta-v2", "vocab_size": 100, "max_position_embeddings": 80, **SIZES, **V3}
     (tmp_path / "config.json").write_text(json.dumps(values | change))
     with pytest.raises(ModelError, match=named) as raised:

@@ -18,7 +18,7 @@ from electra.testing.driven import toy_store  # noqa: F401
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_every_layer_comes_again(
+def test_every_layer_is_repeated(
     architecture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = small.write_pair(tmp_path / "pair", architecture)
@@ -43,7 +43,7 @@ def test_every_layer_comes_again(
         assert all(torch.equal(here[name], there[name]) for name in there)
 
 
-def test_transformers_reads_it_alike_and_all_networks_come_along(tmp_path: Path) -> None:
+def test_transformers_reads_the_deeper_networks_of_a_run_alike(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair", "modern")
     shutil.copytree(pair / "generator", pair / "language_model")
     deeper = electra.deepen(
@@ -93,7 +93,7 @@ def test_it_is_trained_further(objective: str, init: str, toy_store: Path, tmp_p
         (["{windows}", "{out}", "--layers", "8"], "one layer in 3 attends to all tokens"),
     ],
 )
-def test_what_cannot_be_deeper(
+def test_impossible_numbers_of_layers_are_refused(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = small.write_pair(tmp_path / "pair")
@@ -113,7 +113,7 @@ def test_what_cannot_be_deeper(
 
 
 @pytest.mark.slow
-def test_a_run_and_what_is_read_are_not_written_over(
+def test_a_run_and_the_source_are_not_overwritten(
     toy_store: Path,  # noqa: F811
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -140,9 +140,7 @@ def test_a_run_and_what_is_read_are_not_written_over(
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*.safetensors")}
 
 
-def test_nothing_is_written_where_one_place_is_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_is_written_if_one_output_exists(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pair, out = small.write_pair(tmp_path / "pair"), tmp_path / "out"
     (out / "generator").mkdir(parents=True)
     (out / "generator" / "notes.txt").write_text("mine")
@@ -162,7 +160,7 @@ def test_the_card_has_none_of_the_old_numbers(tmp_path: Path) -> None:
         assert deeper.scorer(judge).threshold == 0.5  # type: ignore[arg-type]
 
 
-def test_what_was_tuned_or_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_fine_tuned_models_and_other_lengths_are_refused(tmp_path: Path) -> None:
     model = toy_task.save_encoder(tmp_path / "model", "modern")
     data = toy_task.write_classification(tmp_path / "data", train=8, dev=4)
     electra.finetune(

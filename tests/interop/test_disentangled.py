@@ -48,7 +48,7 @@ def test_each_network_trains_its_own_part(architecture: str, width: float) -> No
     assert by_rtd[0] is None and by_rtd[1].any()
 
 
-def test_a_corrector_may_share_so_too() -> None:
+def test_a_corrector_can_share_the_encoder() -> None:
     output = toy.objective("all_tokens_mlm")
     shapes = toy.shapes_for(output)
     pair = build_networks(
@@ -80,7 +80,7 @@ def test_exported_tables_are_plain(architecture: str, export_pair: Callable[...,
             assert torch.allclose(loaded.logits(ids), network.logits(network.encoder(ids)), atol=1e-6)
 
 
-def test_a_pair_goes_on_from_its_folders(
+def test_a_pair_is_trained_further_from_its_folders(
     export_pair: Callable[..., tuple[Pair, Path]], make_pair: MakePair, uncased: Tokenizer
 ) -> None:
     pair, folder = export_pair(size="mini", sharing="disentangled")

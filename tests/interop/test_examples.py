@@ -41,7 +41,7 @@ def test_rows_say_what_happened(networks: tuple[Loaded, Loaded]) -> None:
 
 
 @torch.inference_mode()
-def test_p_is_of_the_replaced_sentence(networks: tuple[Loaded, Loaded]) -> None:
+def test_probabilities_belong_to_the_replaced_sentence(networks: tuple[Loaded, Loaded]) -> None:
     discriminator, _ = networks
     rows = example_rows(*networks, seed=3)
     tokenizer = discriminator.tokenizer
@@ -134,7 +134,7 @@ def test_wrong_input_is_one_line(
         example_rows(discriminator, load(tmp_path / "cased", "generator"))
 
 
-def test_a_hostile_vocabulary_does_not_steer_the_terminal() -> None:
+def test_a_hostile_vocabulary_cannot_control_the_terminal() -> None:
 
     row = {
         "original": "a\x1b[31mb",

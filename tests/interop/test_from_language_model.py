@@ -55,7 +55,7 @@ def test_the_encoder_carries_over(
 
 
 @pytest.mark.slow
-def test_a_network_that_names_and_judges_goes_on_with_both_heads(
+def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
     toy_store: Path,  # noqa: F811
     tmp_path: Path,
 ) -> None:
@@ -76,7 +76,7 @@ def test_a_network_that_names_and_judges_goes_on_with_both_heads(
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score
 
 
-def test_what_is_no_network_is_still_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_missing_model_is_refused(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(ModelError):
         electra.pretrain(
             toy_store,

@@ -46,7 +46,7 @@ def planted(sentence: str) -> tuple[str, str]:
     return sentence.replace("[", "").replace("]", ""), sentence[sentence.index("[") + 1 : sentence.index("]")]
 
 
-def test_it_comes_along_small_and_whole() -> None:
+def test_the_included_model_is_complete_and_small() -> None:
     assert included_names() == ["tiny-en"] and included_model("tiny-fr") is None
     size = sum(path.stat().st_size for path in MODELS.rglob("*") if path.is_file())
     assert size < LARGEST
@@ -56,7 +56,7 @@ def test_it_comes_along_small_and_whole() -> None:
         assert words in card
 
 
-def test_it_finds_planted_words() -> None:
+def test_inserted_wrong_words_are_detected() -> None:
     model, actual = electra.load("tiny-en"), 0
     for sentence in PLANTED:
         text, word = planted(sentence)
@@ -65,7 +65,9 @@ def test_it_finds_planted_words() -> None:
     assert actual >= FOUND
 
 
-def test_its_name_stands_for_all_its_networks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_an_included_model_gives_all_its_networks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["import", "tiny-en", "--out", str(tmp_path / "pair")]) == 0
     assert sorted(path.name for path in (tmp_path / "pair").iterdir()) == [
         "discriminator",
@@ -80,7 +82,7 @@ def test_its_name_stands_for_all_its_networks(tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
+def test_an_included_model_is_exported_and_trained_further(tmp_path: Path) -> None:
     electra.load("tiny-en").export(tmp_path / "mine", dtype="float16")
     here = load_file(MODELS / "tiny-en" / "discriminator" / "model.safetensors")
     there = load_file(tmp_path / "mine" / "model.safetensors")
@@ -108,13 +110,15 @@ def test_it_is_exported_and_continued_like_any_other(tmp_path: Path) -> None:
             torch.testing.assert_close(after[name], tensor.float(), rtol=0, atol=2e-3)
 
 
-def test_a_folder_here_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_folder_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     electra.load("tiny-en").export(tmp_path / "tiny-en")
     monkeypatch.chdir(tmp_path)
     assert electra.load("tiny-en").network("discriminator").folder.resolve() == tmp_path / "tiny-en"
 
 
-def test_init_and_its_parts_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_contradict_init_are_a_one_line_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked = [
         "pretrain",
         "python-docs",

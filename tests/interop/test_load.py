@@ -97,7 +97,9 @@ def same_logits(model: Any, folder: Path, kind: Any) -> bool:
     return bool((load(folder, kind).logits(ids) - model(ids).logits).abs().max() <= 1e-5)
 
 
-def test_what_transformers_writes(published: Callable[..., tuple[Any, Path]], uncased: Tokenizer) -> None:
+def test_files_written_by_transformers_are_read(
+    published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
+) -> None:
     assert same_logits(*published(), "discriminator")
     assert same_logits(*published(transformers.ElectraForMaskedLM, name="generator"), "generator")
     modern = published(transformers.ModernBertForMaskedLM, modern_config(uncased.vocab_size), "modern")
@@ -221,7 +223,7 @@ def test_wrong_folder_is_one_line(case: str, published: Callable[..., tuple[Any,
 @pytest.mark.parametrize(
     "model_class", [transformers.ElectraForPreTraining, transformers.ModernBertForMaskedLM]
 )
-def test_any_config_loads_or_is_one_line(
+def test_any_config_loads_or_is_a_one_line_error(
     model_class: Any, published: Callable[..., tuple[Any, Path]], uncased: Tokenizer
 ) -> None:
     """Every key, every kind of wrong value: never a traceback, and no memory taken for sizes that the weights

@@ -48,7 +48,7 @@ def test_a_pair_gets_positions_for_longer_texts(
         assert new > old and math.isclose(*slowest, rel_tol=1e-6), "turned as far at the end as before"
 
 
-def test_a_language_model_beside_the_pair_comes_along(tmp_path: Path) -> None:
+def test_the_language_model_of_a_pair_is_copied(tmp_path: Path) -> None:
     pair = small.write_pair(tmp_path / "pair", "modern")
     shutil.copytree(pair / "generator", pair / "language_model")
     assert main(["extend", str(pair), str(tmp_path / "longer"), "--length", str(NEW)]) == 0
@@ -90,7 +90,7 @@ def test_transformers_reads_the_longer_folder_alike(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_longer_model_is_trained_and_fine_tuned(toy_store: Path, tmp_path: Path) -> None:  # noqa: F811
     tiny = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
     shape = {
         "model.encoder": "modern",
@@ -138,7 +138,7 @@ def test_it_is_trained_and_tuned_on_longer_rows(toy_store: Path, tmp_path: Path)
         (["{missing}", "{out}", "--length", "60"], "no such folder"),
     ],
 )
-def test_what_cannot_be_longer(
+def test_impossible_lengths_are_refused(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = small.write_pair(tmp_path / "pair")

@@ -183,7 +183,7 @@ def test_the_summary_tells_the_threshold_that_was_used(capsys: pytest.CaptureFix
     )
 
 
-def test_the_lines_of_a_file_are_judged_and_odd_texts_are_texts(
+def test_every_line_of_a_file_is_scored_whatever_it_contains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

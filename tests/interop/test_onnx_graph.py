@@ -40,7 +40,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return network, folder / "out"
 
 
-def test_it_marks_and_embeds_the_same(written: tuple[Loaded, Path]) -> None:
+def test_a_graph_detects_and_embeds_like_the_network(written: tuple[Loaded, Path]) -> None:
     network, folder = written
     graph = onnx_session.load_onnx(folder, "discriminator")
     for ours, reference in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
@@ -62,7 +62,7 @@ def test_the_command_line(written: tuple[Loaded, Path], capfd: pytest.CaptureFix
     assert "no model.onnx" in capfd.readouterr().err
 
 
-def test_damage_is_one_line(written: tuple[Loaded, Path], tmp_path: Path) -> None:
+def test_damage_is_a_one_line_error(written: tuple[Loaded, Path], tmp_path: Path) -> None:
     import shutil
 
     from electra.foundation import durable
@@ -136,7 +136,7 @@ BAD_GRAPHS = {
 
 
 @pytest.mark.parametrize("name", BAD_GRAPHS)
-def test_a_graph_that_does_not_do_what_its_folder_says_is_one_line(
+def test_a_graph_that_does_not_match_its_folder_is_a_one_line_error(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     onnx = pytest.importorskip("onnx")

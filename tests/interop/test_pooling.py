@@ -22,7 +22,7 @@ TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_a_folder_pools_as_it_says(tmp_path: Path, architecture: str, pooling: str) -> None:
+def test_a_folder_is_pooled_as_it_describes(tmp_path: Path, architecture: str, pooling: str) -> None:
     """By transformers' own encoder, pooled by hand as the folder's file says."""
     from transformers import AutoModel, AutoTokenizer
 
@@ -45,7 +45,7 @@ def test_a_folder_pools_as_it_says(tmp_path: Path, architecture: str, pooling: s
         np.testing.assert_allclose(vector, expected, atol=1e-5)
 
 
-def test_a_folder_that_says_nothing_takes_the_mean(tmp_path: Path) -> None:
+def test_a_folder_without_pooling_is_pooled_by_mean(tmp_path: Path) -> None:
     folder = small.write_pair(tmp_path / "pair") / "discriminator"
     (folder / POOLING).unlink()
     with pytest.warns(DamagedModel, match=r"1_Pooling/config\.json is missing"):

@@ -141,7 +141,7 @@ def test_attention_that_is_looked_at_has_the_windows(uncased: Tokenizer, tmp_pat
     assert seen == [True, False, False, True]
 
 
-def test_a_generator_beside_it_has_windows_too(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_the_generator_of_a_pair_has_windows_too(uncased: Tokenizer, tmp_path: Path) -> None:
     published("ModernBERT", tmp_path, uncased)
     config = generator_config(load(tmp_path, "encoder").config, width=0.5, depth=0.5)
     assert (config.num_layers, config.global_every, config.window) == (2, 3, 4)
@@ -219,7 +219,7 @@ def test_an_output_layer_without_a_bias(uncased: Tokenizer, tmp_path: Path, monk
 
 
 @torch.inference_mode()
-def test_a_published_bert_names_words(uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_published_bert_fills_masks(uncased: Tokenizer, tmp_path: Path) -> None:
     reference = published("BERT", tmp_path, uncased, "ForMaskedLM")
     text = "the king [MASK] the cows"
     ids = torch.tensor([uncased.encode("the king").ids[:-1] + [uncased.specials.mask]])
@@ -249,7 +249,7 @@ def test_a_generator_starts_from_a_published_bert(
 
 
 @pytest.mark.parametrize("head", ["ForSequenceClassification", "ForTokenClassification"])
-def test_a_head_of_bert_is_left_out_and_said(head: str, uncased: Tokenizer, tmp_path: Path) -> None:
+def test_an_unused_head_of_bert_is_noted(head: str, uncased: Tokenizer, tmp_path: Path) -> None:
     published("BERT", tmp_path, uncased, head)
     loaded = load(tmp_path, "encoder")
     assert loaded.kind == "encoder" and "not used: " in loaded.notes[0]
@@ -278,7 +278,9 @@ def test_unsupported_settings_are_named(
 
 @pytest.mark.parametrize("name", ["ModernBERT", "BERT", "RoBERTa"])
 @torch.inference_mode()
-def test_it_is_trained_further_as_a_discriminator(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
+def test_a_masked_language_model_is_trained_further_as_a_discriminator(
+    name: str, uncased: Tokenizer, tmp_path: Path
+) -> None:
     published(name, tmp_path, uncased)
     loaded = load_main(tmp_path)
     pair = Pair(Discriminator(build_encoder(loaded.config))).eval()

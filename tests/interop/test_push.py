@@ -69,7 +69,7 @@ def push(hub: Hub, *words: str, token: str = "good", home: Path) -> tuple[int, s
 
 
 @pytest.mark.slow
-def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_path: Path) -> None:
+def test_a_pushed_run_is_complete_and_without_private_paths(hub: Hub, run: Path, tmp_path: Path) -> None:
     code, message, error = push(hub, str(run), "me/toy", "--private", home=tmp_path)
     assert code == 0, error
     assert f"{hub.address}/me/toy" in message + error and hub.private is True
@@ -100,7 +100,7 @@ def test_a_run_arrives_whole_and_nothing_private_does(hub: Hub, run: Path, tmp_p
     ],
 )
 @pytest.mark.slow
-def test_a_refusal_is_one_line(hub: Hub, run: Path, repo: str, token: str, said: str) -> None:
+def test_an_upload_error_is_one_line(hub: Hub, run: Path, repo: str, token: str, said: str) -> None:
     code, _, error = push(hub, str(run), repo, token=token, home=run.parent)
     assert code == 2 and said in error and error.count("\n") == 1
     assert hub.branches == {"main": {}}
@@ -117,7 +117,7 @@ def test_a_dry_run_sends_nothing_and_needs_no_hub(run: Path, tmp_path: Path) -> 
     assert code == 2 and "the hub cannot be reached" in error and error.count("\n") == 1
 
 
-def test_what_is_pushed(run: Path, tmp_path: Path) -> None:
+def test_only_model_files_are_pushed(run: Path, tmp_path: Path) -> None:
     model = [(one.branch, one.name) for one in files_to_upload(run / "generator", "draft")]
     assert ("draft", "model.safetensors") in model
     (tmp_path / "run.toml").write_text("", encoding="utf-8")
@@ -132,7 +132,7 @@ def test_what_is_pushed(run: Path, tmp_path: Path) -> None:
         ("milestones/step-00000500/discriminator/config.json", "config.json"),
     ],
 )
-def test_what_is_damaged_is_not_pushed(file: str, said: str, run: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_is_not_pushed(file: str, said: str, run: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(run, tmp_path / "run")
     content = (folder / file).read_bytes()
     changed = content.replace(b"_name_or_path", b"_nome_or_path")

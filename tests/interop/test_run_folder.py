@@ -175,7 +175,7 @@ def test_a_mean_is_summed_in_float64_over_equal_shapes(tmp_path: Path) -> None:
         mean_weights([pair[0], at_step(tmp_path, 10)])
 
 
-def test_a_copy_of_a_checkpoint_does_not_count_twice(
+def test_a_copied_checkpoint_is_not_averaged_twice(
     make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
 ) -> None:
     run = make_run({step: make_pair(vocab_size=uncased.vocab_size, seed=step) for step in (50, 60)})
@@ -250,7 +250,9 @@ def test_run_of_one_network(make_run: MakeRun, make_pair: MakePair, uncased: Tok
         load(run)
 
 
-def test_unfinished_business_is_one_line(make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer) -> None:
+def test_a_run_folder_without_a_part_is_an_error(
+    make_run: MakeRun, make_pair: MakePair, uncased: Tokenizer
+) -> None:
     run = make_run({10: make_pair(vocab_size=uncased.vocab_size)})
     (run / "store" / "tokenizer").rename(run / "elsewhere")
     with pytest.raises(RunFolderError):

@@ -28,7 +28,7 @@ from electra.testing import small
 TEXTS = ["the chef cooked the meal .", "a cat", "", "that old chef likes the new meal ."]
 
 
-def test_it_gives_the_same_vectors(tmp_path: Path) -> None:
+def test_a_graph_gives_the_same_vectors(tmp_path: Path) -> None:
     library = pytest.importorskip("sentence_transformers", reason="needs the extra `sentences`")
     for architecture, pooling in (("electra", "cls"), ("modern", "mean")):
         output = small.network(tmp_path, architecture=architecture)
@@ -124,7 +124,7 @@ def test_switches_of_older_versions_and_folders_of_their_own(tmp_path: Path) -> 
         ("config_sentence_transformers.json", lambda values: {**values, "default_prompt_name": "query2"}),
     ],
 )
-def test_what_cannot_be_applied_is_refused(tmp_path: Path, name: str, change: Callable[[Any], Any]) -> None:
+def test_unsupported_steps_are_refused(tmp_path: Path, name: str, change: Callable[[Any], Any]) -> None:
     folder, reference = sentence_model(tmp_path, STEPS["dense"])
     reference.save(str(folder))
     values = json.loads((folder / name).read_text())
@@ -244,7 +244,7 @@ def test_settings_decide_what_is_read_and_kept(tmp_path: Path, change: Callable[
     ],
     ids=["code", "no pooling", "processing", "sizes"],
 )
-def test_steps_that_are_not_as_they_seem_are_refused(
+def test_steps_that_run_code_or_leave_the_folder_are_refused(
     tmp_path: Path, change: Callable[[Path, Any], Any]
 ) -> None:
     folder, reference = sentence_model(tmp_path, STEPS["dense"])

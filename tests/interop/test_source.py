@@ -153,7 +153,7 @@ def test_fetched_once_then_from_the_cache(hub: str, tmp_path: Path) -> None:
     assert unseen.startswith("owner/unseen: not a local folder, and the hub cannot be reached.")
 
 
-def test_a_branch_by_its_name(export_pair: ExportPair, tmp_path: Path) -> None:
+def test_a_model_is_loaded_from_a_branch(export_pair: ExportPair, tmp_path: Path) -> None:
     pair = export_pair()[1]
     with served(pair / "discriminator", draft=pair / "generator") as hub:
         newest, older, none = fetch(
@@ -186,7 +186,7 @@ def test_a_head_of_ours_answers_from_the_hub(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
+def test_a_pushed_run_can_be_loaded_completely(tmp_path: Path) -> None:
     pair, text = tmp_path / "pair", "The chef cooked the castle."
     electra.import_pair(MODELS / "tiny-en", out=pair)
     for file in files_to_upload(pair):
@@ -203,7 +203,7 @@ def test_a_pushed_run_comes_back_whole(tmp_path: Path) -> None:
     assert again == [file.name for file in files_to_upload(pair) if file.path.name not in cards]
 
 
-def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:
+def test_a_pushed_graph_can_be_loaded_completely(tmp_path: Path) -> None:
     files = {CONFIG: b'{"model_type": "electra", "vocab_size": 5}', ONNX: b"a graph"}
     files |= {"1_Pooling/config.json": b"{}", CARD: b"# A graph"}
     durable.commit_directory(tmp_path / "pushed", dict(files))
@@ -213,7 +213,9 @@ def test_a_pushed_graph_comes_back_whole(tmp_path: Path) -> None:
     assert [finding.problem for finding in electra.verify(folder)] == ["", ""]
 
 
-def test_a_model_without_safetensors_is_one_line(hub: str, export_pair: ExportPair, tmp_path: Path) -> None:
+def test_a_model_without_safetensors_is_a_one_line_error(
+    hub: str, export_pair: ExportPair, tmp_path: Path
+) -> None:
     (tmp_path / "pair" / "discriminator" / "model.safetensors").unlink()
     [message] = fetch(["owner/model"], tmp_path / "home", HF_ENDPOINT=hub)
     assert message.startswith("owner/model: no model.safetensors on the hub.")

@@ -96,7 +96,7 @@ def test_detect_refuses(export_pair: ExportPair, tmp_path: Path, capsys: Capture
     assert "no such folder" in fails(capsys, "detect", tmp_path / "none", "x")
 
 
-def test_show_finds_what_it_needs(export_pair: ExportPair, capsys: Capture) -> None:
+def test_show_finds_the_networks_it_needs(export_pair: ExportPair, capsys: Capture) -> None:
     folder = export_pair()[1]
     for argv in (
         [folder],
@@ -244,7 +244,7 @@ def test_a_pickled_encoder_is_converted_as_advised(
     assert transformers.ElectraModel.from_pretrained(tmp_path / "half").dtype == torch.float16
 
 
-def test_nobody_is_advised_to_import_a_pickle_that_import_refuses(
+def test_errors_do_not_suggest_importing_a_pickle_that_import_refuses(
     tmp_path: Path, uncased: Tokenizer, capsys: Capture
 ) -> None:
     config = transformers.ElectraConfig(

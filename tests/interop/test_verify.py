@@ -86,7 +86,7 @@ def test_a_flipped_bit_in_any_other_file_is_found(export_pair: ExportPair, name:
     assert problems(folder) == []
 
 
-def test_two_tokens_that_changed_places_are_found_and_told_on_loading(export_pair: ExportPair) -> None:
+def test_swapped_tokens_are_reported_on_loading(export_pair: ExportPair) -> None:
     _, folder = export_pair()
     tokenizer = folder / "discriminator" / "tokenizer.json"
     text = tokenizer.read_text()

@@ -24,7 +24,7 @@ def differing(one: Pair, other: Pair) -> list[str]:
 
 
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings"])
-def test_pair_goes_on_with_the_same_weights(
+def test_a_pair_continues_with_the_same_weights(
     sharing: str, export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
 ) -> None:
     pair, folder = export_pair(size="mini", sharing=sharing)
@@ -35,7 +35,7 @@ def test_pair_goes_on_with_the_same_weights(
 
 
 @torch.inference_mode()
-def test_modern_projection_is_found_again(
+def test_the_projection_of_a_modern_generator_is_recovered(
     export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
 ) -> None:
     """The exported generator holds table x projection; the run that continues has the two apart again."""
@@ -77,7 +77,7 @@ def test_shared_weights_come_from_the_discriminator(
     assert torch.equal(fresh.main.encoder.token_table(), pair.main.encoder.token_table())
 
 
-def test_what_does_not_fit_is_named(
+def test_mismatched_sizes_are_named(
     export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer, cased: Tokenizer
 ) -> None:
     _, folder = export_pair(size="mini")
