@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from electra.data import corpus, lines, python_docs, readers, rows
+from electra.data import lines, python_docs, readers, rows
 from electra.data.corpus import Documents
 from electra.data.settings import CorpusConfig
 from electra.data.sources import find_sources, is_same_text
@@ -95,16 +95,6 @@ def test_a_text_file_is_split_by_unit(tmp_path: Path) -> None:
         "three",
         "four",
     ]
-
-
-def test_a_large_file_that_is_one_document_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "LARGE", 30)
-    (tmp_path / "dump.txt").write_text("one article\n\n" * 5)
-    for unit, notes in (("file", 1), ("blank-line", 0), ("line", 0)):
-        documents = Documents([tmp_path / "dump.txt"], CorpusConfig(unit=unit), tmp_path)  # type: ignore[arg-type]
-        assert list(documents) and list(documents)
-        message = [note for note in documents.notes() if "dump.txt" in note]
-        assert len(message) == notes and all("data.unit" in note for note in message)
 
 
 def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path) -> None:
