@@ -1,6 +1,6 @@
 """Reads rows of columnar files (parquet, Arrow streams and files, feather) in bounded memory; writes parquet.
 
-A repeated value is stored once, so a few kilobytes can stand for gigabytes. Batches therefore keep repeated
+A repeated value is stored once, so a few kilobytes can expand to gigabytes. Batches therefore keep repeated
 values as dictionaries, rows are converted one at a time, and each value is charged to a `SizeBudget` before
 the next is converted. Class indices are replaced by the class names in the metadata of `datasets`.
 """

@@ -161,10 +161,10 @@ class NearDuplicates:
             return
         if earlier.number < self._kept:
             offset = earlier.number * SHOWN_BYTES
-            other = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
+            earlier_text = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
         else:
-            other = beginning(recent[earlier.number - self._kept])
-        bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), other))
+            earlier_text = beginning(recent[earlier.number - self._kept])
+        bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), earlier_text))
         del self._examples[SHOWN:]
 
 

@@ -102,7 +102,7 @@ def _joined(path: Path, tables: Sequence[Table]) -> Table:
     """Returns one table with the columns and rows of several."""
     columns = tuple(dict.fromkeys(name for table in tables for name in table.columns))
     return replace(
-        tables[0], path=path, columns=columns, rows=chain.from_iterable(each.rows for each in tables)
+        tables[0], path=path, columns=columns, rows=chain.from_iterable(table.rows for table in tables)
     )
 
 

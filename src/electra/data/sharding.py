@@ -242,7 +242,7 @@ def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
     """Opens the shards and returns them in order, after checking that they are all shards of one corpus."""
     if not folders:
         raise ConfigError(
-            "no shards given",
+            "no shards to merge",
             where="electra prepare --merge",
             fix="For example: electra prepare shards/* --merge --out store",
         )
@@ -273,5 +273,5 @@ def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         if number == before
     ]
     if twice:
-        raise StoreError("this shard is given twice", where=twice[0])
+        raise StoreError("this shard is listed twice", where=twice[0])
     return opened

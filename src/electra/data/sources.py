@@ -342,9 +342,9 @@ def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path
     visited, skipped_splits = set(), set()
     for folder in walk_folders(root, fail=fail, enter=lambda folder: _electra_kind(folder) is None):
         splits = saved_splits(folder)
-        chosen = splits.get("train") or next(iter(splits.values()), None)
+        read_split = splits.get("train") or next(iter(splits.values()), None)
         for split in splits.values():
-            if split != chosen:
+            if split != read_split:
                 skipped_splits.add(split)
                 skip(split, "saved splits")
         if folder in skipped_splits:
@@ -412,20 +412,20 @@ def _format_of(listed: str, name: str, forced: str, path: Path | None = None) ->
     Raises:
         CorpusError: the extension is not supported.
     """
-    known, compression = _format_and_compression(listed)
+    format, compression = _format_and_compression(listed)
     if forced != "auto":
         return forced, compression
-    if not known and path is not None:
+    if not format and path is not None:
         source = Source(name, "file", path, "", compression)
         with suppress(ElectraError, OSError):
-            known = "txt" if WIKI.match(_head(source)) else ""
-    if not known:
+            format = "txt" if WIKI.match(_head(source)) else ""
+    if not format:
         suffix, advice = _extension(listed, compression)
         if advice:
             raise CorpusError(f"{suffix} files are not supported", where=name, fix=advice)
         fix = f"Use {_SUFFIXES}, or set `data.format`"
         raise CorpusError("unrecognised file extension", where=name, fix=fix)
-    return known, compression
+    return format, compression
 
 
 def _extension(name: str, compression: str) -> tuple[str, str]:
@@ -437,8 +437,8 @@ def _extension(name: str, compression: str) -> tuple[str, str]:
 
 
 def _pipe(name: str, path: Path, scratch: Path, options: SourceOptions) -> Iterator[Source]:
-    known, compression = _format_and_compression(path.name)
-    format = (known or "txt") if options.format == "auto" else options.format
+    format, compression = _format_and_compression(path.name)
+    format = (format or "txt") if options.format == "auto" else options.format
     with explain(name), open(path, "rb") as stream:
         yield _copied(
             Source(name, "file", format=format, compression=compression, argument=name), stream, scratch

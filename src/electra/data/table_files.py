@@ -38,7 +38,7 @@ def saved_splits(folder: Path) -> dict[str, Path]:
     """Returns the folders of the splits of a saved data set, by name; {} for any other folder."""
     if not (folder / SAVED_SPLITS).is_file():
         return {}
-    return {each.name: each for each in sorted(folder.iterdir()) if is_saved_dataset(each)}
+    return {split.name: split for split in sorted(folder.iterdir()) if is_saved_dataset(split)}
 
 
 def parts_of(path: Path) -> list[Path]:

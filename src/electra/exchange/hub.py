@@ -208,6 +208,6 @@ def _upload_error(error: Any, repo: str) -> ConfigError:
         409: ("the repository was changed by another upload", "Rerun the command"),
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
-    other = (f"the hub refused the upload ({code}: {error.server_message or ''})", "Rerun later")
-    problem, fix = reasons.get(code, other)
+    default = (f"the hub refused the upload ({code}: {error.server_message or ''})", "Rerun later")
+    problem, fix = reasons.get(code, default)
     return ConfigError(problem, where=repo, fix=fix)

@@ -116,13 +116,13 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         ConfigError: an unknown name, a value of the wrong type or outside its limits.
     """
     hints = typing.get_type_hints(cls)
-    known = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    kinds = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     converted: dict[str, Any] = {}
     for key, value in values.items():
         name = key.replace("-", "_")
-        if name not in known:
-            raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(known)))
-        converted[name] = convert(known[name], value, _dotted(where, key))
+        if name not in kinds:
+            raise ConfigError("no such key", where=_dotted(where, key), fix=nearest(name, list(kinds)))
+        converted[name] = convert(kinds[name], value, _dotted(where, key))
     try:
         built = cls(**converted)
     except TypeError as error:

@@ -66,13 +66,13 @@ class Kind:
 
     def names(self) -> list[str]:
         """Returns the sorted names of all extensions of this kind, built in or from installed packages."""
-        return sorted({name for name, _ in self._known()})
+        return sorted({name for name, _ in self._registered()})
 
     def name_of(self, name: str) -> str:
         """Returns the canonical name: the stem of a file, or the registered spelling (`two_stage`)."""
         if is_path(name):
             return Path(name).stem
-        return next((known for known, _ in self._known() if fold_name(known) == fold_name(name)), name)
+        return next((other for other, _ in self._registered() if fold_name(other) == fold_name(name)), name)
 
     def load(self, name: str) -> ModuleType:
         """Returns the module of a name or a path.
@@ -83,7 +83,7 @@ class Kind:
         """
         short = self.name_of(name)
         matches = [
-            (known, package) for known, package in self._known() if fold_name(known) == fold_name(short)
+            (other, package) for other, package in self._registered() if fold_name(other) == fold_name(short)
         ]
         file = _trusted_file(name)
         if is_path(name) and file is None:
@@ -108,12 +108,12 @@ class Kind:
             raise ConfigError(
                 f"several {self.name}s are named {name!r}: {owners}", key=self.option, fix="Uninstall one"
             )
-        [(known, package)] = matches
+        [(registered, package)] = matches
         if package is None:
-            return importlib.import_module(f"{self.package}.{known}")
+            return importlib.import_module(f"{self.package}.{registered}")
         from importlib.metadata import entry_points
 
-        [point] = entry_points(group=self.group, name=known)
+        [point] = entry_points(group=self.group, name=registered)
         return self._validated(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
@@ -126,7 +126,7 @@ class Kind:
         source = loader.source if isinstance(loader, _Loader) else path.read_bytes()
         return {f"{self.name}_file": path.name, f"{self.name}_sha256": hashlib.sha256(source).hexdigest()}
 
-    def _known(self) -> list[tuple[str, str | None]]:
+    def _registered(self) -> list[tuple[str, str | None]]:
         """Returns (name, package) pairs; the package of a built-in extension is None."""
         from importlib.metadata import entry_points
 
@@ -218,10 +218,10 @@ def _trusted() -> list[Path]:
 
 def _trusted_file(name: str) -> Path | None:
     """Returns the trusted file with this path, or else with this stem; None if there is none."""
-    known = _trusted()
-    if is_path(name) and (path := Path(name).expanduser().resolve()) in known:
+    files = _trusted()
+    if is_path(name) and (path := Path(name).expanduser().resolve()) in files:
         return path
-    return next((file for file in known if fold_name(file.stem) == fold_name(Path(name).stem)), None)
+    return next((file for file in files if fold_name(file.stem) == fold_name(Path(name).stem)), None)
 
 
 def resolve_beside(name: str, file: Path) -> str:

@@ -71,9 +71,9 @@ def send_curves(
     if first is None:
         say(f"{run}: no measurements yet")
         return 0
-    mark = out / ".electra" / name.replace("/", "-")
-    with durable.lock(mark):
-        reached = _Progress(mark / "reached.json", first, name)
+    state_folder = out / ".electra" / name.replace("/", "-")
+    with durable.lock(state_folder):
+        reached = _Progress(state_folder / "reached.json", first, name)
         settings = dict(flatten(without_paths(RunFolder.settings(record))))
         started = (run / folder.RECORD).stat().st_mtime
         target = Target(name, out, project, settings, started, reached.id)
@@ -109,9 +109,9 @@ def _send_seeds(
         ended = folder.results.is_file()  # all seeds are finished
         for number, seed in folder.seeds():
             rows, run_name = _rows_of(seed.record), f"{name}-seed-{number}"
-            mark = out / ".electra" / run_name.replace("/", "-")
-            with durable.lock(mark):
-                reached = _Progress(mark / "reached.json", rows[0], run_name)
+            state_folder = out / ".electra" / run_name.replace("/", "-")
+            with durable.lock(state_folder):
+                reached = _Progress(state_folder / "reached.json", rows[0], run_name)
                 if not (new := [row for row in rows if row["step"] > reached.steps.get(row["kind"], -1)]):
                     continue
                 started = (folder.path / folder.RECORD).stat().st_mtime
