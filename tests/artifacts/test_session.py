@@ -64,7 +64,7 @@ def test_every_difference_is_named_up_to_the_limit(tmp_path: Path) -> None:
         in str(all_of_them.value)
     )
     with pytest.raises(RunFolderError, match=r"a.x .*2 more"):
-        refuse_differences(tmp_path, "run", changed, most=1)
+        refuse_differences(tmp_path, "run", changed, limit=1)
 
 
 def test_a_session_writes_its_record_once_and_logs(tmp_path: Path) -> None:

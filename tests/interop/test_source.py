@@ -160,7 +160,7 @@ def test_a_model_is_loaded_from_a_branch(export_pair: ExportPair, tmp_path: Path
             ["owner/model", "owner/model@draft", "owner/model@gone"], tmp_path / "home", HF_ENDPOINT=hub
         )
     assert (load(newest).kind, load(older, "generator").kind) == ("discriminator", "generator")
-    assert none.startswith("owner/model@gone: the model on the hub has no branch, tag or commit gone.")
+    assert none.startswith("owner/model@gone: ") and "tag or commit gone" in none
 
 
 @pytest.mark.slow
