@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 PICTURES = Path(__file__).parent / "pictures"
-RECORD = "results/2026-11-25-an-hour"
+RECORD = "results/what-an-hour-buys"
 STYLE = """<style>
 .page { fill: #ffffff; } text { font: 14px system-ui, sans-serif; fill: #1b1f24; }
 .note { font-size: 12px; fill: #59636e; } .middle { text-anchor: middle; } .end { text-anchor: end; }

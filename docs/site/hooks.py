@@ -48,7 +48,9 @@ def menu() -> list[dict[str, Any]]:
             page = (ROOT / "docs" / link).resolve().relative_to(ROOT)
             entries.append({name: str(page)})
         if heading == "Results":
-            pages = sorted((ROOT / "results").glob("*/README.md"), reverse=True)
+            index = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+            listed = re.findall(r"^\| \[[^\]]+\]\(([\w-]+)/README\.md\)", index, flags=re.M)
+            pages = [ROOT / "results" / name / "README.md" for name in listed]
             entries += [{title(page).replace("`", ""): str(page.relative_to(ROOT))} for page in pages]
         sections.append({heading: entries})
     return sections
