@@ -4,10 +4,10 @@
              chunks.json      bytes of a chunk, and the SHA-256 of each
              chunks/00000000  the bytes of train.ds, in order
 
-The chunks lie in a folder of this machine that its processes share. They get their names there by a rename,
-are compared with their digest whenever they are read, and the least recently used ones are deleted. Rows are
-read in random order, so each row usually needs a chunk of its own; hence chunks are small and are fetched
-many at a time.
+Fetched chunks are stored in a folder that all processes of this machine share. They are renamed into place,
+compared with their digest whenever they are read, and deleted when they are the least recently used. Rows are
+read in random order, so each row usually needs a chunk of its own; so chunks are small, and many are fetched
+at a time.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from electra.foundation.errors import StoreError
 from electra.foundation.machine import launch_variable
 
 CHUNK_BYTES = 1 << 18
-AT_ONCE = 32  # chunks in transfer
-PAUSES = (1.0, 5.0)  # seconds before another attempt, if a transfer fails
-FINAL = (FileNotFoundError, PermissionError, ImportError)  # errors that another attempt would meet again
+AT_ONCE = 32  # chunks that are transferred at the same time
+PAUSES = (1.0, 5.0)  # seconds before a failed transfer is tried again
+PERMANENT = (FileNotFoundError, PermissionError, ImportError)  # errors that no other attempt would avoid
 T = TypeVar("T")
 U = TypeVar("U")
 RECORD, FORMAT = "chunks.json", 1
 UPLOAD = "Rerun to try again; if that does not help, run electra prepare with another `out`"
 
 
-def name_of(number: int) -> str:
-    """Returns the name of a chunk within its folder."""
-    return f"{number:08}"
+def name_of(index: int) -> str:
+    """Returns the file name of a chunk, by its index."""
+    return f"{index:08}"
 
 
 class ChunkedTokens:
-    """Token ids that are read like an array: by a slice, or by an array of positions.
+    """Token ids that are read like an array, by a slice or an array of positions.
 
     Args:
         address: the store's address.
@@ -59,8 +59,8 @@ class ChunkedTokens:
         digests: the SHA-256 of each chunk, in hexadecimal.
         chunk_bytes: the size of every chunk but the last.
         tokens: the number of tokens.
-        dtype: their type.
-        limit: bytes that the cache may take, if up to 8 processes share it.
+        dtype: the type of a token id.
+        limit: the most bytes in the cache, if at most 8 processes share it.
     """
 
     def __init__(
@@ -94,58 +94,60 @@ class ChunkedTokens:
             parts = [np.empty(0, self.dtype), *self._pool.map(self._chunk, range(first, last))]
             begin = start - first * self._per_chunk
             return np.concatenate(parts)[begin : begin + max(0, stop - start)]
-        places = np.asarray(index)
-        numbers, offsets = np.divmod(places.ravel(), self._per_chunk)
-        order = np.argsort(numbers, kind="stable")
-        needed, begins = np.unique(numbers[order], return_index=True)
+        positions = np.asarray(index)
+        chunks, offsets = np.divmod(positions.ravel(), self._per_chunk)
+        order = np.argsort(chunks, kind="stable")
+        needed, begins = np.unique(chunks[order], return_index=True)
         groups = np.split(order, begins[1:])
-        picked = self._pool.map(lambda number, group: self._chunk(number)[offsets[group]], needed, groups)
-        tokens = np.empty(places.size, self.dtype)
-        for group, ids in zip(groups, picked, strict=True):
+        ids_of_groups = self._pool.map(
+            lambda chunk, group: self._chunk(chunk)[offsets[group]], needed, groups
+        )
+        tokens = np.empty(positions.size, self.dtype)
+        for group, ids in zip(groups, ids_of_groups, strict=True):
             tokens[group] = ids
-        return tokens.reshape(places.shape)
+        return tokens.reshape(positions.shape)
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="chunks")
 
-    def _chunk(self, number: int) -> npt.NDArray[Any]:
-        """Returns the tokens of a chunk, from the cache if it is there and whole."""
-        path = self.cache / name_of(number)
+    def _chunk(self, index: int) -> npt.NDArray[Any]:
+        """Returns the tokens of a chunk, from the cache if it is there and intact."""
+        path = self.cache / name_of(index)
         try:
             content = path.read_bytes()
             os.utime(path)  # the time of its last use
         except OSError:
             content = b""
-        if not self._is_whole(number, content):
-            content = self._fetch(number)
-            self._keep(path, content)
+        if not self._is_intact(index, content):
+            content = self._fetch(index)
+            self._store(path, content)
         return np.frombuffer(content, self.dtype)
 
-    def _is_whole(self, number: int, content: bytes) -> bool:
-        return hashlib.sha256(content).hexdigest() == self.digests[number]
+    def _is_intact(self, index: int, content: bytes) -> bool:
+        return hashlib.sha256(content).hexdigest() == self.digests[index]
 
-    def _fetch(self, number: int) -> bytes:
-        url = f"{self.address}/chunks/{name_of(number)}"
+    def _fetch(self, index: int) -> bytes:
+        url = f"{self.address}/chunks/{name_of(index)}"
         for pause in (*PAUSES, None):
             try:
                 with explain(url, error=StoreError):
                     content = read_whole(url)
-                if self._is_whole(number, content):
+                if self._is_intact(index, content):
                     return content
-                size = min(self._chunk_bytes, self.nbytes - number * self._chunk_bytes)
-                ended = f"has {len(content):,} bytes instead of {size:,}"
-                what = "is damaged (its SHA-256 differs)" if len(content) == size else ended
-                raise StoreError(what, where=url, fix=UPLOAD)
-            except StoreError as problem:
-                cause = problem.__cause__
-                if pause is None or isinstance(cause, FINAL) or 400 <= getattr(cause, "code", 0) < 500:
+                size = min(self._chunk_bytes, self.nbytes - index * self._chunk_bytes)
+                other_size = f"has {len(content):,} bytes instead of {size:,}"
+                problem = "is damaged (its SHA-256 differs)" if len(content) == size else other_size
+                raise StoreError(problem, where=url, fix=UPLOAD)
+            except StoreError as error:
+                cause = error.__cause__
+                if pause is None or isinstance(cause, PERMANENT) or 400 <= getattr(cause, "code", 0) < 500:
                     raise
             time.sleep(pause)
         raise AssertionError
 
-    def _keep(self, path: Path, content: bytes) -> None:
-        """Puts a chunk into the cache, after deleting others if there is no room."""
+    def _store(self, path: Path, content: bytes) -> None:
+        """Stores a chunk in the cache, after deleting others if there is no room."""
         temporary = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
         with durable.explain_disk_errors(path), self._lock:
             self.cache.mkdir(parents=True, exist_ok=True)
@@ -157,19 +159,19 @@ class ChunkedTokens:
                 os.replace(temporary, path)
 
     def _make_room(self, size: int) -> int:
-        """Deletes the least recently used chunks. Returns the bytes that this process may write then."""
+        """Deletes the least recently used chunks. Returns how many bytes this process may then write."""
         files = sorted(_files(self.cache), reverse=True)
-        total = size + sum(taken for _, taken, _ in files)
+        total = size + sum(file_size for _, file_size, _ in files)
         while files and total > self.limit * 7 // 8:
-            _, freed, name = files.pop()
+            _, file_size, name = files.pop()
             (self.cache / name).unlink(missing_ok=True)
-            total -= freed
+            total -= file_size
         processes = launch_variable("LOCAL_WORLD_SIZE", launch_variable("WORLD_SIZE", 1))
         return (self.limit - total) // max(8, processes)
 
 
 def _files(folder: Path) -> Iterable[tuple[int, int, str]]:
-    """Yields the time of last use, the size and the name of each file, also while others delete some."""
+    """Yields the time of last use, the size and the name of each file; other processes may delete some."""
     with os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
@@ -181,7 +183,7 @@ def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> 
     """Returns the training tokens of a store whose other files `fetch_store` copied to `folder`.
 
     Raises:
-        StoreError: the folder was not copied by it, or its records do not fit.
+        StoreError: `fetch_store` did not copy the folder, or its records do not match.
     """
     address = address_of(folder)
     if address is None:
@@ -199,13 +201,13 @@ def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> 
 
 @contextmanager
 def uploaded(address: str) -> Iterator[Path]:
-    """Yields a local folder for a store or shard to be made in, which is then uploaded to an address.
+    """Yields a local folder in which to make a store or shard, and then uploads it to an address.
 
-    If one is there already, yields its local copy instead. The manifest is uploaded last. If the upload
-    fails, the folder stays, and the next attempt finds it complete.
+    If the address already has one, yields its local copy instead. The manifest is uploaded last. If the
+    upload fails, the folder stays, so that the next attempt finds it complete.
 
     Raises:
-        StoreError: the address cannot be written.
+        StoreError: the address cannot be written to.
     """
     address = address.rstrip("/")
     with _explain(address):
@@ -213,7 +215,7 @@ def uploaded(address: str) -> Iterator[Path]:
             raise StoreError("http addresses can only be read", where=address, fix="Choose another `out`")
         system, path = _file_system(address)
         exists = system.exists(f"{path}/{durable.MANIFEST}")
-        if not exists:  # refused now rather than after the work
+        if not exists:  # fails now rather than after the work
             system.pipe_file(f"{path}/.writable", b"")
             system.rm_file(f"{path}/.writable")
     name = hashlib.sha256(address.encode()).hexdigest()[:32]
@@ -247,19 +249,19 @@ def _upload(folder: Path, address: str) -> None:
         system.pipe_file(f"{path}/{durable.MANIFEST}", durable.to_json({"files": files}))
 
 
-def _upload_chunk(tokens: Path, system: Any, path: str, number: int) -> str:
+def _upload_chunk(tokens: Path, system: Any, path: str, index: int) -> str:
     with open(tokens, "rb") as file:
-        file.seek(number * CHUNK_BYTES)
+        file.seek(index * CHUNK_BYTES)
         content = file.read(CHUNK_BYTES)
-    system.pipe_file(f"{path}/chunks/{name_of(number)}", content)
+    system.pipe_file(f"{path}/chunks/{name_of(index)}", content)
     return hashlib.sha256(content).hexdigest()
 
 
-def _in_threads(do: Callable[[T], U], each: Iterable[T]) -> list[U]:
-    """Returns `do` of each, computed in threads; after an error, what has not begun is dropped."""
+def _in_threads(function: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """Returns the function's value for each item, computed in threads; after an error, no item is begun."""
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
-        return list(pool.map(do, each))
+        return list(pool.map(function, items))
     finally:
         pool.shutdown(cancel_futures=True)
 

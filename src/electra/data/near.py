@@ -36,7 +36,8 @@ LONGEST = 1 << 20  # characters of a document that are compared
 COMPARED = 64  # a document is compared with at most so many earlier ones, earliest first
 MISSED = 0.01  # fraction of pairs at the threshold
 SMALLEST = 0.5  # threshold
-SHOWN, SHOWN_OF, SHOWN_BYTES = 10, 1 << 20, 240  # examples; documents whose beginnings are stored for them
+SHOWN, SHOWN_BYTES = 10, 240  # examples in the audit, and bytes of each document shown
+SHOWN_OF = 1 << 20  # documents whose beginnings are stored, for the examples
 _SEED = 1
 _INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
 
@@ -44,7 +45,7 @@ _INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the ind
 class NearMatch(NamedTuple):
     """The most similar earlier document."""
 
-    number: int  # its index among the kept documents
+    index: int  # among the kept documents
     similarity: float
 
 
@@ -84,28 +85,27 @@ class NearDuplicates:
         matches: list[NearMatch | None] = []
         kept: list[int] = []  # indices in `texts`
 
-        def similar(index: int, number: int) -> NearMatch:
-            if number < self._kept:
-                bytes_ = os.pread(self._signatures.fileno(), MINIMA, number * MINIMA)
+        def compare(text: int, document: int) -> NearMatch:
+            if document < self._kept:
+                bytes_ = os.pread(self._signatures.fileno(), MINIMA, document * MINIMA)
                 signature = np.frombuffer(bytes_, dtype=np.uint8)
             else:
-                signature = low_bytes[kept[number - self._kept]]
-            same = float((signature == low_bytes[index]).mean())
-            return NearMatch(
-                number, max(0.0, (256 * same - 1) / 255)
-            )  # corrects for bytes that agree by chance
+                signature = low_bytes[kept[document - self._kept]]
+            agreement = float((signature == low_bytes[text]).mean())
+            # Corrects for bytes that agree by chance.
+            return NearMatch(document, max(0.0, (256 * agreement - 1) / 255))
 
-        for index, bands in enumerate(repeated):
-            numbers = earlier[index].union(*(recent[band] for band in bands))
-            candidates = [similar(index, number) for number in sorted(numbers)[:COMPARED]]
-            best = max(candidates, key=lambda match: (match.similarity, -match.number), default=None)
+        for text, bands in enumerate(repeated):
+            similar = earlier[text].union(*(recent[band] for band in bands))
+            candidates = [compare(text, document) for document in sorted(similar)[:COMPARED]]
+            best = max(candidates, key=lambda match: (match.similarity, -match.index), default=None)
             if best is None or best.similarity < self.threshold:
                 for band in bands:
                     recent[band].append(self._kept + len(kept))
-                kept.append(index)
+                kept.append(text)
                 matches.append(None)
             else:
-                self._add_example(best, texts[index], [texts[i] for i in kept])
+                self._add_example(best, texts[text], [texts[i] for i in kept])
                 matches.append(best)
         self._keep(keys[kept], low_bytes[kept], [texts[i] for i in kept])
         return matches
@@ -141,11 +141,11 @@ class NearDuplicates:
         return matches
 
     def _keep(self, keys: UInt64, low_bytes: npt.NDArray[np.uint8], texts: list[str]) -> None:
-        numbers = np.arange(self._kept, self._kept + len(keys), dtype=np.uint64)
+        indices = np.arange(self._kept, self._kept + len(keys), dtype=np.uint64)
         if self._kept + len(keys) > _INDEX:
             raise ConfigError("near-duplicates are supported for at most 4.3 billion documents")
         for band, runs in enumerate(self._runs) if len(keys) else ():
-            runs.add(np.sort(keys[:, band] | numbers))
+            runs.add(np.sort(keys[:, band] | indices))
         self._signatures.write(low_bytes.tobytes())
         self._signatures.flush()
         for text in texts[: max(0, SHOWN_OF - self._kept)]:
@@ -155,15 +155,15 @@ class NearDuplicates:
 
     def _add_example(self, earlier: NearMatch, text: str, recent: list[str]) -> None:
         """Adds the pair to the examples if it is one of the least similar."""
-        if earlier.number >= SHOWN_OF:
+        if earlier.index >= SHOWN_OF:
             return
         if len(self._examples) == SHOWN and earlier.similarity >= self._examples[-1].similarity:
             return
-        if earlier.number < self._kept:
-            offset = earlier.number * SHOWN_BYTES
+        if earlier.index < self._kept:
+            offset = earlier.index * SHOWN_BYTES
             earlier_text = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
         else:
-            earlier_text = beginning(recent[earlier.number - self._kept])
+            earlier_text = beginning(recent[earlier.index - self._kept])
         bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), earlier_text))
         del self._examples[SHOWN:]
 

@@ -57,7 +57,7 @@ class Faults:
 
     rows: int = 0  # rows of tables read
     broken: int = 0  # rows that are unreadable or have no text
-    first: list[CorpusError] = field(default_factory=list)  # the errors of the first broken rows
+    first_broken: list[CorpusError] = field(default_factory=list)  # errors of the first broken rows
     nulls: int = 0  # rows whose text is null: empty documents
     first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
@@ -70,15 +70,15 @@ class Faults:
         """Counts a broken row. Raises CorpusError if most rows are broken."""
         self.rows += 1
         self.broken += 1
-        if len(self.first) < MAX_NAMES:
-            self.first.append(error)
+        if len(self.first_broken) < MAX_NAMES:
+            self.first_broken.append(error)
         if self.broken >= MIN_BROKEN and 2 * self.broken > self.rows:
             self.check(0)
 
     def check(self, share: float) -> None:
         """Raises CorpusError if more than this fraction of the rows is broken."""
         if self.broken > share * self.rows:
-            first = self.first[0]
+            first = self.first_broken[0]
             problem = f"{first.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
             fix = f"{first.fix}; `data.broken_rows` sets the fraction of broken rows to allow".lstrip("; ")
             raise CorpusError(problem, where=first.where, fix=fix[0].upper() + fix[1:])
@@ -87,7 +87,7 @@ class Faults:
         """Returns notes for the user, one line each."""
         notes = []
         if self.broken:
-            first = "; ".join(f"{error.where}: {error.what}" for error in self.first)
+            first = "; ".join(f"{error.where}: {error.what}" for error in self.first_broken)
             notes.append(f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {first}")
         if self.nulls:
             notes.append(

@@ -42,9 +42,10 @@ STDIN, HUB = "-", "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
+UNPACK = "Unpack it, and pass the folder"
 _UNSUPPORTED = {  # advice -> common extensions of files that are not read
     "Extract its text into .txt or .jsonl files first": ".htm .html .xml .pdf .doc .docx .odt .epub .warc",
-    "Unpack it, and name the folder": ".tar .tgz .7z .rar",
+    UNPACK: ".tar .tgz .7z .rar",
     "Save it as csv": ".xls .xlsx .ods",
 }
 WIKI = re.compile(r"<doc id=\"[^\"]*\"[^>\n]*>\s*")  # the first line of a document from WikiExtractor
@@ -66,7 +67,7 @@ class Source:
     member: str = ""  # the name in a zip file
 
     def describe(self) -> dict[str, Any]:
-        """Returns what identifies the content: the name, and the size and SHA-256 of the raw file."""
+        """Returns the identity of the content: the name, and the size and SHA-256 of the raw file."""
         if self.kind == "python-docs":
             return python_docs.describe()
         if self.kind == "hub":
@@ -99,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Settings that decide which files are read and how; `say` receives notes."""
+    """Settings that decide which files are read, and how; `say` prints notes."""
 
     format: str = "auto"
     field: str = "text"
@@ -113,7 +114,7 @@ def is_remote(name: str) -> bool:
 
 
 def is_name(argument: str) -> bool:
-    """Whether a string must be the name of a source: special, remote, or with a known file extension."""
+    """Whether a string must be the name of a source: a special name, a URL, or a known file extension."""
     special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
     return special or ("\n" not in argument and _has_known_extension(argument))
 
@@ -235,35 +236,39 @@ class _Folder:
             format, compression = _format_and_compression(file.name)
             candidates = [Source(str(file), "file", file, format, compression, named=False)]
         for source in candidates or [Source(str(file), "file", file)]:
-            format, reason = self._decide(source)
+            format, kind, holds_text = self._decide(source)
             size = file.stat().st_size // max(1, len(candidates))
             if format:
                 self.bytes_read += size
                 yield replace(source, format=format)
             elif size:
-                text = reason.startswith("without") or "(unpack" in reason or _is_text(source)
-                self._skip(file, reason, size if text else 0)
+                self._skip(file, kind, size if holds_text or _is_text(source) else 0)
 
-    def _decide(self, source: Source) -> tuple[str, str]:
-        """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind."""
+    def _decide(self, source: Source) -> tuple[str, str, bool]:
+        """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind.
+
+        The third value is whether a skipped file certainly holds text: an archive, or a table without the field.
+        """
         suffix, advice = _extension(source.member or source.path.name, source.compression)
         has_extension = bool(suffix) and not suffix[1:].isdigit()
         kind = f"{suffix}{source.compression} files" if has_extension else "files without an extension"
         kind += f" ({advice[0].lower()}{advice[1:]})" if advice else ""
+        is_archive = advice == UNPACK
         forced = self.options.format
         if forced != "auto":
             is_similar = {source.format, forced} in _INTERCHANGEABLE and _has_text_field(
                 replace(source, format=forced), self.options
             )
             fits = is_similar or source.format == forced or (not source.format and _is_text(source))
-            return (forced if fits else ""), kind
+            return (forced if fits else ""), kind, is_archive
         if not source.format and (not has_extension or source.compression):
             with suppress(ElectraError, OSError):
                 head = _head(source)
-                return ("txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""), kind
+                format = "txt" if WIKI.match(head) else "jsonl" if head.startswith('{"') else ""
+                return format, kind, is_archive
         if not source.format or source.format in _ALWAYS or _has_text_field(source, self.options):
-            return source.format, kind
-        return "", f"without a field {self.options.field!r}, {kind}"
+            return source.format, kind, is_archive
+        return "", f"without a field {self.options.field!r}, {kind}", True
 
     def _skip(self, file: Path, kind: str, text: int = 0) -> None:
         self.skipped.setdefault(kind, []).append(file.relative_to(self.root).as_posix())
