@@ -247,7 +247,7 @@ class _Folder:
     def _decide(self, source: Source) -> tuple[str, str, bool]:
         """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind.
 
-        The third value is whether a skipped file certainly holds text: an archive, or a table without the field.
+        The third value is whether a skipped file surely holds text: an archive, or a table without the field.
         """
         suffix, advice = _extension(source.member or source.path.name, source.compression)
         has_extension = bool(suffix) and not suffix[1:].isdigit()
