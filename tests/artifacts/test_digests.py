@@ -1,4 +1,4 @@
-"""A flipped bit is found in every record of an evaluation, analysis, study, fine-tuning."""
+"""A flipped bit is found in every record of an evaluation, analysis, study and fine-tuning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from electra.foundation import durable
 
 
 def made(kind: type[artifacts.Folder], path: Path) -> artifacts.Folder:
-    """A finished folder of the kind: its own files only."""
+    """Writes a finished folder of a kind, with only its own files."""
     files = {
         artifacts.EvaluationFolder: {
             "evaluation.json": {"plan": {}},

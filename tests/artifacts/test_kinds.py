@@ -1,4 +1,4 @@
-"""Each kind of folder is recognised, described and verified, without torch; what is none is told so."""
+"""Each kind of folder is recognised, described and verified without torch; any other folder is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 @pytest.fixture
 def kinds(tmp_path: Path) -> dict[type[artifacts.Folder], Path]:
-    """A folder of each kind: real ones where there is a fixture, small ones elsewhere."""
+    """Returns a folder of each kind: a fixture if there is one, otherwise a small one."""
     run, tuning = tmp_path / "run", tmp_path / "tuning"
     shutil.copytree(FIXTURES / "old-run-rtd", run)
     shutil.copytree(FIXTURES / "old-finetuning", tuning)

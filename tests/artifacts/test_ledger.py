@@ -1,4 +1,4 @@
-"""The one reader and the one writer of metrics.jsonl."""
+"""The reader and the writer of metrics.jsonl."""
 
 from __future__ import annotations
 

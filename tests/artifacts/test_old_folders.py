@@ -1,4 +1,4 @@
-"""Folders written before there were artifacts still open, verify, report and resume (tests/fixtures)."""
+"""Folders of older versions still open, verify, report and resume (tests/fixtures)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTINGS = {
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy that may be written to, as the working directory."""
+    """Returns a writable copy, which is the working directory."""
     monkeypatch.setattr(svg, "available", lambda: False)  # figures take seconds
     for path in FIXTURES.glob("old-*"):
         (shutil.copytree if path.is_dir() else shutil.copy)(path, tmp_path / path.name)
@@ -111,7 +111,7 @@ def test_an_old_finished_run_is_not_retrained(old: Path, capsys: pytest.CaptureF
 def test_an_old_finished_fine_tuning_is_not_repeated(
     old: Path, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its own settings find it complete; others are refused by name."""
+    """With its own settings, it is complete; other settings are refused by name."""
     settings = {"batch-size": "16", "epochs": "2", "max-length": "24", "seeds": "2", "precision": "fp32"}
     words = (
         "finetune",

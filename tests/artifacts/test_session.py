@@ -1,4 +1,4 @@
-"""Only a new, empty or own folder is written to, by one process at a time; only the same work resumes."""
+"""A session writes only to a new, empty or own folder, and resumes only the same work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only artifacts know how the files of our folders are called: nobody else spells such a name."""
+"""The file names of our folders are spelled in the package artifacts and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes: what is wrong is named with its dotted path, and what is written reads back the same."""
+"""Recipes: errors name the dotted path, and what is written is read back unchanged."""
 
 from __future__ import annotations
 

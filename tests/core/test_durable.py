@@ -1,6 +1,4 @@
-"""Files that must survive: killed or failing at every operation, a directory is either whole or absent, and
-the old one stays.
-"""
+"""Whatever operation fails or is killed, a durable directory is complete or absent."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ FILES: dict[str, durable.Content] = {
 
 
 class Failing(durable.Ops):
-    """Fails the operation number `at`, in the way `how` says; counts them all."""
+    """Counts all operations, and fails number `at` in the way of `how`."""
 
     def __init__(self, at: int, how: Callable[[], None]) -> None:
         self.at, self.how, self.count = at, how, 0
@@ -61,7 +59,7 @@ class Failing(durable.Ops):
 
 
 class Plain(Failing):
-    """On a file system that cannot exchange names."""
+    """For a file system that cannot exchange names."""
 
     def exchange(self, one: Path, other: Path) -> bool:
         return False

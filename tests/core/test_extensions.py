@@ -1,4 +1,4 @@
-"""Objectives, tasks and probes from a file, and from an installed package."""
+"""Objectives, tasks and probes are loaded from a file and from an installed package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.name)
 
 
 def install(folder: Path, package: str, group: str, monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
-    """A package as pip leaves it, without pip: its metadata on sys.path."""
+    """Writes a package as pip would install it, with its metadata on sys.path."""
     metadata = folder / f"{package}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")

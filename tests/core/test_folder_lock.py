@@ -1,4 +1,4 @@
-"""One writer of a folder, with and without locks of the file system."""
+"""A folder has one writer at a time, with and without locks of the file system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import whom, the rule against unsafe calls, and quick starts."""
+"""Which packages may import which, the rule against unsafe calls, and quick starts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROOMS["__main__"] = {"commands"}
 
 @cache
 def sources() -> dict[str, ast.Module]:
-    """Every file by its path inside the package, parsed."""
+    """Returns the syntax tree of every file, by its path inside the package."""
     files = sorted(SOURCE.rglob("*.py"))
     return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in files}
 

@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: how each ends, how many run at once, and that all end with this process."""
+"""Jobs in child processes: how each ends, how many run at once, and that all end with this process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def die(number, *, say, stop):
 
 @pytest.fixture
 def works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of functions that the processes can import as well."""
+    """Writes a module of functions that the child processes can import."""
     (tmp_path / "works.py").write_text(WORKS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

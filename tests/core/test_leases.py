@@ -1,4 +1,4 @@
-"""Leases on a shared folder: one holder at a time, and work of the dead is taken over."""
+"""Leases on a shared folder: one holder at a time, and the work of ended processes is taken over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process may use of the machine."""
+"""Cores, devices, launcher variables and optional libraries."""
 
 import math
 import os
@@ -145,7 +145,7 @@ def test_an_unreachable_host_name_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_out_of_memory_is_a_one_line_error(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The ways in which libraries say it."""
+    """The messages of several libraries."""
     from electra.commands.framework import main
 
     def run(verb: str, arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The guard of the test session refuses what is not this machine, and lets the rest through."""
+"""The guard of the test session refuses connections to other machines only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make dist` wrote: the wheel holds what is needed and no tests; installed without extras, it works."""
+"""The wheel of `make dist` contains the package and no tests, and works without extras."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Derived randomness: the same everywhere, different everywhere it should be, uniform, and a true
-permutation.
-"""
+"""Derived randomness: reproducible, distinct for distinct keys, uniform, and a permutation of every range."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from electra.foundation import seeds
 
 
 def test_known_values_never_change() -> None:
-    """A run's bits rest on these: a change here needs a new seeds.SCHEME."""
+    """The weights of every run depend on these values: a change needs a new seeds.SCHEME."""
     assert seeds.SCHEME == 1
     assert seeds.key(1, "mask", 2, 3) == KNOWN["key"]
     assert seeds.uniforms(np.array([7], dtype=np.uint64), 2)[0].tolist() == KNOWN["uniforms"]

@@ -1,4 +1,4 @@
-"""Text of others may not steer a terminal."""
+"""Untrusted text cannot control a terminal."""
 
 from __future__ import annotations
 

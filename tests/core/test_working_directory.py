@@ -1,5 +1,6 @@
-"""Files of the working directory that are named like modules: no process that we start imports them. And a
-script without a main guard is not run again by any of them.
+"""No process that we start imports files of the working directory that are named like modules.
+
+A script without a main guard is not run again by any of them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _lengths() -> Callable[[str], int]:
 def test_no_process_imports_from_the_working_directory(
     start: Callable[[], None], path: str | None, traps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PYTHONPATH: what this process does not import from, its processes do not either."""
+    """Child processes ignore folders in PYTHONPATH from which this process does not import."""
     here = str(Path(__file__).parent)
     monkeypatch.syspath_prepend(here)
     monkeypatch.setenv("PYTHONPATH", here if path is None else f"{path}{os.pathsep}{here}")

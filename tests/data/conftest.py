@@ -1,4 +1,4 @@
-"""A tokenizer of the small corpora."""
+"""A tokenizer that is trained on the small corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small corpora, and what a store holds of them."""
+"""Writes small corpora, and reads the content of a store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Batches hold every token once, in pieces that never mix documents, whatever the documents and
-the length.
-"""
+"""Batches contain every token once, in pieces that never mix documents."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ FIRST = 5  # the first id that is not special
 
 
 def documents_of(sizes: list[int]) -> TokenDocuments:
-    """Documents of the given sizes whose ids are all different, so that a lost or doubled token shows."""
+    """Returns documents of these sizes with distinct ids, so that a lost or doubled token shows."""
     total = sum(sizes)
     return TokenDocuments(np.arange(FIRST, FIRST + total, dtype="<u4"), np.cumsum(sizes, dtype="<u8"))
 

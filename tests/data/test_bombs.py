@@ -1,4 +1,4 @@
-"""Small files that unfold to gigabytes: read in bounded memory, or refused."""
+"""Small files that expand to gigabytes are read in bounded memory, or refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(peak() - before, total >> 20)
 
 
 def read(path: Path) -> tuple[int, str]:
-    """(MiB that reading the first 600 MiB of text took, what was printed)."""
+    """Returns the MiB of memory for reading the first 600 MiB of text, and what was printed."""
     ended = subprocess.run(
         [sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=False
     )

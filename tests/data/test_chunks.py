@@ -1,4 +1,4 @@
-"""A store at an address: its tokens are fetched in chunks, as they are read, into a cache with a limit."""
+"""The tokens of a store at an address are fetched in chunks, as they are read, into a limited cache."""
 
 from __future__ import annotations
 

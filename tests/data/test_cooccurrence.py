@@ -1,6 +1,4 @@
-"""Vectors from counts: the counts by hand, the information by its formula, the factors beside a plain
-eigendecomposition, the same bits on any number of threads.
-"""
+"""Co-occurrence vectors: counts, information and factors against direct computations."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ def test_positive_pmi_follows_the_formula() -> None:
 
 @pytest.mark.parametrize("dimensions", [5, 40])
 def test_factors_equal_the_singular_value_decomposition(dimensions: int) -> None:
-    """Their inner products, since vectors are turned; 40 dimensions are more than the matrix has."""
+    """Compares inner products, since vectors are rotated; 40 dimensions exceed the rank of the matrix."""
     random = np.random.default_rng(0)
     left, right = (np.linalg.qr(random.standard_normal((30, 30)))[0] for _ in range(2))
     values = 4.0 ** -np.arange(30)

@@ -1,4 +1,4 @@
-"""Corpora as people have them: tables, folders of mixed files, zip, saved data sets, texts in Python."""
+"""Corpora as people have them: tables, mixed folders, zip, saved data sets, texts in Python."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_a_parquet_bomb_in_a_corpus_is_refused(tmp_path: Path) -> None:
 
 
 class Cut(http.server.BaseHTTPRequestHandler):
-    """Serves half of what it lists."""
+    """A server that sends half of each listed file."""
 
     def do_GET(self) -> None:
         self.send_response(200)

@@ -1,4 +1,4 @@
-"""The set of documents seen: exact on its digests, 8 bytes each, long runs on disk."""
+"""The set of digests is exact, takes 8 bytes per digest, and stores long runs on disk."""
 
 from __future__ import annotations
 

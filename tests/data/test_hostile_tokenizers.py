@@ -1,4 +1,4 @@
-"""Tokenizer definitions that hang, explode or panic are told in one line."""
+"""Tokenizer definitions that hang, explode or panic are one-line errors."""
 
 from __future__ import annotations
 

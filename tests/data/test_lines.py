@@ -1,4 +1,4 @@
-"""The bytes, characters and lines of files as people have them."""
+"""Bytes, characters and lines of files in many compressions and encodings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_compressed_members_padding_and_trailing_garbage(
 
 
 def test_the_memory_of_xz_is_bounded(tmp_path: Path) -> None:
-    """A dictionary of 1.5 GiB is asked for by its header alone; the largest that `xz` presets use is read."""
+    """A header alone can request a dictionary of 1.5 GiB; the largest dictionary of an `xz` preset is read."""
     path = tmp_path / "a.txt.xz"
     text = b"a word " * 1000
     path.write_bytes(lzma.compress(text, preset=9))

@@ -1,4 +1,4 @@
-"""Mixtures of named corpora: shares, what is repeated and left out, and nothing else changed."""
+"""Mixtures of named corpora: their shares, and which documents are repeated or left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """900 and 100 documents, each told apart by its number."""
+    """Writes corpora of 900 and 100 documents, each with its own number."""
     output = folder / "en.txt", folder / "de.txt"
     for path, words, count in zip(output, (LARGE, SMALL), (900, 100), strict=True):
         path.write_text("\n".join(f"{words} {number}" for number in range(count)), encoding="utf-8")

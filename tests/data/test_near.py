@@ -1,4 +1,4 @@
-"""Near-duplicates: found at the similarity asked for, whatever memory and calls, shown in the audit."""
+"""Near-duplicates are detected at the requested similarity, whatever the memory and the calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentence(draw: random.Random, words: int = 30) -> str:
 
 
 def altered(text: str, draw: random.Random, words: int = 1) -> str:
-    """Other words in some places."""
+    """Replaces some words."""
     parts = text.split()
     for place in draw.sample(range(len(parts)), words):
         parts[place] = draw.choice(WORDS)
@@ -58,7 +58,7 @@ def find(
     folder: Path | None = None,
     memory: int = 1 << 30,
 ) -> tuple[list[NearMatch | None], list[dict[str, Any]]]:
-    """What is found of texts dealt to calls, and the examples."""
+    """Returns the matches of texts that are divided into calls, and the examples."""
     with closing(NearDuplicates(threshold, folder, memory)) as seen:
         parts = [seen.find(texts[start : start + together]) for start in range(0, len(texts), together)]
         return [one for part in parts for one in part], seen.examples()
@@ -113,7 +113,7 @@ def test_memory_and_batching_do_not_change_the_duplicates(tmp_path: Path, memory
 
 
 def test_candidates_are_compared_with_the_earliest_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same whether those are in runs or in the call."""
+    """The earlier documents may be in runs or in the same call."""
     texts = corpus()
     actual, _ = find(texts, 0.9)
     monkeypatch.setattr(near, "COMPARED", 1)

@@ -1,6 +1,4 @@
-"""The store: the same bytes whatever the workers, every token accounted for, all or nothing
-whatever happens.
-"""
+"""A store has the same bytes for any number of workers, and is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -314,7 +312,7 @@ def group_ends(group: int) -> bool:
 
 
 class Crash(BaseException):
-    """Stands in for the end of the process."""
+    """Raised in place of ending the process."""
 
 
 def test_a_crash_at_any_file_operation_leaves_a_whole_store_or_none(

@@ -1,4 +1,4 @@
-"""electra prepare, as a command and as the step of a run."""
+"""electra prepare, as a command and as a step of a run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Public data sets come whole or not at all, resume where they stopped, and lie as the tasks read them. The
-published files are stood in for by small ones of the same names and formats.
+"""Public data sets are written completely or not at all, resume, and have the form that the tasks read.
+
+Small files with the same names and formats replace the published ones.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Site:
-    """A folder behind HTTP that can misbehave."""
+    """An HTTP server of a folder that can misbehave."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -387,7 +388,7 @@ def test_the_table_is_complete() -> None:
 
 @pytest.mark.parametrize("folder", ["ud-english-ewt", "conll2000"])
 def test_checksums_match_local_files(folder: str, shared_data: Callable[[str], Path]) -> None:
-    """The table's checksums are those of copies that came another way."""
+    """The listed checksums equal those of local copies from other sources."""
     [downloads] = [
         each.downloads
         for known in public.public_sets().values()

@@ -1,6 +1,4 @@
-"""Tokenizer folders as others publish them: the ids of transformers, or one line that names what is not
-supported.
-"""
+"""Published tokenizer folders give the ids of transformers, or an error that names the unsupported part."""
 
 from __future__ import annotations
 

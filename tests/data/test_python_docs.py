@@ -1,6 +1,4 @@
-"""The corpus that is on every machine: prose, each passage once, the same each time, and nothing of it
-imported.
-"""
+"""The corpus of Python's documentation: prose without repetitions, always equal, never imported."""
 
 from __future__ import annotations
 

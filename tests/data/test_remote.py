@@ -1,4 +1,4 @@
-"""A store on a remote file system is copied once, whole, and again when it was made anew."""
+"""A store on a remote file system is copied once, completely, and again when it was rebuilt."""
 
 from __future__ import annotations
 

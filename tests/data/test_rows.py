@@ -1,6 +1,4 @@
-"""The reader of tables: every format says the same rows; what pandas, pyarrow and datasets write is read as
-they read it; small files that unfold to gigabytes are refused before memory is taken.
-"""
+"""Tables: every format gives the same rows, files of other libraries are read, bombs are refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SentencePiece models: the ids of transformers' converter, and of the library itself where it is installed.
+"""SentencePiece models give the ids of transformers' converter, and of the library if it is installed.
 
-The models are written here with the library's own format of a file (protobuf).
+The models are written here in the library's own file format (protobuf).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def texts(count: int = 400) -> list[str]:
 
 
 def converted(folder: Path, ours: Tokenizer, **options: bool) -> Any:
-    """What transformers makes of the same file."""
+    """Returns the tokenizer that transformers builds from the same file."""
     from transformers.convert_slow_tokenizer import DebertaV2Converter
 
     class Slow:

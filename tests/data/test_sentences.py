@@ -1,4 +1,4 @@
-"""Examples are sentences of the text itself, whatever its language and script."""
+"""Example sentences come from the text itself, whatever its language and script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A corpus prepared in shards and merged is the store that one command makes, to the byte."""
+"""A corpus that is prepared in shards and merged gives byte-identical files to those of one command."""
 
 from __future__ import annotations
 

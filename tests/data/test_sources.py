@@ -1,4 +1,4 @@
-"""What a user can name as text, and what happens when it is no text: one line that names the file."""
+"""What a user can pass as text; anything else is a one-line error that names the file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_folders_globs_and_repetitions_are_read_in_a_stable_order(tmp_path: Path
 
 @pytest.mark.parametrize("record", ["run.toml", "store.json", "finetune.json"])
 def test_output_files_beside_the_text_are_not_read(tmp_path: Path, record: str) -> None:
-    """Else the run would not resume: its own files would be new text."""
+    """Otherwise the run would not resume, because its own files would be new text."""
     output = tmp_path / "made" / "tokenizer"
     output.mkdir(parents=True)
     (tmp_path / "mine.txt").write_text("mine")
@@ -220,7 +220,7 @@ def test_hub_data_sets_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def bad_inputs(folder: Path) -> dict[str, tuple[str | Path, str]]:
-    """Each bad input: what is named, and what the error must say."""
+    """Yields bad inputs: the arguments, and what the error must contain."""
     files: dict[str, tuple[bytes, str]] = {
         "empty.txt": (b"", "empty file"),
         "empty.jsonl": (b"", "empty file"),

@@ -1,4 +1,4 @@
-"""Byte-level BPE and Unigram: offsets, words, ids elsewhere, and the same vocabulary every time."""
+"""Byte-level BPE and Unigram: offsets, words, equal ids in other libraries, and reproducible vocabularies."""
 
 from __future__ import annotations
 

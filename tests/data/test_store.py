@@ -1,4 +1,4 @@
-"""Opening a store: what is damaged or foreign is named; bare pairs of files open with a tokenizer."""
+"""Opening a store: damaged and foreign files are named, and bare pairs of files open with a tokenizer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def damaged(path: Path, file: str, change: Callable[[bytes], bytes]) -> None:
 
 
 def exchanged(content: bytes) -> bytes:
-    """store.json with [MASK] and [PAD] in each other's place."""
+    """Exchanges the ids of [MASK] and [PAD] in store.json."""
     record = json.loads(content)
     specials = record["specials"]
     record["specials"] = specials | {"mask": specials["pad"], "pad": specials["mask"]}
@@ -132,7 +132,7 @@ def with_entry(position: int, value: int, kind: str) -> Callable[[bytes], bytes]
 def test_training_refuses_a_store_whose_bytes_changed(
     at_once: int, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found before training, or in its first moments where the store is large."""
+    """Damage is found before training, or soon after its start if the store is large."""
     monkeypatch.setattr(store, "AT_ONCE", at_once)
     corpus = write(tmp_path, texts(50))
     cases: list[tuple[str, Callable[[bytes], bytes], str]] = [

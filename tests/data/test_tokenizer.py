@@ -1,6 +1,4 @@
-"""Vocabularies that come out the same every time; any tokenizer taken as it is; ids, offsets and files that
-others agree with.
-"""
+"""Vocabularies are reproducible, and ids, offsets and files agree with other libraries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A tokenizer by its name on the hub, from a server on this machine: fetched once, then read from the cache,
-also offline.
-"""
+"""A tokenizer is loaded by its name on the hub, from a local server or from the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny networks and tokenizers for the interop tests."""
+"""Tiny networks and tokenizers for the tests of exchange."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The part of the hub's HTTP API that a push uses, on loopback, keeping what it is sent.
+"""The part of the hub's HTTP API that a push uses, on this machine, which keeps what it receives.
 
-The token "good" may write to me/...; any other name is forbidden, any other token unknown.
+The token "good" may write to me/...; any other name is forbidden, and any other token unknown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The model card: made of what the run recorded, readable by the hub, silent about what is not known."""
+"""The model card contains what the run recorded, is readable by the hub, and omits what is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeBERTa-v2 and -v3 folders, both ways: the states and logits of transformers for every published shape."""
+"""DeBERTa-v2 and -v3 folders in both directions, with the states and logits of transformers."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_packed_documents_do_not_see_each_other(name: str, uncased: Tokenizer, t
 
 @torch.inference_mode()
 def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokenizer, tmp_path: Path) -> None:
-    """Against the definition, with the layers of transformers."""
+    """Compares with the definition, computed with the layers of transformers."""
     reference = published(V3 | {"legacy": False}, tmp_path, uncased, "ForMaskedLM")
     tensors = load_file(tmp_path / WEIGHTS)
     places = torch.randn(80, 24, generator=torch.Generator().manual_seed(2))

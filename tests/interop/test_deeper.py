@@ -1,4 +1,4 @@
-"""electra extend --layers: the layers of a trained model, repeated, to be trained further."""
+"""electra deepen: the layers of a trained model are repeated."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""P(replaced) of tokens and words: offsets into any text, windows over long texts, batches that change
-nothing.
-"""
+"""P(replaced) of tokens and words: offsets into any text, windows over long texts, any batch."""
 
 from __future__ import annotations
 

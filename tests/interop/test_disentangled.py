@@ -1,4 +1,4 @@
-"""Gradient-disentangled embedding sharing: who trains which table, and that folders hold plain tables."""
+"""Gradient-disentangled embedding sharing: which network trains which table, and plain tables in folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a sentence: masks, samples, labels, and what is missing when a network is."""
+"""The table of a sentence: masks, samples, labels, and what it lacks without one of the networks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Exported folders in transformers: no key missing or left over, our logits, our tokens, our sentence
-embeddings.
-"""
+"""Exported folders in transformers: all keys match, and logits, tokens and sentence embeddings are equal."""
 
 from __future__ import annotations
 
@@ -98,7 +96,7 @@ def test_a_pipeline_gives_the_probabilities_that_detect_gives(export_pair: Expor
 
 @torch.inference_mode()
 def test_a_discriminator_of_one_label_still_loads(export_pair: ExportPair) -> None:
-    """As it was exported before there were two."""
+    """Older versions exported one label."""
     pair, folder = export_pair(architecture="modern")
     network, path = pair.main, folder / "discriminator"
     tensors = load_file(path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""The model that comes with the package: `tiny-en` wherever a model is named."""
+"""The model that comes with the package can be used wherever a model is named: `tiny-en`."""
 
 from __future__ import annotations
 

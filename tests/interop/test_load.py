@@ -1,6 +1,4 @@
-"""Loading: what was exported comes back bit for bit, published layouts are read, and a wrong folder is one
-clear line.
-"""
+"""Exported models return bit by bit, published layouts are read, wrong folders are one-line errors."""
 
 from __future__ import annotations
 
@@ -76,7 +74,7 @@ def modern_config(vocab_size: int) -> transformers.ModernBertConfig:
 
 @pytest.fixture
 def published(tmp_path: Path, uncased: Tokenizer) -> Callable[..., tuple[Any, Path]]:
-    """A folder as transformers itself writes it."""
+    """Writes a folder with transformers."""
 
     def make(
         model_class: Any = transformers.ElectraForPreTraining, config: Any = None, name: str = "published"

@@ -1,4 +1,4 @@
-"""electra extend --length: the same weights, positions for longer texts."""
+"""electra lengthen: the same weights with positions for longer texts."""
 
 from __future__ import annotations
 

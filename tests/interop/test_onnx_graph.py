@@ -1,4 +1,4 @@
-"""ONNX graphs give what the networks give, at every length; what differs or is damaged is refused."""
+"""ONNX graphs give the outputs of the networks at every length; damaged or different graphs are refused."""
 
 from __future__ import annotations
 

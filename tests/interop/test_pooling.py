@@ -1,4 +1,4 @@
-"""What stands for a whole text: as an exported folder says it, and as others read it."""
+"""The pooling of a text's states, as an exported folder describes it and as other libraries read it."""
 
 from __future__ import annotations
 

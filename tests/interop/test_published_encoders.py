@@ -1,6 +1,4 @@
-"""Folders as transformers writes them for encoders that others publish: the same states, and a folder of the
-same class (or, of the paper's kin, an ELECTRA) with the same states again.
-"""
+"""Published encoders in folders of transformers: equal states after loading and exporting again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With a published encoder and its real weights: tests/published.txt says which, and how to get it."""
+"""A published encoder with its weights; tests/published.txt says which one, and how to get it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publishing, against the hub's API on loopback: what arrives, that nothing private does, and refusals."""
+"""Publishing to a local copy of the hub's API: which files arrive, and which errors occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks of a run that was stopped: from its newest whole checkpoint, or a chosen one."""
+"""The networks of a stopped run, from its newest intact checkpoint or a chosen one."""
 
 from __future__ import annotations
 

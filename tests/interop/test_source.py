@@ -1,6 +1,4 @@
-"""Models by hub name, against a server on the loopback: fetched once, then read from the cache,
-also offline.
-"""
+"""Models by hub name, from a local server: downloaded once, then read from the cache, also offline."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ assert "torch" not in sys.modules
 
 
 class Hub(BaseHTTPRequestHandler):
-    """As much of the hub's protocol as a snapshot download needs."""
+    """The part of the hub's protocol that a snapshot download needs."""
 
     branches: dict[str, Path]
 

@@ -1,4 +1,4 @@
-"""The verbs detect, show, export, import and verify, as the command line runs them."""
+"""The commands detect, show, export, import and verify."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def fails(capsys: Capture, *argv: object) -> str:
-    """Run a command whose input is wrong: exit code 2, one line on stderr, nothing on stdout."""
+    """Runs a command with wrong input: exit code 2, one line on stderr, nothing on stdout."""
     assert main([str(argument) for argument in argv]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith("error: ")

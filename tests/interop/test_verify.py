@@ -1,4 +1,4 @@
-"""Damage is found and named."""
+"""Damage is detected and named."""
 
 from __future__ import annotations
 

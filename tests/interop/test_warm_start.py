@@ -38,7 +38,7 @@ def test_a_pair_continues_with_the_same_weights(
 def test_the_projection_of_a_modern_generator_is_recovered(
     export_pair: ExportPair, make_pair: MakePair, uncased: Tokenizer
 ) -> None:
-    """The exported generator holds table x projection; the run that continues has the two apart again."""
+    """The exported generator contains table x projection; the new run has both factors."""
     pair, folder = export_pair(size="tiny", architecture="modern")
     fresh = make_pair("tiny", "modern", uncased.vocab_size, seed=7)
     load_weights_into(fresh, discriminator=folder, generator=folder)

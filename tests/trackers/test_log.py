@@ -1,6 +1,6 @@
-"""Curves in other programs, read back with their own means: complete, once each, also while a run goes on.
+"""Curves in experiment trackers, read back with their own libraries: complete, once each.
 
-tensorboard is part of the development setup; the others are tested where they are installed.
+TensorBoard is part of the development setup; the others are tested if they are installed.
 """
 
 from __future__ import annotations
