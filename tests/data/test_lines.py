@@ -50,7 +50,7 @@ def test_compressed_members_padding_and_trailing_garbage(
 
 
 def test_the_memory_of_xz_is_bounded(tmp_path: Path) -> None:
-    """A header alone can request a dictionary of 1.5 GiB; the largest dictionary of an `xz` preset is read."""
+    """A header can request a dictionary of 1.5 GiB; the largest dictionary of an `xz` preset is read."""
     path = tmp_path / "a.txt.xz"
     text = b"a word " * 1000
     path.write_bytes(lzma.compress(text, preset=9))
