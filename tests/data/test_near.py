@@ -99,7 +99,7 @@ def test_duplicates_are_exactly_the_similar_documents() -> None:
             assert max(true, default=0) < 0.9
             before.append(mine)
         else:
-            assert abs(true[earlier.index] - earlier.similarity) < 0.13 and true[earlier.index] > 0.7
+            assert abs(true[earlier.document] - earlier.similarity) < 0.13 and true[earlier.document] > 0.7
     assert 50 < len(before) < 180
 
 

@@ -45,7 +45,7 @@ _INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the ind
 class NearMatch(NamedTuple):
     """The most similar earlier document."""
 
-    index: int  # among the kept documents
+    document: int  # its index among the kept documents
     similarity: float
 
 
@@ -98,7 +98,7 @@ class NearDuplicates:
         for text, bands in enumerate(repeated):
             similar = earlier[text].union(*(recent[band] for band in bands))
             candidates = [compare(text, document) for document in sorted(similar)[:COMPARED]]
-            best = max(candidates, key=lambda match: (match.similarity, -match.index), default=None)
+            best = max(candidates, key=lambda match: (match.similarity, -match.document), default=None)
             if best is None or best.similarity < self.threshold:
                 for band in bands:
                     recent[band].append(self._kept + len(kept))
@@ -155,15 +155,15 @@ class NearDuplicates:
 
     def _add_example(self, earlier: NearMatch, text: str, recent: list[str]) -> None:
         """Adds the pair to the examples if it is one of the least similar."""
-        if earlier.index >= SHOWN_OF:
+        if earlier.document >= SHOWN_OF:
             return
         if len(self._examples) == SHOWN and earlier.similarity >= self._examples[-1].similarity:
             return
-        if earlier.index < self._kept:
-            offset = earlier.index * SHOWN_BYTES
+        if earlier.document < self._kept:
+            offset = earlier.document * SHOWN_BYTES
             earlier_text = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
         else:
-            earlier_text = beginning(recent[earlier.index - self._kept])
+            earlier_text = beginning(recent[earlier.document - self._kept])
         bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), earlier_text))
         del self._examples[SHOWN:]
 
