@@ -24,7 +24,7 @@ AXIS_TITLES: Mapping[Axis, str] = {
 }
 MARKERS = ("o", "s", "^", "D", "v", "P")
 _WIDTH, _ROW = 5.0, 0.24  # inches; _ROW is the height of a category
-_HANDLE, _LETTER = 0.55, 0.068  # approximate width of a legend's handle and of a letter, in inches
+_HANDLE, _LETTER = 0.68, 0.068  # width of a legend's handle with its gaps, and of a letter, in inches
 _LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # margins of a figure with a fixed box, as fractions
 _BAND = 0.18  # opacity
 _FEW = 12  # a line with at most so many points gets markers
