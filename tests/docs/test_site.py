@@ -57,4 +57,4 @@ def test_it_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path: Path) -
     assert [str(page) for page, text in made.items() if LOADED.search(text)] == []
     site = tmp_path / "site"
     assert "vocab_size" in made[site / "docs" / "api" / "index.html"], "signatures"
-    assert (site / "results" / "2026-11-23-words-first" / "index.html").is_file()
+    assert (site / "results" / "rtd-or-mlm" / "index.html").is_file()
