@@ -123,3 +123,15 @@ def test_scored_pairs_have_the_cosine_baseline(tmp_path: Path) -> None:
     expected = spearmanr(cosines, [row["score"] for row in rows[40:]]).statistic
     scores = tuned.results["floors"]["cosine of the encoder's vectors"]
     assert scores["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_another_encoder_is_scored_without_training(
+    electra_folder: Path, modern_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    settings = toy_task.settings(
+        tmp_path / "out", sst2_folder, epochs=1, baselines=True, baseline_model=str(modern_folder)
+    )
+    rows = finetune(str(electra_folder), settings)["floors"]
+    # One word decides the label, so a mean of word vectors is enough.
+    assert rows["token vectors of modern"]["eval_accuracy"] > 0.95
+    assert {"frozen encoder", "frozen encoder of modern"} <= rows.keys()

@@ -109,6 +109,10 @@ class SeedOptions:
     """
     evaluate_every_epoch: bool = False
     """Also score dev after each epoch."""
+    calibrate: bool = True
+    """Divide the logits of a classifier or tagger by a temperature, so that its probabilities agree with its
+    accuracy on dev. Predicted labels stay the same. Needs 100 labelled texts or words in dev.
+    """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
 
@@ -122,6 +126,10 @@ class Baselines:
     baselines: bool = True
     """Also score baselines that need no network: the majority answer, and a linear model on TF-IDF or
     overlap features (for tagging, each word's most frequent tag).
+    """
+    baseline_model: str | None = None
+    """Also score another encoder without training it: a linear model on its states and, for texts, on its
+    static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
     """Also fine-tune the (first) model's architecture from fresh weights: what can be learned from the
@@ -172,8 +180,8 @@ class ModelOptions:
     whose transformers class supports nothing else).
     """
     dropout: float | None = None
-    """Dropout in the encoder and the head, regardless of pre-training (default: 0.1; 0 with the heads compare
-    and bag, whose linear models are fitted to an encoder without dropout).
+    """Dropout in the encoder and the head (default: as in pre-training, by the model's configuration; 0 with
+    the heads compare and bag, whose linear models are fitted to an encoder without dropout).
     """
     max_length: int | None = None
     """Maximum tokens of an input with [CLS] and [SEP] (default: the task's, within the model's positions).
@@ -344,7 +352,15 @@ class ResolvedSettings(Settings):
 # run is resumed (the contents of the data files may not: the record has their digests).
 HARMLESS = {
     *("data", "out", "dev", "test", "extra_eval", "seeds", "seed", "keep_seed", "checkpoint_every"),
-    *("evaluate_every_epoch", "ensemble", "device", "threads", "baselines", "untrained_baseline"),
+    *(
+        "evaluate_every_epoch",
+        "ensemble",
+        "device",
+        "threads",
+        "baselines",
+        "baseline_model",
+        "untrained_baseline",
+    ),
 }
 ADDED_LATER = {
     "encoding",

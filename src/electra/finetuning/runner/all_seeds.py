@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.predict import Predictor
-from electra.finetuning.runner import baselines
+from electra.finetuning.runner.calibration import calibrate
 from electra.finetuning.runner.dataset import (
     Dataset,
     choose_task,
@@ -32,6 +32,7 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
+from electra.finetuning.runner.encoder_baselines import measure_all
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import (
     FinishedSeed,
@@ -81,7 +82,6 @@ from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths of data
-DROPOUT = 0.1  # the paper's
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
@@ -118,6 +118,7 @@ def finetune(
     pooling = encoder_pooling(loaded, dataset.task)
     tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, pooling), dataset, loaded)
     teacher, unlabelled = open_teacher(tuning)
+    other = _tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop) as session:
         digests.forget(folder.path)  # until all files are written
@@ -130,11 +131,12 @@ def finetune(
             session.say("the teacher answers the training texts")
             tuning, note = with_soft_labels(tuning, dataset.splits["train"], unlabelled, teacher)
             notes.append(note)
-        for note in (threads, describe_start(model, tuning), *describe_labels(dataset), *notes):
+        starts = (describe_start(model, tuning), describe_defaults(settings, tuning))
+        for note in (threads, *starts, *describe_labels(dataset), *notes):
             if note:
                 session.say(note)
         try:
-            others = {"floors": baselines.measure_all(labelled, dataset, folder)}  # the key of older results
+            others = {"floors": measure_all(labelled, dataset, folder, other)}  # the key of older results
             if settings.search:
                 others["search"] = search(
                     settings, tuning, dataset, folder, lambda part: prepare(tuning.settings, part, loaded)[0]
@@ -160,6 +162,15 @@ def finetune(
         for line in compare_with_baselines(results, hybrid_head(tuning)):
             session.say(line)
         return results
+
+
+def _tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
+    """Returns the fine-tuning of the setting `baseline_model`, if it is set."""
+    if settings.baseline_model is None:
+        return None
+    loaded = load(source_of(settings.baseline_model), "encoder")
+    plain = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
+    return prepare(resolve(plain, dataset.task, loaded.config), dataset, loaded)[0]
 
 
 def hybrid_head(tuning: Tuning) -> str:
@@ -204,18 +215,47 @@ def resolve(
         fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
         raise ConfigError("no setting is left to search", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
-    head = load_head(settings.head)
-    default_dropout = DROPOUT if head.dropout is None else head.dropout
-    epochs = (settings.epochs, head.epochs, task.epochs)
-    values |= {
-        "dropout": default_dropout if settings.dropout is None else settings.dropout,
-        "epochs": next(number for number in epochs if number is not None),
-        "learning_rate": settings.learning_rate or default_learning_rate(config.hidden_size),
-        "layer_decay": settings.layer_decay or default_layer_decay(config.hidden_size),
-        "pooling": choose_pooling(settings.pooling, task.head, config.architecture, pooling or head.pooling),
-        "max_length": settings.max_length or min(task.max_length, positions),
-    }
+    for name, default in default_settings(settings, task, config).items():
+        if values[name] is None:
+            values[name] = default.value
+    own = pooling or load_head(settings.head).pooling
+    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own)
     return ResolvedSettings(**values)
+
+
+@dataclass(frozen=True)
+class Default:
+    """The value of a setting that the user left unset, and where it comes from."""
+
+    value: float
+    origin: str
+
+
+def default_settings(settings: Settings, task: Task, config: EncoderConfig) -> dict[str, Default]:
+    """Returns the defaults that depend on the task, the head or the encoder, by setting."""
+    head, width = load_head(settings.head), f"width {config.hidden_size}"
+    its_own = f"the head {HEADS.name_of(settings.head)}"
+    return {
+        "dropout": Default(config.dropout, "as in pre-training")
+        if head.dropout is None
+        else Default(head.dropout, its_own),
+        "epochs": Default(task.epochs, "the task") if head.epochs is None else Default(head.epochs, its_own),
+        "learning_rate": Default(default_learning_rate(config.hidden_size), width),
+        "layer_decay": Default(default_layer_decay(config.hidden_size), width),
+        "max_length": Default(min(task.max_length, config.max_positions), "the task"),
+    }
+
+
+def describe_defaults(settings: Settings, tuning: Tuning) -> str:
+    """Returns a line with the defaults that were used and their origins; "" if the user set them all."""
+    defaults = default_settings(settings, tuning.task, tuning.start.config)
+    searched = settings_to_search(settings) if settings.search else ()
+    shown = [
+        f"{name} {default.value:g} ({default.origin})"
+        for name, default in defaults.items()
+        if getattr(settings, name) is None and name not in searched
+    ]
+    return f"defaults: {', '.join(shown)}" if shown else ""
 
 
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
@@ -330,7 +370,13 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
             return FinishedSeed(seed, target, target.record)
         tuning.say(f"{target} is damaged ({problem}): training seed {seed} again")
     model, state = train_seed(tuning, seed, folder.checkpoints(seed))
+    calibration = calibrate(tuning, model) if tuning.settings.calibrate else None
     evaluations = {name: evaluate(tuning, model, split) for name, split in tuning.splits.items()}
+    if calibration:
+        loss, calibrated = calibration.loss, evaluations["dev"].loss
+        evaluations["dev"] = replace(evaluations["dev"], loss=loss)
+        change = f"the loss on dev falls from {loss:.4f} to {calibrated:.4f}"
+        tuning.say(f"seed {seed}  temperature {calibration.temperature:.3f}, chosen on dev: {change}")
     for name, evaluation in evaluations.items():
         if evaluation.scores:
             tuning.say(f"seed {seed}  {name}: {describe_scores(evaluation.scores)}")
@@ -341,6 +387,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
         "train_loss": state.losses[-1][1] if state.losses else None,
         "losses": state.losses,
         "epochs": state.epochs,
+        "temperature": calibration.temperature if calibration else None,
         "eval": evaluations["dev"].record(),
         "others": {
             name: evaluation.record()

@@ -5,15 +5,13 @@ word counting  for a pair nine features of word overlap, for a single text TF-ID
                either with logistic regression (ridge regression for numbers), whose strength is chosen by
                cross-validation on the training examples. For tags, the most frequent tag of the word
 
-For pairs with a score there is also the cosine of their vectors, by the encoder before fine-tuning; for
-labels of texts and tokens the head `frozen`, a linear model on that encoder's states. Spans have no baseline.
+Spans have no baseline. Baselines that use an encoder without training it are in encoder_baselines.py.
 """
 
 from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,29 +19,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.tuning import TuningFolder
-from electra.exchange.load import Loaded
-from electra.finetuning.heads import load_head
-from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.heads.parts.overlap import WORD, overlap, weighted_overlap, words
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
-from electra.finetuning.runner.one_seed import build_model
-from electra.finetuning.runner.over_seeds import FROZEN
-from electra.finetuning.runner.tuning import Tuning, evaluate
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
-from electra.foundation import durable
 from electra.foundation.arrays import Floats, Ints
-from electra.foundation.extensions import TASKS
-from electra.inference.embedding import embed
 
 Matrix = Any  # a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]
 """Returns the task's predictions: probabilities [labels], a number [1], or tags [words, labels]."""
 NAMES = MAJORITY, WORDS = "majority", "word counting"  # the names in records
-COSINE = "cosine of the encoder's vectors"
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
 WEIGHTS = (None, "balanced")  # class weights
 FOLDS = 5
@@ -67,68 +54,15 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
-def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> dict[str, dict[str, float | None]]:
-    """Returns the scores of all baselines of a fine-tuning, which are computed once and saved.
-
-    Returns:
-        For each baseline its scores under `eval_accuracy` and so on. {} for spans, for texts without answers,
-        and for your own tasks, whose predictions may be of any kind.
-    """
-    if folder.baselines.is_file() or not tuning.settings.baselines:
-        return folder.read_baselines()
-    unlabelled = any(example.gold is None for example in dataset.splits["train"])
-    if unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
-        return {}
-    with warnings.catch_warnings():  # scikit-learn warns about fits and folds
-        warnings.simplefilter("ignore")
-        by_name = {name: scores(name, dataset) for name in NAMES}
-    if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
-        predict = _fit_cosine(tuning.start, tuning.task, dataset.splits["train"])
-        by_name[COSINE] = _score(predict, dataset)
-    if tuning.settings.head != "frozen" and tuning.task.head in load_head("frozen").kinds:
-        by_name[FROZEN] = _score_frozen(tuning)
-    values = {name: {key: score.value for key, score in each.items()} for name, each in by_name.items()}
-    durable.commit_json(folder.baselines, values)
-    return values
-
-
-def _score_frozen(tuning: Tuning) -> dict[str, Score]:
-    """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
-    head = load_head("frozen")
-    pooling = "mean" if tuning.task.head == "classifier" else "cls"
-    frozen = tuning.with_settings(head=head.name, epochs=0.0, dropout=0.0, pooling=pooling)
-    model = build_model(frozen, 0)
-    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
-    head.start(model.head, model.encoder, data)
-    return {
-        f"{'eval' if split == 'dev' else split}_{name}": score
-        for split, read_split in frozen.splits.items()
-        for name, score in evaluate(frozen, model, read_split).scores.items()
-    }
-
-
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
     """Returns a baseline's scores on the splits with answers, as SPLIT_METRIC; dev is called eval."""
     predict = fit(baseline, dataset.task, dataset.splits["train"])
     assert predict is not None, "spans have no baseline"
-    return _score(predict, dataset)
+    return score_splits(predict, dataset)
 
 
-def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
-    """Fits a line from the cosine of two vectors, by the encoder before fine-tuning, to the score."""
-
-    def cosines(examples: Sequence[Example]) -> Floats:
-        first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
-        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-        return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
-
-    sample = train[:TUNED_ON]
-    numbers = np.array([task.gold_number(example) for example in sample])
-    slope, offset = np.polyfit(cosines(sample), numbers, 1)
-    return lambda examples: [np.array([abs(slope) * value + offset]) for value in cosines(examples)]
-
-
-def _score(predict: Predict, dataset: Dataset) -> dict[str, Score]:
+def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
+    """Scores predictions of the splits with answers, as SPLIT_METRIC; dev is called eval."""
     return {
         f"{'eval' if split == 'dev' else split}_{name}": score
         for split, examples in dataset.splits.items()
@@ -143,30 +77,37 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
         return None
     if task.head == "tagger":
         return _fit_tags(task, train, by_word=baseline == WORDS)
+    if baseline == WORDS and any(words(text) for example in train for text in example.texts):
+        return fit_linear(task, train, fit_overlap(train) if len(train[0].texts) > 1 else fit_tfidf(train))
     if task.num_outputs == 1:
-        numbers = np.array([task.gold_number(example) for example in train])
-        if baseline == MAJORITY:
-            return lambda examples: [numbers.mean(keepdims=True)] * len(examples)
-        return _on_features(train, lambda features: _fit_ridge(features, numbers))
-    if isinstance(task, MultiLabelClassification):
-        targets = np.stack([task.target(example) for example in train])
-        if baseline == MAJORITY:
-            return lambda examples: [targets.mean(0)] * len(examples)
-        return _on_features(train, lambda features: _fit_logistic_per_label(features, targets))
-    classes = np.array([task.gold_class(example) for example in train])
-    if baseline == MAJORITY or not any(words(text) for example in train for text in example.texts):
-        shares = np.bincount(classes, minlength=task.num_outputs) / len(classes)
-        return lambda examples: [shares] * len(examples)
-    return _on_features(
-        train, lambda features: _fit_logistic(features, classes, task.num_outputs, task.metrics[0])
-    )
+        answer = np.array([task.gold_number(example) for example in train]).mean(keepdims=True)
+    elif isinstance(task, MultiLabelClassification):
+        answer = np.stack([task.target(example) for example in train]).mean(0)
+    else:
+        classes = [task.gold_class(example) for example in train]
+        answer = np.bincount(classes, minlength=task.num_outputs) / len(classes)
+    return lambda examples: [answer] * len(examples)
 
 
-def _on_features(train: Sequence[Example], fit: Callable[[Matrix], Callable[[Matrix], Any]]) -> Predict:
-    """Fits a classifier or regression to TF-IDF or overlap features of the texts."""
-    features = fit_overlap(train) if len(train[0].texts) > 1 else fit_tfidf(train)
-    predict = fit(features(train))
-    return lambda examples: list(predict(features(examples)))
+def fit_linear(
+    task: Any, train: Sequence[Example], featurize: Callable[[Sequence[Example]], Matrix]
+) -> Predict:
+    """Fits a linear model for a task on texts: ridge regression, or logistic regression.
+
+    Args:
+        task: a classification, with one or several labels, or a regression.
+        train: examples with answers.
+        featurize: returns the features [N, features] of N examples.
+    """
+    features = featurize(train)
+    if task.num_outputs == 1:
+        predict = _fit_ridge(features, np.array([task.gold_number(example) for example in train]))
+    elif isinstance(task, MultiLabelClassification):
+        predict = _fit_logistic_per_label(features, np.stack([task.target(example) for example in train]))
+    else:
+        classes = np.array([task.gold_class(example) for example in train])
+        predict = _fit_logistic(features, classes, task.num_outputs, task.metrics[0])
+    return lambda examples: list(predict(featurize(examples)))
 
 
 def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:

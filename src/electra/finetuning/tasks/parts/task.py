@@ -61,6 +61,7 @@ class Task(ABC):
 
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whether it has classes, whose weights in the loss can be balanced
+    outputs_are_logits: ClassVar[bool] = False  # of labels, whose probabilities are calibrated on dev
     loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a training batch
 
     name: str

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,8 @@ from electra.foundation.errors import DataError, nearest
 @dataclass(frozen=True, kw_only=True)
 class TextClassification(LabelledText):
     """Assigns one of several labels to a text or a pair of texts; predicts probabilities [classes]."""
+
+    outputs_are_logits: ClassVar[bool] = True
 
     numbered: bool = True  # files may have class indices instead of names; False if labels come from data
     submit_numbers: bool = False  # GLUE's server expects the class index, not its name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,8 @@ MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassification(LabelledText):
     """Assigns any number of labels to a text or a pair; predictions are probabilities [labels]."""
+
+    outputs_are_logits: ClassVar[bool] = True
 
     each_label: bool = False  # whether `label` names a column of 0 and 1 for each label, not one with all
 

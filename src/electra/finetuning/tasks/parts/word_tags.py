@@ -72,6 +72,7 @@ SCORES: dict[Scheme, tuple[str, ...]] = {
 class WordTagging(Task):
     """Assigns a tag to each word of a sentence; predictions are probabilities [words, labels]."""
 
+    outputs_are_logits: ClassVar[bool] = True
     head: ClassVar[HeadKind] = "tagger"
 
     # words: independent labels; entities: BIO or BIOES; errors: c and i; auto: words or entities, by the

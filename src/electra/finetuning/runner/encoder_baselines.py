@@ -1,0 +1,170 @@
+"""All baselines of a fine-tuning: those without a network, and encoders that are not trained.
+
+frozen encoder  a linear model on the encoder's states: the head `frozen`
+cosine          for pairs with a score, a line fitted to the cosine of the vectors of the two texts
+token vectors   for texts, a linear model on the weighted mean of static token vectors, as model2vec makes
+                them: each token is encoded by itself, and frequent tokens weigh less (Arora et al. 2017)
+
+The first two are measured on the encoder that is fine-tuned, before training; all three on the encoder that
+the setting `baseline_model` names.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from electra.artifacts.tuning import TuningFolder
+from electra.exchange.load import Loaded
+from electra.finetuning.heads import load_head
+from electra.finetuning.heads.parts.contract import TrainingData
+from electra.finetuning.labelled.examples import Example
+from electra.finetuning.metrics.scores import Score
+from electra.finetuning.runner.baselines import NAMES, TUNED_ON, Predict, fit_linear, score_splits, scores
+from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.one_seed import build_model
+from electra.finetuning.runner.over_seeds import FROZEN
+from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.foundation import durable
+from electra.foundation.arrays import Floats
+from electra.foundation.extensions import TASKS
+from electra.inference.detection import tokenize
+from electra.inference.embedding import embed
+from electra.model.passes import PaddedBatch, map_rows
+
+COSINE = "cosine of the encoder's vectors"
+SMOOTHING = 1e-3  # a of the token weights a / (a + frequency), model2vec's value
+
+
+def measure_all(
+    tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None
+) -> dict[str, dict[str, float | None]]:
+    """Returns the scores of all baselines of a fine-tuning, which are computed once and saved.
+
+    Args:
+        tuning: the fine-tuning.
+        dataset: its data.
+        folder: where they are saved.
+        other: the same fine-tuning of the setting `baseline_model`.
+
+    Returns:
+        For each baseline its scores under `eval_accuracy` and so on. {} for spans, for texts without answers,
+        and for your own tasks, whose predictions may be of any kind.
+    """
+    if folder.baselines.is_file() or not tuning.settings.baselines:
+        return folder.read_baselines()
+    unlabelled = any(example.gold is None for example in dataset.splits["train"])
+    if unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
+        return {}
+    with warnings.catch_warnings():  # scikit-learn warns about fits and folds
+        warnings.simplefilter("ignore")
+        by_name = {name: scores(name, dataset) for name in NAMES}
+        by_name |= _encoder_scores(tuning, dataset)
+        if other is not None:
+            name = Path(str(tuning.settings.baseline_model)).name
+            rows = _encoder_scores(other, dataset)
+            if tuning.task.head == "classifier":
+                features = static_features(other.start, dataset.splits["train"])
+                predict = fit_linear(tuning.task, dataset.splits["train"], features)
+                rows["token vectors"] = score_splits(predict, dataset)
+            by_name |= {f"{row} of {name}": values for row, values in rows.items()}
+    values = {name: {key: score.value for key, score in each.items()} for name, each in by_name.items()}
+    durable.commit_json(folder.baselines, values)
+    return values
+
+
+def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Score]]:
+    """Returns the scores of the baselines that use an encoder's states."""
+    by_name: dict[str, dict[str, Score]] = {}
+    if tuning.task.num_outputs == 1 and len(dataset.splits["train"][0].texts) == 2:
+        predict = _fit_cosine(tuning.start, tuning.task, dataset.splits["train"])
+        by_name[COSINE] = score_splits(predict, dataset)
+    if tuning.settings.head != "frozen" and tuning.task.head in load_head("frozen").kinds:
+        by_name[FROZEN] = _score_frozen(tuning)
+    return by_name
+
+
+def _score_frozen(tuning: Tuning) -> dict[str, Score]:
+    """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
+    head = load_head("frozen")
+    pooling = "mean" if tuning.task.head == "classifier" else "cls"
+    frozen = tuning.with_settings(head=head.name, epochs=0.0, dropout=0.0, pooling=pooling)
+    model = build_model(frozen, 0)
+    data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
+    head.start(model.head, model.encoder, data)
+    return {
+        f"{'eval' if split == 'dev' else split}_{name}": score
+        for split, read_split in frozen.splits.items()
+        for name, score in evaluate(frozen, model, read_split).scores.items()
+    }
+
+
+def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
+    """Fits a line from the cosine of two vectors, by the encoder before fine-tuning, to the score."""
+
+    def cosines(examples: Sequence[Example]) -> Floats:
+        first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
+        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+        return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
+
+    sample = train[:TUNED_ON]
+    numbers = np.array([task.gold_number(example) for example in sample])
+    slope, offset = np.polyfit(cosines(sample), numbers, 1)
+    return lambda examples: [np.array([abs(slope) * value + offset]) for value in cosines(examples)]
+
+
+def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Sequence[Example]], Floats]:
+    """Returns a function from N examples to features of their static token vectors.
+
+    They are the text's vector [N, D] or, for pairs, both vectors, their absolute difference and their product
+    [N, 4 D], each standardised on the training examples.
+    """
+    vectors: dict[int, Floats] = {}
+
+    def ids_of(text: str) -> list[int]:
+        return list(tokenize(loaded.tokenizer, text).ids)
+
+    counts = Counter(token for example in train for text in example.texts for token in ids_of(text))
+    total = max(counts.total(), 1)
+
+    def text_vectors(texts: Sequence[str]) -> Floats:
+        ids = [ids_of(text) for text in texts]
+        new = sorted({token for row in ids for token in row} - vectors.keys())
+        vectors.update(zip(new, _encode_tokens(loaded, new), strict=True))
+        weights = [[SMOOTHING / (SMOOTHING + counts[token] / total) for token in row] for row in ids]
+        empty = np.zeros(loaded.config.hidden_size)
+        return np.array(
+            [
+                np.average([vectors[token] for token in row], axis=0, weights=weight) if row else empty
+                for row, weight in zip(ids, weights, strict=True)
+            ]
+        )
+
+    def raw(examples: Sequence[Example]) -> Floats:
+        by_column = zip(*(example.texts for example in examples), strict=True)
+        columns = [text_vectors(texts) for texts in by_column]
+        if len(columns) == 1:
+            return columns[0]
+        first, second = columns
+        return np.hstack([first, second, np.abs(first - second), first * second])
+
+    features = raw(train)
+    mean, sd = features.mean(0), features.std(0)
+    return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
+
+
+def _encode_tokens(loaded: Loaded, tokens: Sequence[int]) -> list[Floats]:
+    """Returns the mean state of [CLS] token [SEP] for each token, as vectors [D]."""
+    specials = loaded.tokenizer.specials
+    rows = [np.array([specials.cls, token, specials.sep], np.int64) for token in tokens]
+
+    def mean_states(batch: PaddedBatch) -> list[Floats]:
+        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        return list(hidden_BTD.double().mean(1).cpu().numpy())
+
+    return list(map_rows(rows, mean_states, loaded.device, pad=specials.pad))
