@@ -30,9 +30,10 @@ def test_baselines_are_columns_beside_the_models(model: Path, data: Path, tmp_pa
         str(tmp_path / "out"),
     ]
     words += ["--device", "cpu", "--finetune.epochs", "1", "--finetune.precision", "fp32"]
+    words += ["--baseline-model", str(model)]
     assert main(words) == 0
     record = json.loads((tmp_path / "out" / "evaluation.json").read_text())
-    assert [entry["name"] for entry in record["models"]] == ["toy", *baselines.NAMES]
+    assert [entry["name"] for entry in record["models"]] == ["toy", "toy (frozen)", *baselines.NAMES]
     for row in record["rows"]:
         assert all(score["status"] == "done" and score["n"] == 1 for score in row["scores"].values())
     first = record["rows"][0]["scores"]

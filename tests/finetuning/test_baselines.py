@@ -12,6 +12,7 @@ import electra
 from electra.finetuning.heads.parts.overlap import common_subsequence, overlap, weighted_overlap
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner import baselines
+from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks import load_task
 from electra.testing import toy_task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -58,11 +57,12 @@ def test_saved_probabilities_are_calibrated_and_labels_unchanged(
         out = tmp_path / str(calibrate)
         settings = toy_task.settings(out, data, epochs=12, calibrate=calibrate)
         results = finetune(str(electra_folder), settings)
-        predicted = predict(str(out), data / "dev.tsv").records()
-        gold = [str(row["label"]) for row in map(json.loads, (out / "dev.jsonl").read_text().splitlines())]
-        probability = np.array([row[f"p({label})"] for row, label in zip(predicted, gold, strict=True)])
+        table = predict(str(out), data / "dev.tsv").table()[1:]  # id, label, a probability for 0 and for 1
+        lines = (data / "dev.tsv").read_text().splitlines()[1:]
+        gold = [int(line.rpartition("\t")[2]) for line in lines]
+        probability = np.array([row[2 + label] for row, label in zip(table, gold, strict=True)])
         loss = float(-np.log(probability).mean())
-        records[calibrate] = results, [row["predicted"] for row in predicted], loss
+        records[calibrate] = results, [row[1] for row in table], loss
     (calibrated, labels, loss), (plain, same_labels, plain_loss) = records[True], records[False]
     assert labels == same_labels
     # The recorded loss is that of training, before the temperature, and the same with or without it.

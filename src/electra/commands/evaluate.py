@@ -134,7 +134,7 @@ class Evaluate(
         probes = several(self.probe_option, "probe_option")
         options = Options(self.seeds, self.device, self.jobs, settings, probes)
         check_at_least(options, {"seeds": 1, "jobs": 1})
-        entries = model_entries(models, self.untrained_baseline, self.baselines)
+        entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)
         return _Work(suite, entries, roots, folder, options)
 
 

@@ -128,8 +128,8 @@ class Baselines:
     overlap features (for tagging, each word's most frequent tag).
     """
     baseline_model: str | None = None
-    """Also score another encoder without training it: a linear model on its states and, for texts, on its
-    static token vectors (each token encoded by itself).
+    """Also score another encoder without training it, by a linear model on its states. electra finetune adds
+    one on its static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
     """Also fine-tune the (first) model's architecture from fresh weights: what can be learned from the

@@ -16,6 +16,7 @@ from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Tabl
 FORMAT = 1
 WEIGHTS = {
     "pretrained": "as pre-trained",
+    "frozen": "a linear model on the states of the encoder, which is not trained",
     "random": "fresh weights in its shape, drawn for each seed",
     "floor": "no network: a baseline fitted to the same training examples",
 }

@@ -42,6 +42,7 @@ from electra.laboratory.evaluation.steps import ReadyProbe, ReadyTask, Step, Wor
 from electra.laboratory.evaluation.suite import Suite
 from electra.laboratory.evaluation.table import (
     BASELINE,
+    BASELINES,
     EvaluationState,
     ModelEntry,
     format_table,
@@ -64,13 +65,19 @@ class Options:
     """key=value for the probes with that option, which take precedence over the suite's."""
 
 
-def model_entries(sources: Sequence[str], random_twin: bool, with_baselines: bool = True) -> list[ModelEntry]:
+def model_entries(
+    sources: Sequence[str],
+    random_twin: bool,
+    with_baselines: bool = True,
+    baseline_model: str | None = None,
+) -> list[ModelEntry]:
     """The models of the table under distinct names.
 
     Args:
         sources: Folders or names of models.
         random_twin: Add the first model's shape with fresh weights.
         with_baselines: Add the baselines that need no network.
+        baseline_model: Add this model's frozen encoder with a linear model.
 
     Raises:
         ConfigError: Two names give the same folder.
@@ -78,6 +85,9 @@ def model_entries(sources: Sequence[str], random_twin: bool, with_baselines: boo
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
     if random_twin:
         entries.append(ModelEntry(f"{entries[0].name} (fresh weights)", entries[0].source, "random"))
+    if baseline_model is not None:
+        (frozen,) = named_models([baseline_model])
+        entries.append(ModelEntry(f"{frozen.name} (frozen)", frozen.source, "frozen"))
     entries += [ModelEntry(name, "", BASELINE) for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
@@ -187,7 +197,7 @@ def steps_of(
         if (
             model.init == "pretrained"  # a probe measures what pre-training has taught
             if not isinstance(item, ReadyTask)
-            else model.init != BASELINE or has_baseline(suite, item.entry.name)
+            else model.init not in BASELINES or has_baseline(suite, item.entry.name)
         )
     ]
 

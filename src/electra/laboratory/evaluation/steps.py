@@ -112,8 +112,10 @@ class Step:
             "seeds": self.seeds,
             "device": self.device,
             "baselines": False,  # they have their own columns
-            "init": "pretrained" if self.model.init == BASELINE else self.model.init,
+            "init": "random" if self.model.init == "random" else "pretrained",
         }
+        if self.model.init == "frozen":
+            own |= {"head": "frozen", "epochs": None, "dropout": None}
         settings = build(Settings, {**job.settings, **own}, where=f"{job.entry.name}.settings")
         if self.model.init == BASELINE:
             durable.commit_json(

@@ -31,8 +31,9 @@ METRIC_NAMES = {
 ENOUGH = 0.99  # share of the published number of examples: QQP loses a few malformed rows
 
 
-Init = Literal["pretrained", "random", "floor"]
+Init = Literal["pretrained", "random", "frozen", "floor"]
 BASELINE: Final = "floor"  # as records name what needs no network
+BASELINES = {BASELINE, "frozen"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class ModelEntry:
     name: str
     source: str
     init: Init
-    """pretrained: the source's weights; random: fresh weights in its shape; floor: a baseline, no network."""
+    """pretrained: the source's weights; random: fresh weights in its shape; frozen: the source's
+    encoder with a linear model; floor: a baseline, no network."""
 
     @property
     def folder(self) -> str:
@@ -205,7 +207,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
         return {"status": "no data"}
     if (task, model.name) in state.failures:
         return {"status": "failed", "reason": state.failures[task, model.name]}
-    if model.init == BASELINE and not has_baseline(state.suite, task):
+    if model.init in BASELINES and not has_baseline(state.suite, task):
         return {"status": "no baseline"}
     return {"status": "waiting"}
 
