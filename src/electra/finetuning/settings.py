@@ -180,8 +180,9 @@ class ModelOptions:
     whose transformers class supports nothing else).
     """
     dropout: float | None = None
-    """Dropout in the encoder and the head (default: as in pre-training, by the model's configuration; 0 with
-    the heads compare and bag, whose linear models are fitted to an encoder without dropout).
+    """Dropout in the encoder and the head (default: as in pre-training, by the model's configuration; 0.1 for
+    contrastive; 0 with the heads compare and bag, whose linear models are fitted to an encoder without
+    dropout).
     """
     max_length: int | None = None
     """Maximum tokens of an input with [CLS] and [SEP] (default: the task's, within the model's positions).

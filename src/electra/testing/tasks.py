@@ -71,7 +71,7 @@ class TaskContract(Contract):
         for example in examples:
             assert Path(example.where.split(":")[0]).name.startswith("train")
             assert example.texts and all(isinstance(text, str) for text in example.texts)
-            assert example.gold is not None and task.knows(example) in (True, False)
+            assert example.gold is not None and task.can_score(example) in (True, False)
         assert task.num_outputs >= 1 and len(task.label_names) in (0, task.num_outputs)
         assert len(set(task.label_names)) == len(task.label_names)
 

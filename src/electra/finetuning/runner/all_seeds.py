@@ -235,10 +235,13 @@ def default_settings(settings: Settings, task: Task, config: EncoderConfig) -> d
     """Returns the defaults that depend on the task, the head or the encoder, by setting."""
     head, width = load_head(settings.head), f"width {config.hidden_size}"
     its_own = f"the head {HEADS.name_of(settings.head)}"
+    dropout = Default(config.dropout, "as in pre-training")
+    if task.dropout is not None:
+        dropout = Default(task.dropout, "the task")
+    elif head.dropout is not None:
+        dropout = Default(head.dropout, its_own)
     return {
-        "dropout": Default(config.dropout, "as in pre-training")
-        if head.dropout is None
-        else Default(head.dropout, its_own),
+        "dropout": dropout,
         "epochs": Default(task.epochs, "the task") if head.epochs is None else Default(head.epochs, its_own),
         "learning_rate": Default(default_learning_rate(config.hidden_size), width),
         "layer_decay": Default(default_layer_decay(config.hidden_size), width),

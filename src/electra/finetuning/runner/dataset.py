@@ -124,7 +124,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
     """Removes the answers of a split that has the same unknown one everywhere, as many test files do."""
     first, golds = examples[0], [example.gold for example in examples]
-    if first.gold is not None and not task.knows(first) and all(map(same_answer(first.gold), golds)):
+    if first.gold is not None and not task.can_score(first) and all(map(same_answer(first.gold), golds)):
         notes.append(f"{split}: every answer is {first.gold!r}, an unknown label: read as no answer")
         return tuple(replace(example, gold=None) for example in examples)
     unanswered = sum(gold is None for gold in golds)
@@ -141,7 +141,7 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
     Raises:
         DataError: every example has such a label.
     """
-    unseen = [(e, names) for e in examples if e.gold is not None and (names := task.unlearned(e))]
+    unseen = [(e, names) for e in examples if e.gold is not None and (names := task.unseen_labels(e))]
     if not unseen:
         return
     first, names = unseen[0]
@@ -169,7 +169,7 @@ def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
         return
     answers: dict[tuple[str, ...], set[str]] = {}
     for example in train:
-        answers.setdefault(normalise(example.texts), set()).add(str(task.gold_told(example)))
+        answers.setdefault(normalise(example.texts), set()).add(str(task.shown_gold(example)))
     if count := sum(len(answers[normalise(example.texts)]) > 1 for example in train):
         share = f"{count:,} of {plural(len(train), 'example')}"
         yield f"train: {share} have the same text as another example, but a different answer"

@@ -77,7 +77,7 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     for row, example in zip(answers, examples, strict=True):
         used = {*task.columns_read(example.row), "id"}
         columns = {name: example.row[name] for name in example.row if name not in used}
-        known = {"text": " | ".join(example.texts), "gold": task.gold_told(example), **_answer(row)}
+        known = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
         others = {name: columns[name] for name in columns if name not in known}
         records.append({"id": example.id, **others, **known})
     return records

@@ -13,4 +13,5 @@ TASK = ContrastedTexts(
     texts=REGRESSION.texts,
     label=REGRESSION.label,
     epochs=1,
+    dropout=0.1,  # SimCSE's: without it the two vectors of a text are equal
 )

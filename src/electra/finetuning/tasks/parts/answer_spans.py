@@ -220,7 +220,7 @@ class QuestionAnswering(Task):
         return Prediction(best, null if self.joint or not best else null - best[0].score)
 
     @override
-    def gold_told(self, example: Example) -> list[str]:
+    def shown_gold(self, example: Example) -> list[str]:
         return [answer.text for answer in example.gold]
 
     def side(self, example: Example) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ class QuestionAnswering(Task):
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
         """Returns each answer's mean probability over the models, and the mean null odds."""
-        return [ensemble(of_example, self.n_best) for of_example in zip(*predictions, strict=True)]
+        return [ensemble(by_model, self.n_best) for by_model in zip(*predictions, strict=True)]
 
     def answer(self, prediction: Prediction) -> Span:
         """Returns the answer at the threshold, which may be `NO_ANSWER`."""

@@ -55,6 +55,15 @@ Cell = str | int | float
 """A cell of a predictions table."""
 
 
+RENAMED = {
+    "knows": "can_score",
+    "unlearned": "unseen_labels",
+    "gold_told": "shown_gold",
+    "settled": "normalise_golds",
+    "submitted": "submitted_answer",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task(ABC):
     """A fine-tuning task: its data, loss, predictions and metrics. A task file defines one as `TASK`."""
@@ -75,6 +84,7 @@ class Task(ABC):
     encoding: str | None = None  # of csv and tsv files
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # the paper's
+    dropout: float | None = None  # None: as in pre-training
     max_length: int = 128  # tokens, with [CLS] and [SEP]
     stride: int | None = None  # tokens between the starts of two windows, if long texts are split
     formats: tuple[str, ...] = TABLES  # endings of the files it reads
@@ -83,6 +93,13 @@ class Task(ABC):
     also: tuple[str, ...] = ()  # names of further files to predict, and to score if they have answers
     balanced: bool = False  # weight the training loss so that all classes have the same total weight
     weights: tuple[float, ...] = ()  # these weights, once fitted
+
+    def __init_subclass__(cls) -> None:
+        """Lets task files override methods under the names of the last release."""
+        super().__init_subclass__()
+        for old, new in RENAMED.items():
+            if old in vars(cls) and new not in vars(cls):
+                setattr(cls, new, vars(cls)[old])
 
     def configured(self, options: TaskOptions) -> Task:
         """Returns the task for the user's options, which may be one of another kind."""
@@ -196,7 +213,7 @@ class Task(ABC):
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
         """Returns the mean prediction for each example; `predictions` has one list per model."""
-        return [np.mean(of_example, axis=0) for of_example in zip(*predictions, strict=True)]
+        return [np.mean(by_model, axis=0) for by_model in zip(*predictions, strict=True)]
 
     def output_scale(self) -> tuple[float, float]:
         """Returns (factor, offset) from the head's outputs to the unit of the answers.
@@ -223,15 +240,15 @@ class Task(ABC):
         texts = next((names for names in (*self.texts, *self.usual_texts) if set(names) <= set(row)), ())
         return (*texts, *next(((name,) for name in self.label if name in row), ()))
 
-    def knows(self, example: Example) -> bool:
+    def can_score(self, example: Example) -> bool:
         """Whether the example's answer is one that the task can score."""
         return True
 
-    def unlearned(self, example: Example) -> Sequence[str]:
+    def unseen_labels(self, example: Example) -> Sequence[str]:
         """Returns the labels of an example that no training example has. They are scored as wrong."""
         return ()
 
-    def gold_told(self, example: Example) -> Any:
+    def shown_gold(self, example: Example) -> Any:
         """Returns the gold answer as reported with the prediction: a label, a number, or as in the file."""
         return example.gold
 

@@ -59,7 +59,7 @@ class TextClassification(LabelledText):
         return None if absent else answer
 
     @override
-    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         spelling_of, notes = spellings(golds)
         ambiguous = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
         if ambiguous:
@@ -109,26 +109,26 @@ class TextClassification(LabelledText):
         raise DataError(f"unknown label {gold!r}", where=example.where, fix=nearest(gold, list(self.labels)))
 
     @override
-    def unlearned(self, example: Example) -> tuple[str, ...]:
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
         return (
             () if self.numbered or self.label_index(str(example.gold)) is not None else (str(example.gold),)
         )
 
     @override
-    def gold_told(self, example: Example) -> str:
-        return str(example.gold) if self.unlearned(example) else self.labels[self.gold_class(example)]
+    def shown_gold(self, example: Example) -> str:
+        return str(example.gold) if self.unseen_labels(example) else self.labels[self.gold_class(example)]
 
     @override
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        return tally_labels(self.labels, map(self.gold_told, examples))
+        return tally_labels(self.labels, map(self.shown_gold, examples))
 
     @override
     def target(self, example: Example) -> npt.NDArray[np.int64]:
-        return np.array(NO_TARGET if self.unlearned(example) else self.gold_class(example), np.int64)
+        return np.array(NO_TARGET if self.unseen_labels(example) else self.gold_class(example), np.int64)
 
     @override
-    def knows(self, example: Example) -> bool:
-        return not self.unlearned(example) and super().knows(example)
+    def can_score(self, example: Example) -> bool:
+        return not self.unseen_labels(example) and super().can_score(example)
 
     @override
     def soft_target(
@@ -150,7 +150,7 @@ class TextClassification(LabelledText):
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        names = [self.gold_told(example) for example in examples]
+        names = [self.shown_gold(example) for example in examples]
         index = number_labels(self.labels, names)
         predicted, gold = np.stack(predictions).argmax(-1), np.array([index[name] for name in names])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
@@ -160,5 +160,5 @@ class TextClassification(LabelledText):
         return self.labels[int(prediction.argmax())]
 
     @override
-    def submitted(self, prediction: Prediction) -> str:
+    def submitted_answer(self, prediction: Prediction) -> str:
         return str(int(prediction.argmax())) if self.submit_numbers else self.answer(prediction)

@@ -45,11 +45,11 @@ class MultiLabelClassification(LabelledText):
         return answer != "" and super().absent(answer, marks)
 
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
-        """Returns the labels of a cell, with duplicates: `settled` distinguishes vectors from names."""
+        """Returns the labels of a cell, as they are: `normalise_golds` tells vectors and names apart."""
         return tuple(name for name in parse_labels(value, where) if name)
 
     @override
-    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         if vectors := as_vectors(golds):
             width = len(vectors[0])
             names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
@@ -98,18 +98,18 @@ class MultiLabelClassification(LabelledText):
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> MultiLabelClassification:
         return replace(self, labels=labels)
 
-    def knows(self, example: Example) -> bool:
+    def can_score(self, example: Example) -> bool:
         """Whether it has labels, all of them known; a whole file without labels has no answers."""
-        return bool(example.gold) and not self.unlearned(example)
+        return bool(example.gold) and not self.unseen_labels(example)
 
     @override
-    def unlearned(self, example: Example) -> tuple[str, ...]:
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
         return tuple(name for name in example.gold if self.label_index(name) is None)
 
     @override
-    def gold_told(self, example: Example) -> str:
+    def shown_gold(self, example: Example) -> str:
         known = sorted(index for name in example.gold if (index := self.label_index(name)) is not None)
-        return "|".join([*(self.labels[index] for index in known), *self.unlearned(example)])
+        return "|".join([*(self.labels[index] for index in known), *self.unseen_labels(example)])
 
     @override
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
@@ -148,7 +148,7 @@ class MultiLabelClassification(LabelledText):
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
-        if unseen := sorted({name for example in examples for name in self.unlearned(example)}):
+        if unseen := sorted({name for example in examples for name in self.unseen_labels(example)}):
             extra = np.array([[name in example.gold for name in unseen] for example in examples])
             predicted, gold = np.hstack([predicted, np.zeros_like(extra)]), np.hstack([gold, extra])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}

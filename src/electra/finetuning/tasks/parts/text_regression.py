@@ -52,7 +52,7 @@ class TextRegression(TextTask):
         absent = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
         return None if absent else answer
 
-    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         """Replaces decimal commas by points, if they cannot be thousands separators."""
         commas = [gold for gold in golds if "," in gold]
         decimal = all(_COMMA.fullmatch(gold) for gold in commas) and not any("." in gold for gold in golds)
@@ -91,7 +91,7 @@ class TextRegression(TextTask):
         return number
 
     @override
-    def gold_told(self, example: Example) -> float | None:
+    def shown_gold(self, example: Example) -> float | None:
         return self.gold_number(example)
 
     @override
@@ -137,5 +137,5 @@ class TextRegression(TextTask):
         return format(float(prediction[0]), ".9g")
 
     @override
-    def submitted(self, prediction: Prediction) -> str:
+    def submitted_answer(self, prediction: Prediction) -> str:
         return format(float(np.clip(prediction[0], *self.bounds)), ".3f")

@@ -72,7 +72,7 @@ class TextTask(Task):
     def gold(self, value: Any, where: str) -> Any:
         """Parses a cell that is not missing; None for a placeholder. Raises DataError if it is invalid."""
 
-    def settled(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
+    def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         """Returns the final answers of a file, from all its parsed cells, and notes on how they were read."""
         return golds, ()
 
@@ -84,7 +84,7 @@ class TextTask(Task):
     def answer(self, prediction: Prediction) -> str:
         """Returns the predicted answer."""
 
-    def submitted(self, prediction: Prediction) -> str:
+    def submitted_answer(self, prediction: Prediction) -> str:
         """Returns the predicted answer in the format of GLUE's server."""
         return self.answer(prediction)
 
@@ -153,10 +153,10 @@ class TextTask(Task):
             raise DataError(problem, where=path)
         parsed = [gold for _, gold in examples if gold is not None]
         try:
-            settled, more = self.settled(parsed) if parsed else ([], ())
+            normalised, more = self.normalise_golds(parsed) if parsed else ([], ())
         except DataError as error:
             raise DataError(error.what, where=path, fix=error.fix) from None
-        golds = iter(settled)
+        golds = iter(normalised)
         answered = (replace(e, gold=None if gold is None else next(golds)) for e, gold in examples)
         return Split(tuple(answered), table.dropped, (*notes, *more))
 
@@ -185,7 +185,7 @@ class TextTask(Task):
         return (f"reading column {texts[0]}, not {' and '.join(others)}",)
 
     @override
-    def knows(self, example: Example) -> bool:
+    def can_score(self, example: Example) -> bool:
         try:
             self.target(example)
         except DataError:
@@ -213,7 +213,7 @@ class TextTask(Task):
         """Returns the predictions file and the one for GLUE's server."""
         files = super().files(split, predictions, examples)
         if name := dict(self.submissions).get(split):
-            answers = [(e.id, self.submitted(p)) for e, p in zip(examples, predictions, strict=True)]
+            answers = [(e.id, self.submitted_answer(p)) for e, p in zip(examples, predictions, strict=True)]
             files[f"{name}.tsv"] = format_tsv([("index", "prediction"), *answers])
         return files
 

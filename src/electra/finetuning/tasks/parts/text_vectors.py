@@ -77,7 +77,7 @@ class TextVectors(TextRegression):
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return list((vectors[::2] * vectors[1::2]).sum(-1, keepdims=True))
 
-    def gold_told(self, example: Example) -> None:
+    def shown_gold(self, example: Example) -> None:
         """Returns None: cosines are compared with the order of all scores, not with single ones."""
 
 

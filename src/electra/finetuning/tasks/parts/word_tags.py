@@ -182,11 +182,11 @@ class WordTagging(Task):
         return replace(self, every_score=True)
 
     @override
-    def knows(self, example: Example) -> bool:
+    def can_score(self, example: Example) -> bool:
         return all(tag in self.labels for tag in example.gold)
 
     @override
-    def unlearned(self, example: Example) -> tuple[str, ...]:
+    def unseen_labels(self, example: Example) -> tuple[str, ...]:
         return () if self.scheme == "errors" else tuple(tag for tag in example.gold if tag not in self.labels)
 
     @override
