@@ -35,7 +35,7 @@ def silent(line: str) -> None:
 
 def tuning_for(model: Path, settings: Settings) -> Tuning:
     loaded, dataset = load(model, "encoder"), read_dataset(settings, choose_task(settings))
-    return prepare(resolve(settings, dataset.task, loaded.config), dataset, loaded)[0]
+    return prepare(resolve(settings, dataset, loaded.config), dataset, loaded)[0]
 
 
 def read_tsv(path: Path) -> list[dict[str, str]]:

@@ -59,7 +59,7 @@ def squad2_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tuning_for(model: Path, chosen: Settings) -> tuple[Tuning, list[str]]:
     loaded, dataset = load(model, "encoder"), read_dataset(chosen, choose_task(chosen))
-    return prepare(resolve(chosen, dataset.task, loaded.config), dataset, loaded)
+    return prepare(resolve(chosen, dataset, loaded.config), dataset, loaded)
 
 
 def task_named(name: str) -> QuestionAnswering:

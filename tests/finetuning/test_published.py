@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from electra.finetuning.heads import load_head
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner.all_seeds import resolve
+from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
 from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
@@ -18,6 +20,10 @@ from electra.finetuning.tasks.parts.text_task import TextTask
 from electra.model.sizes import EncoderConfig
 
 SMALL = EncoderConfig("electra", 30_522, 128, 256, 12, 4, 1024)
+
+
+def examples_of(task: str, size: int = 8551) -> Dataset:
+    return Dataset(load_task(task), {"train": (Example("0", "f:1", ("a",), "0"),) * size}, {}, ())
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
@@ -38,15 +44,25 @@ def test_epochs_of_the_paper() -> None:
     ("task", "head", "dropout"),
     [("cola", "transformers", 0.1), ("cola", "linear", 0.1), ("cola", "bag", 0.0), ("mrpc", "compare", 0.0)],
 )
-def test_dropout_is_the_papers_except_with_hybrid_heads(task: str, head: str, dropout: float) -> None:
-    settings = Settings(task=task, data=Path(), out=Path(), head=head)
-    assert resolve(settings, load_task(task), SMALL).dropout == dropout
-    assert resolve(replace(settings, dropout=0.2), load_task(task), SMALL).dropout == 0.2
+def test_dropout_is_that_of_pretraining_except_with_hybrid_heads(
+    task: str, head: str, dropout: float
+) -> None:
+    settings, data = Settings(task=task, data=Path(), out=Path(), head=head), examples_of(task)
+    assert resolve(settings, data, SMALL).dropout == dropout
+    assert resolve(settings, data, replace(SMALL, dropout=0.0)).dropout == 0.0
+    assert resolve(replace(settings, dropout=0.2), data, SMALL).dropout == 0.2
+
+
+def test_few_examples_are_read_more_often_than_the_paper_reads_many() -> None:
+    settings = Settings(task="cola", data=Path(), out=Path())
+    epochs = {size: resolve(settings, examples_of("cola", size), SMALL).epochs for size in (50, 1000, 8551)}
+    assert epochs == {50: 20, 1000: 10, 8551: 3}
+    assert resolve(replace(settings, epochs=2), examples_of("cola", 50), SMALL).epochs == 2
 
 
 def test_rates_decays_and_warmup_of_the_paper() -> None:
     given = Settings(task="cola", data=Path(), out=Path())
-    settings = resolve(given, load_task("cola"), SMALL)
+    settings = resolve(given, examples_of("cola"), SMALL)
     assert (settings.batch_size, settings.warmup, settings.weight_decay, settings.dropout, settings.clip) == (
         32,
         0.1,

@@ -105,6 +105,7 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
     chosen: dict[str, object] = {
         "learning_rate": 2e-3,
         "layer_decay": 1.0,
+        "epochs": 3,
         "precision": "fp32",
         "device": "cpu",
         "batch_size": 16,

@@ -6,6 +6,7 @@ trained again.
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -82,6 +83,7 @@ from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths of data
+MIN_UPDATES, MAX_EPOCHS = 300, 20  # for few examples; with more, the task's epochs
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
@@ -116,7 +118,7 @@ def finetune(
     if settings.search:
         split_for_search(dataset)  # raises if there are too few examples
     pooling = encoder_pooling(loaded, dataset.task)
-    tuning, notes = prepare(resolve(settings, dataset.task, loaded.config, pooling), dataset, loaded)
+    tuning, notes = prepare(resolve(settings, dataset, loaded.config, pooling), dataset, loaded)
     teacher, unlabelled = open_teacher(tuning)
     other = _tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
@@ -131,7 +133,7 @@ def finetune(
             session.say("the teacher answers the training texts")
             tuning, note = with_soft_labels(tuning, dataset.splits["train"], unlabelled, teacher)
             notes.append(note)
-        starts = (describe_start(model, tuning), describe_defaults(settings, tuning))
+        starts = (describe_start(model, tuning), describe_defaults(settings, dataset, loaded.config))
         for note in (threads, *starts, *describe_labels(dataset), *notes):
             if note:
                 session.say(note)
@@ -170,7 +172,7 @@ def _tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")
     plain = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    return prepare(resolve(plain, dataset.task, loaded.config), dataset, loaded)[0]
+    return prepare(resolve(plain, dataset, loaded.config), dataset, loaded)[0]
 
 
 def hybrid_head(tuning: Tuning) -> str:
@@ -194,13 +196,13 @@ def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
 
 
 def resolve(
-    settings: Settings, task: Task, config: EncoderConfig, pooling: Pooling | None = None
+    settings: Settings, dataset: Dataset, config: EncoderConfig, pooling: Pooling | None = None
 ) -> ResolvedSettings:
     """Returns the settings with every default filled in.
 
     Args:
         settings: as the user passed them.
-        task: the task, which has default epochs and lengths.
+        dataset: the data and its task, on which default epochs and lengths depend.
         config: the encoder's shape.
         pooling: the encoder's own pooling, if it has one.
 
@@ -215,7 +217,8 @@ def resolve(
         fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
         raise ConfigError("no setting is left to search", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
-    for name, default in default_settings(settings, task, config).items():
+    task = dataset.task
+    for name, default in default_settings(settings, dataset, config).items():
         if values[name] is None:
             values[name] = default.value
     own = pooling or load_head(settings.head).pooling
@@ -231,8 +234,9 @@ class Default:
     origin: str
 
 
-def default_settings(settings: Settings, task: Task, config: EncoderConfig) -> dict[str, Default]:
-    """Returns the defaults that depend on the task, the head or the encoder, by setting."""
+def default_settings(settings: Settings, dataset: Dataset, config: EncoderConfig) -> dict[str, Default]:
+    """Returns the defaults that depend on the data, the task, the head or the encoder, by setting."""
+    task, examples = dataset.task, len(dataset.splits["train"])
     head, width = load_head(settings.head), f"width {config.hidden_size}"
     its_own = f"the head {HEADS.name_of(settings.head)}"
     dropout = Default(config.dropout, "as in pre-training")
@@ -240,18 +244,24 @@ def default_settings(settings: Settings, task: Task, config: EncoderConfig) -> d
         dropout = Default(task.dropout, "the task")
     elif head.dropout is not None:
         dropout = Default(head.dropout, its_own)
+    if head.epochs is not None:
+        epochs = Default(head.epochs, its_own)
+    elif (more := min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / examples))) > task.epochs:
+        epochs = Default(more, f"{plural(examples, 'example')}")
+    else:
+        epochs = Default(task.epochs, "the task")
     return {
         "dropout": dropout,
-        "epochs": Default(task.epochs, "the task") if head.epochs is None else Default(head.epochs, its_own),
+        "epochs": epochs,
         "learning_rate": Default(default_learning_rate(config.hidden_size), width),
         "layer_decay": Default(default_layer_decay(config.hidden_size), width),
         "max_length": Default(min(task.max_length, config.max_positions), "the task"),
     }
 
 
-def describe_defaults(settings: Settings, tuning: Tuning) -> str:
+def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfig) -> str:
     """Returns a line with the defaults that were used and their origins; "" if the user set them all."""
-    defaults = default_settings(settings, tuning.task, tuning.start.config)
+    defaults = default_settings(settings, dataset, config)
     searched = settings_to_search(settings) if settings.search else ()
     shown = [
         f"{name} {default.value:g} ({default.origin})"
