@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from electra.commands.framework.command import (
     options_of,
     section_options,
 )
-from electra.commands.framework.help import DEFAULT, GROUPS, default_shown, first_line, flag_shown
+from electra.commands.framework.help import DEFAULT, GROUPS, default_shown, flag_shown, summary
 from electra.commands.framework.main import class_of, commands
 from electra.finetuning.tasks import load_task, task_names
 from electra.foundation import config
@@ -37,19 +38,19 @@ from electra.training.recipe import Recipe
 PATH = Path(__file__).with_name("cli.md")
 STUB = Path(electra.__file__).with_suffix(".pyi")
 CODES = (
-    "0 done, 1 failed, 2 the input is wrong (one line on stderr says what, where and what to do), "
-    "74 the disk is full (the same command continues once there is room), 130 Ctrl-C, 143 SIGTERM"
+    "0 success, 1 failure, 2 invalid input (one line on stderr says what is wrong, where, and what to do), "
+    "74 the disk is full (rerun the command once there is room), 130 Ctrl-C, 143 SIGTERM"
 )
 INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same; a recipe's keys with the values of the recipe that is named. A switch takes no value: `--ensemble` turns it on, `--no-baselines` off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same, with the values of the recipe that the command line names. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
-How much runs at once: `--processes` train one model together (one for each GPU), `--jobs` are trainings or tasks side by side,
-`--threads` are the CPU threads of each process, and `--workers` encode text before training.
+What runs at the same time: `--processes` train one model together (one for each GPU), `--jobs` is the number of trainings or
+tasks, `--threads` that of CPU threads in each process, and `--workers` that of processes that encode text before training.
 
-For completion of commands, options and their values, put one line into your shell's startup file: `source <(electra
+For completion of commands, options and their values, add a line to your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
 """
 RECIPES = """## Recipes
@@ -57,7 +58,7 @@ RECIPES = """## Recipes
 `--recipe` takes one of the names below or the path of a TOML file. A recipe is defaults, overridden by the file, overridden by flags:
 the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`, or `--learning-rate` for short where no
 other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is kept in `run.toml`
-in the run folder. A run resumes only with the recipe it began with; keys marked * are free to change.
+in the run folder. A run resumes only with the recipe it began with; only keys marked * may change.
 """
 
 
@@ -68,10 +69,10 @@ MORE = {
 
 
 def row(option: Option) -> tuple[str, str, str, str]:
-    """An option: name, value, default, meaning."""
-    told = DEFAULT.search(option.text)
+    """Returns the cells of an option: name, value, default, meaning."""
+    explained = DEFAULT.search(option.text)
     text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
-    default = "required" if option.is_required else default_shown(option) or (told[1] if told else "")
+    default = "required" if option.is_required else default_shown(option) or (explained[1] if explained else "")
     if option.is_switch and option.default is not None:
         default = "on" if option.default else "off"
     return f"`{option.metavar if option.positional else flag_shown(option)}`", kind_of(option), default, text
@@ -81,10 +82,10 @@ def kind_of(option: Option) -> str:
     if option.is_switch:
         return "switch"
     if option.choices:
-        return ", ".join(option.choices) + ", several" * option.several
+        return ", ".join(option.choices) + ", several" * option.takes_several
     words = {"TEXT": "text", "N": "number", "X": "number", "PATH": "path", "...": ""}
     value = " ".join(filter(None, (words[word] for word in metavar(option.kind).split())))
-    return f"{value}, several" if option.several and "..." in metavar(option.kind) else value
+    return f"{value}, several" if option.takes_several and "..." in metavar(option.kind) else value
 
 
 def keys(kind: type, section: str) -> list[tuple[str, str, str, str]]:
@@ -136,8 +137,9 @@ def recipe_keys() -> Iterator[str]:
 def recipes() -> str:
     rows = []
     for name in config.toml_names(config.RECIPES):
-        first = config.find_recipe(name).read_text(encoding="utf-8").splitlines()[0]
-        rows.append((f"`{name}`", first.removeprefix("#").strip() if first.startswith("#") else ""))
+        lines = config.find_recipe(name).read_text(encoding="utf-8").splitlines()
+        comment = " ".join(line[1:].strip() for line in takewhile(lambda line: line.startswith("#"), lines))
+        rows.append((f"`{name}`", re.split(r"(?<=\.)\s+(?=[A-Z])", comment)[0]))
     return table(("Recipe", "What it is"), rows)
 
 
@@ -166,7 +168,7 @@ def all_objectives() -> str:
         parts.append(
             f"### {name}\n\n{departures}\n\n{table(('Key', 'Value', 'Default', 'Meaning'), keys(module.Config, 'objective'))}"
         )
-    intro = "`--objective.name` picks one; the others of its keys are flags then (`--objective.mask-fraction`).\n\n"
+    intro = "`--objective.name` selects one; its other keys are then flags as well (`--objective.mask-fraction`).\n\n"
     return "\n".join(
         ["## Objectives\n\n" + intro + table(("Objective", "What it is", "Source"), rows), *parts]
     )
@@ -177,19 +179,19 @@ def tasks() -> str:
         (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in task_names()
     ]
     return (
-        "## Tasks\n\nFor `electra finetune --task`. The first metric is the one that seeds are compared by.\n\n"
+        "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n"
         + table(("Task", "Source", "Metrics"), rows)
     )
 
 
 def page() -> str:
-    classes = {name: class_of(module) for name, module in commands().items()}
+    summaries = {name: summary(file) for name, file in commands().items()}
     lists = []
     for group, meaning in GROUPS.items():
         rows = [
-            (f"[`{name}`](#electra-{name})", first_line(each))
-            for name, each in classes.items()
-            if group == each.GROUP
+            (f"[`{name}`](#electra-{name})", line)
+            for name, (its_group, line) in summaries.items()
+            if its_group == group
         ]
         lists.append(f"{group}: {meaning}\n\n{table(('Command', 'What it does'), rows)}")
     return "\n".join(
@@ -197,7 +199,7 @@ def page() -> str:
             INTRODUCTION,
             "## Commands\n",
             *lists,
-            *(command_section(name, each) for name, each in classes.items()),
+            *(command_section(name, class_of(file)) for name, file in commands().items()),
             RECIPES,
             recipes(),
             *recipe_keys(),

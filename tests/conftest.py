@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import offline
 import pytest
 
 from electra.foundation import extensions
-from electra.testing import offline
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read by torch when it is first imported
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

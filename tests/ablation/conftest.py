@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from driven import toy_store  # noqa: F401
 from fake_study import RECIPE, STUDY
-
-from electra.testing.driven import toy_store  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

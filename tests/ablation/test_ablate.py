@@ -19,6 +19,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
 from electra.artifacts import digests
@@ -29,7 +30,6 @@ from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.signals import Stop, StopRequest
 from electra.laboratory.ablation import plan, worker
 from electra.testing import toy
-from electra.testing.driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from electra.training.distributed import World
 from electra.training.run import build_run
 

@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-
-from electra.testing.driven import toy_store  # noqa: F401
+from driven import toy_store  # noqa: F401
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported: a wrong name must not be looked up
 

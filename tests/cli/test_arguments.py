@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
-import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 import electra
 from electra.commands.detect import Detect
 from electra.commands.finetune import Finetune
-from electra.commands.framework.main import main
+from electra.commands.framework.help import summary
+from electra.commands.framework.main import class_of, commands, main
 from electra.commands.framework.parser import parse
 from electra.commands.prepare import Prepare
 from electra.commands.pretrain import Pretrain
@@ -64,6 +65,32 @@ def test_options_of_sections_are_flat_where_a_command_has_no_recipe() -> None:
     made, _ = parse(Prepare, words)
     assert (made.vocab_size, made.unit) == (60, "line")
     assert inspect.signature(electra.prepare).parameters["vocab_size"].default == TokenizerConfig.vocab_size
+
+
+@pytest.mark.parametrize("settings", [{"unit": "line", "vocab_size": 60}, {"heldout": 0.1}])
+def test_prepare_takes_settings_as_overrides_too(settings: dict[str, Any]) -> None:
+    sections = {"vocab_size": "tokenizer", "unit": "data", "heldout": "data"}
+    dotted = {f"{sections[name]}.{name}": value for name, value in settings.items()}
+    flat, nested = Prepare("t", out="o", **settings), Prepare("t", out="o", overrides=dotted)
+    assert flat == replace(nested, overrides=None, **settings)
+    assert Prepare("t", out="o", overrides={"tokenizer.source": "tiny-en"}).tokenizer == "tiny-en"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field"),
+    [
+        ({"data.units": "line"}, "data.units"),
+        ({"data.unit": "page"}, "data.unit"),
+        ({"training.steps": 3}, "training.steps"),
+        ({"data.unit": "line"}, "data.unit"),
+        (5, "overrides"),
+    ],
+)
+def test_wrong_overrides_of_prepare_are_named(overrides: Any, field: str) -> None:
+    unit = {"unit": "blank-line"} if overrides == {"data.unit": "line"} else {}
+    with pytest.raises(ConfigError) as caught:
+        electra.prepare("t", out="o", overrides=overrides, **unit)  # type: ignore[arg-type]
+    assert field in (caught.value.where, caught.value.key)
 
 
 def test_several_values_end_at_the_next_option() -> None:
@@ -152,7 +179,8 @@ def test_help_shows_the_values_of_the_recipe_that_is_named(capsys: pytest.Captur
     assert main(["pretrain", "--help"]) == 0
     usual = capsys.readouterr().out
     assert tiny != usual and f"(default: {TrainingSection.seed})" in usual
-    assert "no-clip-separately" not in usual and "--training.no-bias-correction" in usual
+    assert "no-clip-separately" not in usual
+    assert "--training.bias-correction, --training.no-bias-correction" in usual
 
 
 @pytest.mark.parametrize(
@@ -191,20 +219,49 @@ def test_help_is_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["--reference-decay"] in listed and max(map(len, listed)) < 15
 
 
-def test_help_imports_nothing_heavy_and_is_quick() -> None:
-    """It costs a few starts of Python: seconds would say more of the machine than of us."""
-    heavy = "{'torch', 'numpy', 'tokenizers', 'transformers', 'pyarrow', 'rich', 'multiprocessing'}"
-    for words in (["--help"], ["pretrain", "--help"], ["finetune", "--help"]):
-        code = f"import sys; from electra.commands.framework.main import main; main({words}); "
-        code += f"sys.exit(str({heavy} & set(sys.modules)) if {heavy} & set(sys.modules) else 0)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    ours = min(cpu_seconds("-m", "electra", "pretrain", "--help") for _ in range(3))
-    assert ours < 25 * min(cpu_seconds("-c", "pass") for _ in range(3))
+HEAVY = {"torch", "numpy", "tokenizers", "transformers", "pyarrow", "rich", "multiprocessing", "socket"}
+COUNTED = """
+import sys
+from electra.commands.framework.help import summary
+from electra.commands.framework.main import class_of, commands, main
+before = len(sys.modules)
+main(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+"""
 
 
-def cpu_seconds(*words: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *words], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def modules_of_help(*words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, *words, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout
+    return set(done.stderr.split())
+
+
+def test_the_overview_reads_the_commands_without_importing_them() -> None:
+    modules = modules_of_help()
+    assert not modules & HEAVY
+    assert {name for name in modules if name.startswith("electra.commands.")} == {
+        "electra.commands.framework",
+        "electra.commands.framework.help",
+        "electra.commands.framework.main",
+        "electra.commands.framework.command",
+        "electra.commands.framework.display",
+        "electra.commands.framework.renames",
+        "electra.commands.framework.output",
+    }
+
+
+@pytest.mark.parametrize("command", ["pretrain", "distil", "serve"])
+def test_help_of_a_command_imports_few_modules(command: str) -> None:
+    modules = modules_of_help(command)
+    assert not modules & HEAVY and "argparse" not in modules
+    assert not any(name.startswith(("electra.artifacts", "electra.exchange")) for name in modules)
+    assert sum(name.startswith("electra") for name in modules) < 40
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_overview_says_what_the_commands_declare(command: str) -> None:
+    file = commands()[command]
+    declared = class_of(file)
+    assert summary(file) == (declared.GROUP, (inspect.getdoc(declared) or "").splitlines()[0])

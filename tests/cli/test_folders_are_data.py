@@ -126,7 +126,7 @@ NAMES = {RUN: ("run.toml", ("objective", "name")), TUNED: ("finetune.json", ("ta
 
 @pytest.mark.parametrize("folder", COMMANDS)
 @pytest.mark.slow
-def test_a_folder_that_is_whole_but_for_its_name_of_code(place: Path, folder: str) -> None:
+def test_a_complete_folder_that_names_code_runs_nothing(place: Path, folder: str) -> None:
     """All else is in order, so nothing stops a command before the name is used."""
     evil = place / folder / "evil.py"
     evil.write_text(EVIL)
@@ -141,7 +141,7 @@ def test_a_folder_that_is_whole_but_for_its_name_of_code(place: Path, folder: st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", COMMANDS)
-def test_each_string_of_each_record_alone(place: Path, folder: str) -> None:
+def test_no_single_string_of_a_record_runs_code(place: Path, folder: str) -> None:
     evil = place / folder / "evil.py"
     evil.write_text(EVIL)
     names = ("run.toml", "state.json", "finetune.json", "task.json")
@@ -179,7 +179,7 @@ def test_each_string_of_each_record_alone(place: Path, folder: str) -> None:
         ),
     ],
 )
-def test_a_toml_file_that_names_a_file(
+def test_a_toml_file_that_names_code_runs_nothing(
     place: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, commands: list[list[str]]
 ) -> None:
     (place / "evil.py").write_text(EVIL)

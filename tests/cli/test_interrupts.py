@@ -26,7 +26,7 @@ START = (
 )
 
 
-def test_while_the_command_line_is_imported() -> None:
+def test_ctrl_c_during_imports_is_one_line() -> None:
     """The interrupt comes from an import, wherever it is."""
     code = IMPORTS_STOP + START
     ended = subprocess.run(
@@ -35,7 +35,7 @@ def test_while_the_command_line_is_imported() -> None:
     assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
 
 
-def test_while_a_class_body_is_made(
+def test_ctrl_c_in_a_class_body_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(verb: str, arguments: list[str]) -> int:
@@ -45,7 +45,7 @@ def test_while_a_class_body_is_made(
     assert main(["plan", "x"]) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
-def test_work_that_leaves_nothing_says_so(
+def test_an_interrupt_of_work_without_a_result_says_interrupted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(verb: str, arguments: list[str]) -> int:

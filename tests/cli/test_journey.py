@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import driven
 import pytest
 
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main
-from electra.testing import driven
 
 pytestmark = pytest.mark.slow
 

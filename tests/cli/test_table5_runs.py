@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import driven
 import pytest
 
 from electra.commands.framework.main import main
 from electra.exchange.run_folder import network_kinds
 from electra.foundation.config import read_toml
-from electra.testing import driven
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import driven
 import pytest
 from wrong import CASES, Case, Place, blocked, damaged_run, lines
 
@@ -28,7 +29,6 @@ from electra.foundation.errors import (
     RunFailed,
     RunFolderError,
 )
-from electra.testing import driven
 
 command_line = importlib.import_module(
     "electra.commands.framework.main"
@@ -113,7 +113,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_one_line(case: Case, place: Place, refused: Callable[..., str]) -> None:
+def test_wrong_input_is_one_line_with_its_place(
+    case: Case, place: Place, refused: Callable[..., str]
+) -> None:
     argv = case.argv(place)  # makes the files of the case
     writes = ("run/",) if case.kind is RunFailed else ()  # a run that failed midway keeps its record
     refused(argv, case.kind, case.said, writes)
@@ -124,7 +126,7 @@ def test_every_kind_of_error_was_rendered() -> None:
         kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ElectraError)
     }
     assert kinds == {case.kind for case in CASES} | {
-        FullDisk,  # test_a_full_disk
+        FullDisk,  # test_a_full_disk_is_one_line
         LostProcess,  # training/test_resume.py
     }
 
@@ -157,7 +159,7 @@ def test_text_that_is_all_held_out_by_its_hash_is_trained_on(place: Place) -> No
     )
 
 
-def test_a_run_folder_in_use(place: Place, refused: Callable[..., str]) -> None:
+def test_a_run_folder_in_use_is_refused(place: Place, refused: Callable[..., str]) -> None:
     out = place.folder / "run"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -175,7 +177,7 @@ def test_a_run_folder_in_use(place: Place, refused: Callable[..., str]) -> None:
         pass
 
 
-def test_an_unwritable_place(place: Place, refused: Callable[..., str]) -> None:
+def test_an_unwritable_folder_is_one_line(place: Place, refused: Callable[..., str]) -> None:
     refused(
         place.pretrain(out=Path(blocked(place))),
         DiskError,
@@ -188,13 +190,13 @@ def test_an_unwritable_place(place: Place, refused: Callable[..., str]) -> None:
 @pytest.mark.parametrize(
     "asked", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"]
 )
-def test_a_name_too_long_for_a_file(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_too_long_for_a_file_is_one_line(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = asked.format("a" * 300, here=__file__)
     assert main(words.split()) == 2
     assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1
 
 
-def test_a_full_disk(
+def test_a_full_disk_is_one_line(
     place: Place, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, finished: Path
 ) -> None:
     """The checkpoint of step 4 does not fit: that of step 2 stays whole, and the same command goes on once
@@ -283,7 +285,7 @@ def test_a_run_folder_of_another_run_lists_every_difference(
     )
 
 
-def test_no_checkpoint_is_whole(place: Place, refused: Callable[..., str]) -> None:
+def test_a_run_without_a_valid_checkpoint_is_refused(place: Place, refused: Callable[..., str]) -> None:
     """To start over in silence would throw the training away: it takes another folder, or a whole checkpoint,
     to go on.
     """

@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import driven
+
 from electra.commands.framework.main import main
 from electra.foundation.errors import (
     AbsentNetwork,
@@ -24,7 +26,6 @@ from electra.foundation.errors import (
     StoreError,
     TokenizerError,
 )
-from electra.testing import driven
 
 SETTINGS = driven.SETTINGS | {
     "--training.batch-size": "4",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import socket
 import urllib.request
 
+import offline
 import pytest
-
-from electra.testing import offline
 
 ELSEWHERE = "192.0.2.1"  # of documentation (RFC 5737): nobody's
 

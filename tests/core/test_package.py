@@ -8,10 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import driven
 import pytest
 
 from electra.commands.framework.main import commands
-from electra.testing import driven
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.package

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import driven
 import pytest
+from driven import toy_store  # noqa: F401
 
 import electra
 from electra.commands.framework import main as command_line
 from electra.commands.framework.command import Command
 from electra.commands.framework.main import class_of, main
-from electra.testing import driven
-from electra.testing.driven import toy_store  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import driven
 import pytest
 import torch
+from driven import toy_store  # noqa: F401
 from safetensors.torch import load_file
 from test_snippets import FENCE, ROOT
 
@@ -24,8 +26,7 @@ from electra.exchange.huggingface import export_network
 from electra.foundation import jobs
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
-from electra.testing import driven, small, toy_task
-from electra.testing.driven import toy_store  # noqa: F401
+from electra.testing import small, toy_task
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +104,7 @@ def test_from_a_csv(
     model = toy_task.save_encoder(tmp_path / "toy", "modern")
     instead = {"tiny-en": str(model), "10m": "2", "3": "1"}  # a model, a budget, seeds
     said = "".join(follow("from-a-csv.md", instead, monkeypatch, capsys))
-    assert "majority 0." in said and "fresh weights 0." in said and "search 2:" in said
+    assert "majority 0." in said and "random initialization 0." in said and "search 2:" in said
     assert said.splitlines()[-1].startswith("Return the square root of x.\t")
     assert Path("runs/kinds/report.html").is_file() and Path("runs/searched/search.json").is_file()
     with open("predictions.csv", encoding="utf-8", newline="") as file:

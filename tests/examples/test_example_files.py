@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import driven
 import numpy as np
 import pytest
 import torch
@@ -26,7 +27,7 @@ from electra.foundation.config import read_toml
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.testing import driven, toy, toy_task
+from electra.testing import toy, toy_task
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

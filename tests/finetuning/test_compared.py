@@ -1,4 +1,4 @@
-"""Baselines of a fine-tuning: those without a network, and the same seeds from fresh weights."""
+"""Baselines of a fine-tuning: those without a network, and the same seeds from random initialization."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ def test_baselines_are_scored_and_reported(
     fresh = tuned("fresh", init="random", seeds=2)
     assert results["untrained"]["eval_loss_by_seed"] == fresh["eval_loss_by_seed"]
     [line] = [line for line in said if "majority 0.5000, word counting " in line]
-    assert f"fresh weights {results['untrained']['eval_accuracy']:.4f}" in line
+    assert f"random initialization {results['untrained']['eval_accuracy']:.4f}" in line
     assert any(line.startswith("untrained, seed 1  dev: ") for line in said)
     others = {name: scores["eval_accuracy"] for name, scores in results["floors"].items()}
-    others["fresh weights"] = results["untrained"]["eval_accuracy"]
+    others["random initialization"] = results["untrained"]["eval_accuracy"]
     ahead = max(others, key=lambda name: others[name])
     behind = results["eval_accuracy"] <= others[ahead]
     advice = "--head frozen" if ahead == "frozen encoder" else "try --head bag"
     assert any(advice in line for line in said) == behind
 
     html = page.write_page(tmp_path / "out").read_text()
-    assert re.search(r"word counting</th>\s*<th[^>]*>frozen encoder</th>\s*<th[^>]*>fresh weights</th>", html)
+    assert re.search(
+        r"word counting</th>\s*<th[^>]*>frozen encoder</th>\s*<th[^>]*>random initialization</th>", html
+    )
     assert page.verdict(results) in html
     assert not [found.problem for found in TuningFolder(tmp_path / "out").verify() if found.problem]
 
@@ -62,12 +64,12 @@ def test_a_baseline_that_is_not_beaten_is_reported() -> None:
     assert "majority 0.5000, word counting 0.6000" in line
     assert page.verdict(results) == "On dev, the model is 0.100 above the best baseline, word counting."
     results["untrained"] = {"eval_accuracy": 0.7}
-    assert "'fresh weights'" in list(compare_with_baselines(results))[1]
+    assert "'random initialization'" in list(compare_with_baselines(results))[1]
     advice = list(compare_with_baselines(results, "bag"))[1]
     assert "--head bag" in advice and "cannot be exported to ONNX" in advice
     results["eval_samples"] = 100
     assert "on 100 examples a difference below 0.10" in list(compare_with_baselines(results))[1]
-    assert "does not beat the best baseline, fresh weights" in page.verdict(results)
+    assert "does not beat the best baseline, random initialization" in page.verdict(results)
     results["eval_accuracy"] = None
     assert "undefined" in page.verdict(results)
 

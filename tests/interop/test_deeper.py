@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from driven import toy_store  # noqa: F401
 
 import electra
 from electra.commands.framework.main import main
 from electra.exchange.load import load
 from electra.foundation.errors import ConfigError, ModelError
 from electra.testing import small, toy_task
-from electra.testing.driven import toy_store  # noqa: F401
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from driven import toy_store, write_corpus  # noqa: F401
 from safetensors.torch import load_file
 
 import electra
 from electra.foundation.errors import ModelError
 from electra.testing import small
-from electra.testing.driven import toy_store, write_corpus  # noqa: F401
 
 SMALL = {
     "training.length": 16,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from driven import write_corpus
 from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.included import MODELS, included_model, included_names
 from electra.commands.framework.main import main
-from electra.testing.driven import write_corpus
 
 LARGEST = 12_000_000  # bytes
 FOUND = 15  # of the sentences below

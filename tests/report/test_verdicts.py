@@ -10,7 +10,7 @@ from electra.pages.verdicts import verdict
 
 
 def record(probe: str, value: float, low: float, high: float) -> dict[str, Any]:
-    """Depths 0 and 1 of a model and of fresh weights, beside chance."""
+    """Depths 0 and 1 of a model and of random initialization, beside chance."""
     series = [
         ("ours", [0.4, value], "line"),
         ("untrained", [0.62, 0.3], "line"),
@@ -54,7 +54,11 @@ def test_a_number_chosen_among_depths_has_a_baseline_chosen_among_depths() -> No
     chosen = record("probe", 0.61, 0.6, 0.615)
     chosen["headline"] = {"accuracy, best depth": chosen["headline"]["accuracy, last depth"]}
     result = verdict(chosen)
-    assert result is not None and result.standing == "below" and "0.620 (fresh weights)" in result.sentence
+    assert (
+        result is not None
+        and result.standing == "below"
+        and "0.620 (random initialization)" in result.sentence
+    )
 
 
 def test_rules_in_a_table_are_baselines() -> None:
@@ -68,7 +72,9 @@ def test_rules_in_a_table_are_baselines() -> None:
 def test_descriptive_probes_have_no_standing_and_without_a_baseline_there_is_no_claim() -> None:
     described = verdict(record("geometry", 0.6, 0.5, 0.7))
     assert (
-        described is not None and described.standing == "" and "0.300 for fresh weights" in described.sentence
+        described is not None
+        and described.standing == ""
+        and "0.300 for random initialization" in described.sentence
     )
     bare = verdict({**record("probe", 0.6, 0.5, 0.7), "figures": []})
     assert bare is not None and bare.standing == "" and "No baseline" in bare.sentence

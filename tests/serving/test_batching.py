@@ -53,7 +53,7 @@ async def later(worker: Worker, *asked: Awaitable[Any]) -> list[Any]:
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_who_waits_is_computed_together() -> None:
+def test_waiting_requests_are_computed_in_one_batch() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         return await later(worker, *(batcher("a", worker, [n, n + 1]) for n in (1, 10, 20, 30)))
 
@@ -62,7 +62,7 @@ def test_who_waits_is_computed_together() -> None:
     assert worker.batches == [[1, 2, 10, 11], [20, 21, 30, 31]], "as many as fit, whole requests"
 
 
-def test_other_settings_are_computed_apart_and_nobody_is_left_waiting() -> None:
+def test_requests_with_other_settings_are_computed_separately() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         keys = ["a", "b", "a", "b"]
         return await later(worker, *(batcher(key, worker, [n]) for n, key in enumerate(keys)))
@@ -71,7 +71,7 @@ def test_other_settings_are_computed_apart_and_nobody_is_left_waiting() -> None:
     assert found == [[0], [2], [4], [6]] and worker.batches == [[0, 2], [1, 3]]
 
 
-def test_one_bad_request_harms_no_other() -> None:
+def test_a_failing_request_does_not_affect_others_in_its_batch() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         return await later(worker, *(batcher("a", worker, [n]) for n in (0, 1, -1, 2)))
 
@@ -79,7 +79,7 @@ def test_one_bad_request_harms_no_other() -> None:
     assert [found[i] for i in (0, 1, 3)] == [[0], [2], [4]] and isinstance(found[2], ValueError)
 
 
-def test_too_many_are_turned_away_and_the_queue_empties() -> None:
+def test_requests_beyond_the_queue_are_rejected_until_it_empties() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         found = await later(worker, *(batcher("a", worker, [n]) for n in range(5)))
         return found, batcher.size, await batcher("a", worker, [7])
@@ -89,7 +89,7 @@ def test_too_many_are_turned_away_and_the_queue_empties() -> None:
     assert size == 0 and again == [14]
 
 
-def test_who_has_gone_is_not_computed() -> None:
+def test_requests_of_disconnected_clients_are_not_computed() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         first = asyncio.ensure_future(batcher("a", worker, [1]))
         await asyncio.sleep(0.02)
@@ -106,7 +106,7 @@ def test_who_has_gone_is_not_computed() -> None:
     assert status == 504 and answer == [8] and worker.batches == [[1], [4]]
 
 
-def test_costly_requests_are_not_put_together() -> None:
+def test_requests_share_a_batch_only_as_far_as_they_fit() -> None:
     """One that fills more than a batch waits in a lane of its own."""
 
     async def test(batcher: Batcher, worker: Worker) -> Any:
@@ -118,7 +118,7 @@ def test_costly_requests_are_not_put_together() -> None:
     assert sorted(worker.batches) == [[0, 1], [2, 4], [3]], "what fits goes with the oldest"
 
 
-def test_who_gave_up_is_not_computed_again_after_a_failure() -> None:
+def test_abandoned_requests_are_not_retried_after_a_failure() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         tasks = [asyncio.ensure_future(batcher("a", worker, [n])) for n in (1, -1)]
         await asyncio.sleep(0.02)
@@ -148,7 +148,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_work_ends_with_its_time_or_its_client_and_small_requests_go_before(leaves: bool) -> None:
+def test_large_work_ends_at_its_timeout_and_yields_to_small_requests(leaves: bool) -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         worker.gate.set()
         reader = Reader()
@@ -170,7 +170,7 @@ def test_work_ends_with_its_time_or_its_client_and_small_requests_go_before(leav
     assert not later_passes, "nobody waits for them"
 
 
-def test_what_is_left_when_the_server_stops_is_refused_and_its_work_ends() -> None:
+def test_open_requests_are_refused_when_the_server_stops() -> None:
     async def test(batcher: Batcher, worker: Worker) -> Any:
         asked = [asyncio.ensure_future(batcher(n, Reader(), [n], load=8.0)) for n in range(3)]
         await asyncio.sleep(0.1)
@@ -184,7 +184,7 @@ def test_what_is_left_when_the_server_stops_is_refused_and_its_work_ends() -> No
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_what_a_client_that_left_has_asked_is_not_computed(leaves: bool) -> None:
+def test_work_of_a_client_that_disconnects_is_cancelled(leaves: bool) -> None:
     from starlette.requests import ClientDisconnect
 
     from electra.serving.app import cancel_on_disconnect

@@ -70,7 +70,7 @@ def closed(taken: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"POST /embed HTTP/1.1\r\nhost: localhost\r\n"])
-def test_silent_connections_are_replaced_by_those_that_ask(served: list[ServedModel], sent: bytes) -> None:
+def test_idle_connections_are_evicted_for_new_ones(served: list[ServedModel], sent: bytes) -> None:
     with ExitStack() as open_, server(served, queue=SOME // 2) as port:
         for _ in range(SOME + 10):
             silent = open_.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
@@ -86,7 +86,7 @@ def test_silent_connections_are_replaced_by_those_that_ask(served: list[ServedMo
         b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\n",
     ],
 )
-def test_a_connection_that_sends_no_whole_head_is_closed(
+def test_a_connection_without_a_complete_request_head_is_closed(
     served: list[ServedModel], monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(web, "IDLE", 0.3)
@@ -102,7 +102,7 @@ def test_a_connection_that_sends_no_whole_head_is_closed(
         assert closed(silent)
 
 
-def test_a_connection_that_does_not_read_its_answer_is_closed(
+def test_a_connection_that_does_not_read_its_response_is_closed(
     served: list[ServedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "IDLE", 0.5)

@@ -46,7 +46,7 @@ def write(browser: Any, selector: str, text: str) -> None:
     browser.execute_script(f"{script} box.dispatchEvent(new Event('input'))", selector, text)
 
 
-def test_words_are_coloured_as_one_types(page: Any) -> None:
+def test_words_are_coloured_while_typing(page: Any) -> None:
     box = page.find_element(By.ID, "live-text")
     box.clear()
     box.send_keys("the chef ate")
@@ -72,7 +72,7 @@ def test_text_is_never_markup(page: Any) -> None:
     assert not shown(page, "main img")
 
 
-def test_another_draw(page: Any) -> None:
+def test_another_draw_shows_other_replacements(page: Any) -> None:
     wait(page, lambda: texts(page, "#draw-told")[0].startswith("Draw 1"))
     button = page.find_element(By.CSS_SELECTOR, "#draw button")
     tables = set()
@@ -84,7 +84,7 @@ def test_another_draw(page: Any) -> None:
     assert len(texts(page, "#draw-rows td")) == 5 * len(texts(page, "#draw-rows tr")) > 0
 
 
-def test_the_game_by_keyboard_alone(page: Any) -> None:
+def test_the_game_can_be_played_by_keyboard(page: Any) -> None:
     wait(page, lambda: shown(page, "#game-words button"))
     words = shown(page, "#game-words button")
     page.execute_script("arguments[0].focus()", words[0])
@@ -101,7 +101,7 @@ def test_the_game_by_keyboard_alone(page: Any) -> None:
     wait(page, lambda: texts(page, "#game-told") == [""])
 
 
-def test_the_same_sentence_is_the_nearest(page: Any) -> None:
+def test_an_identical_sentence_is_the_nearest(page: Any) -> None:
     write(page, "#near-texts", "a new meal .\nthe old chef ate\n\ncats like that")
     write(page, "#near-query", "the old chef ate")
     page.find_element(By.ID, "near-query").send_keys(Keys.ENTER)

@@ -59,7 +59,7 @@ def test_wrong_input_is_one_line(
     assert said in error and error.count("\n") == 1
 
 
-def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from electra.commands.serve import serve as verb
 
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
@@ -69,7 +69,9 @@ def test_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         verb(["toy"])
 
 
-def test_a_stop_answers_what_has_arrived(served: list[ServedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_that_arrived_before_a_stop_are_answered(
+    served: list[ServedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
     began = threading.Event()
     detect = ServedModel.detect
 
@@ -101,7 +103,7 @@ def test_a_stop_answers_what_has_arrived(served: list[ServedModel], monkeypatch:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
-def test_the_address_it_listens_on_answers_and_no_other_name(served: list[ServedModel], host: str) -> None:
+def test_only_the_listening_address_is_accepted_as_host(served: list[ServedModel], host: str) -> None:
     try:
         taken = listen(host, 0)
     except ConfigError:
@@ -131,7 +133,7 @@ def test_models_are_named_by_their_folders(tmp_path: Path) -> None:
     assert [one.name for one in open_models(list(map(str, paths)))] == [*map(str, paths[:2]), "c"]
 
 
-def test_another_address_is_noted(tmp_path: Path) -> None:
+def test_a_public_address_prints_a_note(tmp_path: Path) -> None:
     with listen("localhost", 0) as taken:
         assert taken.getsockname()[0] in ("127.0.0.1", "::1")
     with socket.socket() as busy:

@@ -12,7 +12,7 @@ import pytest
 
 from electra.inference.detection import detect
 from electra.inference.embedding import embed
-from electra.serving.answers import RESPONSES, ErrorResponse
+from electra.serving.answers import ErrorResponse
 from electra.serving.app import make_app
 from electra.serving.limits import Limits
 from electra.serving.models import ServedModel
@@ -37,7 +37,7 @@ def client(served: list[ServedModel]) -> Iterator[Any]:
         yield made
 
 
-def test_answers_are_the_librarys(client: Any, served: list[ServedModel]) -> None:
+def test_responses_equal_the_results_of_the_python_library(client: Any, served: list[ServedModel]) -> None:
     judge = served[0].discriminator
     assert judge is not None
     found = client.post("/detect", json={"texts": TEXTS}).json()["results"]
@@ -50,7 +50,7 @@ def test_answers_are_the_librarys(client: Any, served: list[ServedModel]) -> Non
     assert client.post("/embed", json={"texts": []}).json()["vectors"] == []
 
 
-def test_each_mask_is_filled(client: Any) -> None:
+def test_each_mask_gets_its_own_candidates(client: Any) -> None:
     asked = {"texts": ["the [MASK] ate a [MASK] .", "[MASK]"], "top": 3}
     found = client.post("/fill", json=asked).json()["results"]
     assert [[len(slot) for slot in slots] for slots in found] == [[3, 3], [3]]
@@ -59,7 +59,7 @@ def test_each_mask_is_filled(client: Any) -> None:
     assert refused.status_code == 400 and "no [MASK]" in refused.json()["error"]["what"]
 
 
-def test_a_seed_is_a_draw(client: Any) -> None:
+def test_the_same_seed_gives_the_same_draw(client: Any) -> None:
     def draw(seed: int) -> Any:
         return client.post("/draw", json={"texts": TEXTS[:1], "seed": seed}).json()["results"]
 
@@ -67,12 +67,12 @@ def test_a_seed_is_a_draw(client: Any) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_answers_have_the_described_shape(client: Any, operation: type[Request]) -> None:
-    answer = client.post(operation.PATH, json=operation.EXAMPLE)
+def test_responses_match_their_schemas(client: Any, operation: type[Request]) -> None:
+    answer = client.post(operation.path(), json=operation.EXAMPLE)
     if operation.ABILITY == "predict":
         assert answer.status_code == 404 and ErrorResponse.model_validate(answer.json())
     else:
-        assert RESPONSES[operation].model_validate(answer.json()).model == "toy"
+        assert operation.RESPONSE.model_validate(answer.json()).model == "toy"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_answers_have_the_described_shape(client: Any, operation: type[Request])
         ("/nothing", {}, 404, "not found"),
     ],
 )
-def test_bad_requests_get_a_status_and_a_reason(
+def test_invalid_requests_get_a_status_and_a_reason(
     client: Any, path: str, body: Any, status: int, said: str
 ) -> None:
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -113,7 +113,7 @@ def test_bad_requests_get_a_status_and_a_reason(
     assert ErrorResponse.model_validate(answer.json()) and "\n" not in answer.text
 
 
-def test_other_sites_cannot_ask(client: Any) -> None:
+def test_requests_under_another_host_name_are_rejected(client: Any) -> None:
     """Neither with a form, which can only send plain text, nor by a name that was made to point here."""
     assert client.post("/detect", content=b'{"texts": []}').status_code == 415
     for host in ("elsewhere.example", "localhost.example", "[::1].example:80", ""):
@@ -124,7 +124,7 @@ def test_other_sites_cannot_ask(client: Any) -> None:
         assert client.post("/detect", json={"texts": []}, headers={"host": host}).status_code == 200
 
 
-def test_every_answer_keeps_to_itself(client: Any) -> None:
+def test_every_response_has_the_security_headers(client: Any) -> None:
     for path in ("/", "/page/page.js", "/healthz", "/nothing"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
@@ -132,24 +132,24 @@ def test_every_answer_keeps_to_itself(client: Any) -> None:
         assert headers["x-content-type-options"] == "nosniff"
 
 
-def test_the_page_names_no_other_place(client: Any) -> None:
+def test_the_page_loads_nothing_from_other_hosts(client: Any) -> None:
     for name in ("index.html", "page.css", "page.js", "common.js", "live.js", "game.js"):
         content = client.get(f"/page/{name}").text
         assert "//cdn" not in content and "https://" not in content and "innerHTML" not in content
 
 
-def test_the_description_holds_the_limits(client: Any) -> None:
+def test_the_openapi_document_states_the_limits(client: Any) -> None:
     document = client.get("/openapi.json").json()
     texts = document["components"]["schemas"]["Detect"]["properties"]["texts"]
     assert (texts["maxItems"], texts["items"]["maxLength"]) == (4, 100)
-    assert {operation.PATH for operation in OPERATIONS} <= set(document["paths"])
+    assert {operation.path() for operation in OPERATIONS} <= set(document["paths"])
     page = client.get("/docs").text
     assert "POST /detect" in page and "<script" not in page
     body = page.split("<body")[1]
     assert "`" not in body and "localhost:8000" not in body and "curl -s http://localhost/detect" in body
 
 
-def test_metrics_count(client: Any) -> None:
+def test_metrics_count_requests_and_texts(client: Any) -> None:
     def count() -> float:
         lines = client.get("/metrics").text.splitlines()
         told = [line for line in lines if line.startswith('electra_texts_total{path="/detect"}')]

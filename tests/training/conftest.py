@@ -1,1 +1,1 @@
-from electra.testing.driven import toy_store  # noqa: F401
+from driven import toy_store  # noqa: F401

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from driven import fingerprint
 
 import electra
 from electra.artifacts.run import RunFolder
@@ -15,7 +16,6 @@ from electra.artifacts.session import log_line
 from electra.foundation import durable
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.testing.driven import fingerprint
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.start import start

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import torch
+from driven import fingerprint
 
 from electra.artifacts.run import RunFolder
 from electra.data.batches import Batches
 from electra.foundation import seeds
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.testing.driven import fingerprint
 from electra.training import checkpoint, loop
 from electra.training.distributed import World
 from electra.training.run import build_run

@@ -10,11 +10,8 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
-from electra.commands.framework.main import main
-from electra.commands.parts.milestones import check_milestones
 from electra.foundation.errors import ConfigError
 from electra.training.growth import keep_milestone, warmup_updates
-from electra.training.recipe import make_recipe
 from electra.training.schedule import multiplier, plateau_end, progress
 
 SMALL = {
@@ -97,40 +94,6 @@ def test_wsd_is_refused_for_objectives_in_phases(toy_store: Path, tmp_path: Path
             overrides={"training.schedule": "wsd", "objective.name": "two_stage"} | WHOLE,
             recipe="tiny",
         )
-
-
-def words(store: Path, out: Path, budget: str, *milestones: str, schedule: str = "wsd") -> list[str]:
-    small = {**SMALL, "training.schedule": schedule}
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in small.items()]
-    given = ["--milestones", *milestones, "--budget", budget]
-    return ["pretrain", "--recipe", "tiny", "--store", str(store), "--out", str(out), *flags, *given]
-
-
-@pytest.mark.slow
-def test_milestones_keep_the_networks_of_shorter_runs(toy_store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    asked = words(toy_store, out, "14steps", "6steps", "10steps")
-    assert main(asked) == 0
-    assert sorted(path.name for path in (out / "milestones").iterdir()) == ["step-00000006", "step-00000010"]
-    assert electra.open(out).status == "finished"
-    at_six = train(toy_store, tmp_path / "six", 6)
-    assert same(weights(out / "milestones" / "step-00000006"), weights(at_six.path))
-    before = weights(out)
-    assert main(asked) == 0 and same(weights(out), before)
-
-
-@pytest.mark.parametrize(
-    ("budget", "milestone", "schedule", "problem"),
-    [
-        ("10steps", "12steps", "wsd", "milestones: 12steps"),
-        ("10steps", "64tokens", "wsd", "milestones: .*64tokens"),
-        ("10steps", "6steps", "linear", "schedule=wsd"),
-    ],
-)
-def test_wrong_milestones_are_refused(budget: str, milestone: str, schedule: str, problem: str) -> None:
-    recipe = make_recipe({"training": {"schedule": schedule, "budget": budget}})
-    with pytest.raises(ConfigError, match=problem):
-        check_milestones(recipe, [milestone])
 
 
 def test_a_milestone_of_a_killed_try_is_replaced(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from driven import command, complete, ranks
 from safetensors.torch import load_file, save
 
 import electra
@@ -22,7 +23,6 @@ from electra.foundation.errors import CheckpointError, ConfigError, StoreError
 from electra.foundation.extensions import trust
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.testing.driven import command, complete, ranks
 from electra.training import loop, spikes
 from electra.training.distributed import World
 from electra.training.networks import WarmStart

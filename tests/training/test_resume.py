@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-
-from electra.testing.driven import (
+from driven import (
     SETTINGS,
     Forked,
     command,
@@ -24,6 +22,7 @@ from electra.testing.driven import (
     spawn,
     steps_done,
 )
+from safetensors.torch import load_file
 
 LAST = int(SETTINGS["--training.steps"])
 

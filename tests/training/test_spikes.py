@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven import command, fingerprint, ranks, rows, steps_done
 
 from electra.artifacts.run import RunFolder
 from electra.foundation.config import merge
@@ -15,7 +16,6 @@ from electra.foundation.errors import RunFailed
 from electra.foundation.extensions import trust
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.testing.driven import command, fingerprint, ranks, rows, steps_done
 from electra.training import loop, spikes
 from electra.training.distributed import World
 from electra.training.run import build_run

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from driven import Forked, command, complete, fingerprint, steps_done, write_corpus
 
 import electra
 from electra.artifacts.run import RunFolder
 from electra.data import chunks
-from electra.testing.driven import Forked, command, complete, fingerprint, steps_done, write_corpus
 
 CACHE = {"store-cache-gb": "2e-6"}
 

@@ -201,9 +201,7 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(
     assert "model/" in capsys.readouterr().err
 
 
-def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisal(
-    folders: Path, tmp_path: Path
-) -> None:
+def test_a_masked_language_model_is_compared_by_its_surprisal(folders: Path, tmp_path: Path) -> None:
     options = ("--data", folders / "data", "--probe-option", "resamples=5", "--out", tmp_path)
     assert analyze(folders / "pair", folders / "twin" / "generator", "--probe", "errors", *options) == 0
     record = probes.read_record(tmp_path / "errors.probe.json")
@@ -218,7 +216,7 @@ def test_a_masked_language_model_stands_beside_a_discriminator_with_its_surprisa
 
 
 @pytest.mark.slow
-def test_an_answer_is_kept_until_the_question_the_model_or_the_data_change(
+def test_a_result_is_reused_until_options_model_or_data_change(
     folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def asked(*more: object, beside: Sequence[Path] = ()) -> bool:
@@ -332,7 +330,7 @@ def test_a_damaged_network_is_not_an_absent_one(folders: Path, tmp_path: Path) -
         named_models([str(tmp_path / "pair")])[0].optional("generator")
 
 
-def test_a_network_that_comes_later_is_asked_too(folders: Path, tmp_path: Path) -> None:
+def test_a_network_added_later_is_probed(folders: Path, tmp_path: Path) -> None:
     shutil.copytree(folders / "pair" / "discriminator", tmp_path / "pair" / "discriminator")
     model = named_models([str(tmp_path / "pair")])[0]
     assert model.network("discriminator") and model.optional("generator") is None
@@ -411,7 +409,9 @@ def test_an_error_is_one_line(  # noqa: PLR0917
     assert told in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-def test_wrong_data_is_said(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_probe_data_is_named(
+    folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "dev.tsv").write_text("all\tc\ngood\tc\n")
     for data, told in (
         (tmp_path / "dev.tsv", "dev.tsv"),
@@ -447,11 +447,11 @@ def test_error_types_of_the_file_are_used(folders: Path, tmp_path: Path) -> None
     (tmp_path / "dev.tsv").write_text("\n".join(lines))
     models = [small.model(tmp_path, "m", extra="wrong")]
     probe = errors.Probe(errors.Config(resamples=5, surprisal=False))
-    report = small.shown(probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None))
+    report = small.render(probe.run(models, probe.find([tmp_path / "dev.tsv"]), lambda *_: None))
     assert {row[0] for row in report.tables[1].rows} <= {"R:SPELL", "M:DET"}
 
 
-def test_a_fine_tuned_detector_stands_beside(
+def test_a_fine_tuned_detector_is_compared(
     folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ged" / "model").mkdir(parents=True)
@@ -463,7 +463,7 @@ def test_a_fine_tuned_detector_stands_beside(
     assert data["detector"] == [
         tmp_path / "ged" / "model" / "model.safetensors"
     ]  # so that the record names it by its digest
-    report = small.shown(probe.run([small.model(tmp_path, "m", extra="wrong")], data, lambda *_: None))
+    report = small.render(probe.run([small.model(tmp_path, "m", extra="wrong")], data, lambda *_: None))
     found = {row[0]: row[4].value for row in report.tables[0].rows}
     assert (
         found["fine-tuned detector"] == 1.0 > found["discriminator of m"]

@@ -50,13 +50,13 @@ def made(example: types.ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
     return {**found, "folder": folder}
 
 
-def test_importing_it_imports_nothing_else() -> None:
+def test_importing_electra_imports_no_submodule() -> None:
     ended = subprocess.run([sys.executable, "-c", QUICK], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert float(ended.stdout) < 1.0, "0.1 s, with room for a busy machine"
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_can_be_imported() -> None:
     for name in electra.__all__:
         assert getattr(electra, name) is not None
     assert (Path(electra.__file__).parent / "py.typed").exists()
@@ -64,7 +64,7 @@ def test_every_name_is_there() -> None:
         _ = electra.pretrian
 
 
-def test_rooms_do_not_hide_the_functions_they_serve() -> None:
+def test_packages_do_not_shadow_public_functions() -> None:
     import electra.finetuning.settings
     import electra.laboratory.ablation.plan
     import electra.laboratory.evaluation.suite
@@ -72,7 +72,7 @@ def test_rooms_do_not_hide_the_functions_they_serve() -> None:
     assert all(callable(getattr(electra, name)) for name in ("ablate", "evaluate", "finetune"))
 
 
-def test_the_store(made: dict[str, Any]) -> None:
+def test_prepare_returns_a_store_with_its_facts(made: dict[str, Any]) -> None:
     store = made["store"]
     assert store.audit["documents_read"] == 225 and store.num_tokens == store.audit["tokens_train"]
     assert store.tokenizer.vocab_size <= 100
@@ -121,7 +121,7 @@ def test_the_same_call_resumes_with_an_option_of_the_objective_and_without_the_r
     assert run.status == "finished" and run.recipe["objective"]["mask_fraction"] == 0.2
 
 
-def test_the_model(made: dict[str, Any]) -> None:
+def test_load_returns_a_model_that_detects_and_embeds(made: dict[str, Any]) -> None:
     detection, vectors = made["detection"], made["vectors"]
     assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
     assert detection.text[detection.words[2].start : detection.words[2].end] == "eats"
@@ -140,7 +140,7 @@ def test_the_model(made: dict[str, Any]) -> None:
     assert isinstance(electra.open(out), electra.Model)
 
 
-def test_the_fine_tuned_model(made: dict[str, Any]) -> None:
+def test_finetune_returns_scores_predictions_and_mistakes(made: dict[str, Any]) -> None:
     tuned = made["tuned"]
     assert {"accuracy"} <= set(tuned.scores) and len(tuned.seeds) == 1
     assert tuned.labels == ("animal", "person")
@@ -247,12 +247,11 @@ def test_the_home_folder_is_meant_in_every_path(
     made: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run trained into `./~` could not be opened when it had ended."""
-    from electra.commands.results.artifact import checked_path
     from electra.foundation.config import convert
-    from electra.foundation.options import given_name
+    from electra.foundation.options import as_name, checked_path
 
     monkeypatch.setenv("HOME", str(made["folder"]))
-    assert given_name("~/store") == str(checked_path("~/store")) == str(made["folder"] / "store")
+    assert as_name("~/store") == str(checked_path("~/store")) == str(made["folder"] / "store")
     assert convert(Path, "~/store", "out") == made["folder"] / "store"
     with pytest.raises(electra.ElectraError, match=f"^{made['folder']}/nowhere: "):
         electra.pretrain("~/nowhere", out="~/other", overrides={"training.steps": 1})
@@ -336,7 +335,7 @@ def test_a_path_of_the_wrong_type_is_one_line(given: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_example_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its code cells run in order; what a cell ends with shows itself."""
     notebook = json.loads((EXAMPLES / "journey.ipynb").read_text(encoding="utf-8"))
     assert notebook["nbformat"] == 4 and len({cell["id"] for cell in notebook["cells"]}) == len(

@@ -99,7 +99,7 @@ def test_a_dry_run_starts_from_the_model_given(
 
 
 @pytest.mark.slow
-def test_the_command_recommends_one(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_recommends_a_size(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "mine.toml"
     command = [
         "plan",
@@ -146,7 +146,7 @@ def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixt
     assert caught.value.key == "purpose"
 
 
-def test_the_largest_that_is_fed() -> None:
+def test_the_largest_size_with_enough_tokens_is_best() -> None:
     def option(parameters: int, steps: int, epochs: float) -> Option:
         from electra.training.estimate import Estimate
 
@@ -163,7 +163,7 @@ def test_the_largest_that_is_fed() -> None:
     assert best(option(100, 10, 1), option(60, 10, 1)) == 60
 
 
-def test_the_rate_of_a_width() -> None:
+def test_the_learning_rate_follows_the_width() -> None:
     base = compose("budget-tiny", {})
     assert at_size(base, "mini", {}).training.learning_rate == base.training.learning_rate / 2
     chosen = {"training.learning_rate": 3e-3}
@@ -182,7 +182,7 @@ def test_expected_scores_come_from_recorded_runs() -> None:
 @pytest.mark.parametrize(
     ("seconds", "told"), [(90, "90 s"), (750, "12.5 min"), (9000, "2.5 h"), (864_000, "10 days")]
 )
-def test_durations(seconds: float, told: str) -> None:
+def test_durations_have_a_fitting_unit(seconds: float, told: str) -> None:
     assert duration(seconds) == told
 
 
@@ -206,7 +206,7 @@ def test_a_generator_alone_does_not_size_the_discriminator(
     assert "layers                1 x 128\n" in capsys.readouterr().out
 
 
-def test_a_folder_is_no_place_for_a_recipe(
+def test_a_recipe_is_not_written_over_a_folder(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["plan", str(corpus), "--budget", "9steps", "--out", str(tmp_path)]) == 2

@@ -47,7 +47,7 @@ def test_a_notebook_shows_the_last_lines_and_a_bar(cell: Cell) -> None:
     assert type(display_for("quiet")) is Display
 
 
-def test_a_script_is_quiet_unless_it_asks() -> None:
+def test_a_script_shows_no_progress_by_default() -> None:
     assert type(display_for(None)) is Display
     told: list[Any] = []
     with display_for(lambda line, share: told.append((line, share))) as display:

@@ -123,7 +123,7 @@ def test_a_mistake_is_shown_in_its_sentence(tuned: str) -> None:
     assert electra.open(tuned).mistakes()
 
 
-def test_requests_are_sentences_too(tuned: str) -> None:
+def test_requests_to_a_tagger_may_be_sentences(tuned: str) -> None:
     testclient = pytest.importorskip("starlette.testclient")
     from electra.serving.app import make_app
     from electra.serving.limits import Limits

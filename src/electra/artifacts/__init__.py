@@ -13,7 +13,7 @@ from pathlib import Path
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.data_set import DataFolder
 from electra.artifacts.evaluation import AnalysisFolder, EvaluationFolder
-from electra.artifacts.folder import Finding, Folder, expand_path
+from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.included import included_model
 from electra.artifacts.ledger import Ledger
 from electra.artifacts.model import ModelFolder
@@ -22,6 +22,7 @@ from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.artifacts.study import StudyFolder
 from electra.artifacts.tuning import EnsembleFolder, SeedFolder, TuningFolder
 from electra.foundation.errors import RunFolderError
+from electra.foundation.options import expand_path
 from electra.foundation.visible import with_article
 
 __all__ = [

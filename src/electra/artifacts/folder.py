@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +23,6 @@ from electra.foundation.visible import with_article
 Kind = TypeVar("Kind")
 FIGURES = "figures"
 REPORT = "report.html"
-LONGEST_PATH = 200  # in characters; longer paths are shortened in errors
 
 
 @dataclass(frozen=True)
@@ -229,18 +227,3 @@ def numbered_folders(folder: Path, prefix: str) -> list[tuple[int, Path]]:
     """Returns (N, path) for each folder `prefix`N in `folder`, ordered by N."""
     names = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
     return sorted((int(number), path) for number, path in names if number.isdecimal())
-
-
-def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
-    """Expands `~` in a path. Raises `error` if no file can have this path, or if access is denied."""
-    try:
-        path = Path(name).expanduser()
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return path
-    except (OSError, RuntimeError, ValueError) as problem:  # too long, no permission; unknown user; a NUL
-        reason = problem.strerror if isinstance(problem, OSError) else problem
-        text = str(name)
-        where = text if len(text) <= LONGEST_PATH else f"{text[:LONGEST_PATH]}..."
-        raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
-    return path

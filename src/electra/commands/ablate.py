@@ -18,13 +18,12 @@ from electra.commands.parts.copies import Copies
 from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.study import Study
 from electra.foundation import machine
 from electra.foundation.config import check_at_least, check_at_most
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.leases import Leases
-from electra.foundation.options import given_names, name_of, several
+from electra.foundation.options import as_names, as_strings, checked_path, optional_name
 from electra.foundation.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -52,8 +51,8 @@ class Ablate(
     """
 
     study: str
-    """The study: objectives, generator-size, training-algorithm, tying, masking, convergence, model-size,
-    lambda, temperature, ...; or a TOML file.
+    """The name of a study (objectives, generator-size, training-algorithm, tying, masking, convergence,
+    model-size, lambda, temperature, ...), or a TOML file.
     """
     _: KW_ONLY
     out: Source
@@ -71,8 +70,8 @@ class Ablate(
     (s3://..., https://...).
     """
     budget: str | None = None
-    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, at least as many for
-    every arm; or a time for the baseline arm, such as 30m.
+    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, of which every arm
+    gets at least as many; or a time for the baseline arm, such as 30m.
     """
     seeds: int = 3
     """Runs of each arm. All arms use the same seeds, and so see the data in the same order."""
@@ -93,7 +92,7 @@ class Ablate(
     jobs: int = 1
     """Runs to train at the same time."""
     threads: int | None = None
-    """CPU threads per run (default: the cores divided by --jobs)."""
+    """CPU threads per run (default: the number of cores divided by --jobs)."""
 
     @property
     def folder(self) -> Path:
@@ -103,7 +102,7 @@ class Ablate(
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms to train now; empty for all."""
-        return several(self.only, "only")
+        return as_strings(self.only, "only")
 
     @property
     def threads_each(self) -> int:
@@ -149,13 +148,13 @@ ablate = function(Ablate)
 
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Trains what is requested in the study's folder, which it locks. dry_run: only prints the cost."""
+    """Trains what is requested in the study's folder, which it locks. `dry_run` only prints the cost."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.study import find_study, read_study
 
     check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
     check_at_most(request, {"threads": machine.MOST_THREADS})
-    if request.store is not None and given_names(request.corpus, "corpus"):
+    if request.store is not None and as_names(request.corpus, "corpus"):
         raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
     study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)
     for name in request.arms:
@@ -166,7 +165,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     with folder.session(say=display.say, stop=lambda: False, shared=True) as session:
         store = _open_store(request, study, display)
         with StopRequest() as session.stopping:
-            planned, standing, jobs = _plan(request, study, store)
+            planned, statuses, jobs = _plan(request, study, store)
             if dry_run:
                 for line in (*_opening(planned, jobs, request), *_hours(planned, jobs, store, request)):
                     display.say(line)
@@ -174,15 +173,15 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
             store.tokenizer.save(folder.tokenizer)  # the workers read it there
             session.begin(planned, differences=(), rewrite=True)
             session.share()
-            _train(request, planned, standing, jobs, session=session, display=display)
+            _train(request, planned, statuses, jobs, session=session, display=display)
 
 
 def _open_store(request: Ablate, study: Plan, display: Display) -> TokenStore:
     from electra.laboratory.ablation.study import arm_recipe
 
-    recipe = name_of(request.recipe, "recipe") or study.recipe
+    recipe = optional_name(request.recipe, "recipe") or study.recipe
     baseline = arm_recipe(study, study.arms[study.baseline], recipe)
-    corpus, store = tuple(given_names(request.corpus, "corpus")), name_of(request.store, "store")
+    corpus, store = tuple(as_names(request.corpus, "corpus")), optional_name(request.store, "store")
     inputs = Inputs(out=str(request.folder), corpus=corpus, store=store, workers=request.workers)
     return open_store(inputs, baseline, display)
 
@@ -197,22 +196,22 @@ def _plan(
         study,
         store,
         request.folder,
-        recipe=name_of(request.recipe, "recipe") or study.recipe,
+        recipe=optional_name(request.recipe, "recipe") or study.recipe,
         budget_text=request.budget,
         threads=request.threads_each,
         panel=_panel(request),
     )
     seeds = range(request.seed, request.seed + request.seeds)
-    every = sorted({*seeds, *plan.seeds_begun(request.folder, planned)})
-    standing = [runner.job_status(request.folder, job, planned) for job in plan.all_jobs(planned, every)]
+    all_seeds = sorted({*seeds, *plan.seeds_begun(request.folder, planned)})
+    statuses = [runner.job_status(request.folder, job, planned) for job in plan.all_jobs(planned, all_seeds)]
     arms = request.arms or study.arms
-    return planned, standing, [each for each in standing if each.job.seed in seeds and each.job.arm in arms]
+    return planned, statuses, [each for each in statuses if each.job.seed in seeds and each.job.arm in arms]
 
 
 def _train(
     request: Ablate,
     planned: Mapping[str, Any],
-    standing: Sequence[JobStatus],
+    statuses: Sequence[JobStatus],
     jobs: Sequence[JobStatus],
     *,
     session: Session,
@@ -227,11 +226,11 @@ def _train(
     leases = Leases(folder.leases)
 
     def record() -> dict[str, Any]:
-        for status in standing:  # other processes may have done more
+        for status in statuses:  # other processes may have done more
             if status.state == "waiting" and runner.is_scored(status.folder, identity):
                 status.state = "done"
         with session.alone():
-            gathered = results.gather(planned, standing)
+            gathered = results.gather(planned, statuses)
             results.write(request.folder, gathered)
         return gathered
 
@@ -248,8 +247,8 @@ def _train(
             request.folder.resolve(), request.jobs, request.threads_each, leases, identity
         )
         runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
-        record_now = record()
-        for line in results.describe(record_now):
+        final = record()
+        for line in results.describe(final):
             session.say(line)
         with session.alone():
             page = write_report(request.folder)
@@ -258,14 +257,14 @@ def _train(
             session.interrupt()
         with session.alone():
             folder.record_digests()
-            if not record_now["failed"] and record_now["complete"]:
+            if not final["failed"] and final["complete"]:
                 leases.clear()
-        for failure in record_now["failed"]:
+        for failure in final["failed"]:
             session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
 def _console(display: Display) -> Any:
-    """Returns where to draw the table of the arms: the terminal, or a buffer that nobody reads."""
+    """Returns where to draw the table of the arms: the terminal, or else a buffer that is discarded."""
     from rich.console import Console
 
     return display.console if isinstance(display, Terminal) else Console(file=io.StringIO())
@@ -277,7 +276,7 @@ def _panel(request: Ablate) -> dict[str, Any]:
 
     folder = StudyFolder(request.folder)
     recorded = plan.read_plan(request.folder)["panel"] if folder.exists() else {"tasks": {}}
-    chosen = several(request.eval_task, "eval_task")
+    chosen = as_strings(request.eval_task, "eval_task")
     data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
@@ -313,12 +312,11 @@ def _hours(
     share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
     for arm in dict.fromkeys(job.job.arm for job in jobs):
         recipe = job_recipe(planned, Job(arm, share, 1), request.threads_each)
-        each = seconds_per_step(build_run(recipe, Path("."), store, World()))
-        left = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
-        lines.append(
-            f"  {arm}: {1000 * each:.0f} ms per update, {left:,} updates left, {duration(each * left)}"
-        )
-        total += each * left
+        seconds = seconds_per_step(build_run(recipe, Path("."), store, World()))
+        steps = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
+        time_left = duration(seconds * steps)
+        lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {time_left}")
+        total += seconds * steps
     parallel = f", {duration(total / request.jobs)} with {request.jobs} at a time" if request.jobs > 1 else ""
     return [
         "time at the speed measured now:",

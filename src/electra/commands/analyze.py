@@ -21,11 +21,10 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.analysis import Analysis
-from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import ConfigError, ElectraError
 from electra.foundation.extensions import trust
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import given_names, several
+from electra.foundation.options import as_names, as_strings, checked_path
 
 if TYPE_CHECKING:
     from electra.artifacts.session import Session
@@ -46,8 +45,8 @@ class Analyze(
 ):
     """Measure what a model has learned: run probes and show their results on one HTML page.
 
-    A probe that was run before with the same models, data and options is not run again; with others, its
-    result is replaced.
+    A probe that already ran with the same models, data and options is not run again; with others, its result
+    is replaced.
     """
 
     models: Sources = ()
@@ -71,14 +70,14 @@ class Analyze(
         from electra.laboratory.analysis.contract import named_models
         from electra.model.precision import pick_device
 
-        sources, probes = given_names(self.models, "models"), several(self.probe, "probe")
+        sources, probes = as_names(self.models, "models"), as_strings(self.probe, "probe")
         if not sources or self.out is None:
             what = f"no {'`out`' if sources else 'model'} given"
             raise ConfigError(what, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
-        folder, roots = checked_path(self.out, "out"), [Path(root) for root in given_names(self.data, "data")]
+        folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
         trust(*probes)
-        every = not probes or "all" in probes
-        chosen = _chosen(probes, several(self.probe_option, "probe_option"), every)
+        all_probes = not probes or "all" in probes
+        configured = _configured(probes, as_strings(self.probe_option, "probe_option"), all_probes)
         missing = next((root for root in roots if not root.exists()), None)
         if missing is not None:
             raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
@@ -88,7 +87,7 @@ class Analyze(
         for source in sources:
             locate(source)  # so that a wrong name is one error, not one for each probe
         models = named_models(sources, pick_device(self.device))
-        ready, left_out = _runnable(chosen, [] if self.over_training else models, roots, every)
+        ready, left_out = _runnable(configured, [] if self.over_training else models, roots, all_probes)
         with display_for(self.progress) as display:
             if not ready:
                 for line in left_out:
@@ -98,7 +97,12 @@ class Analyze(
                 for line in left_out:
                     session.say(line)
                 _run_probes(
-                    ready, models, session, display, over_training=self.over_training, skip_failures=every
+                    ready,
+                    models,
+                    session,
+                    display,
+                    over_training=self.over_training,
+                    skip_failures=all_probes,
                 )
         return Analysis(folder)
 
@@ -108,7 +112,7 @@ class Analyze(
             self.run()
             return 0
         with display_for(self.progress) as display:
-            for line in _options(several(self.probe, "probe")):
+            for line in _options(as_strings(self.probe, "probe")):
                 display.say(line)
         return 0
 
@@ -116,11 +120,11 @@ class Analyze(
 analyze = function(Analyze)
 
 
-def _chosen(probes: Sequence[str], options: Sequence[str], every: bool) -> dict[str, Probe]:
+def _configured(probes: Sequence[str], options: Sequence[str], all_probes: bool) -> dict[str, Probe]:
     """Returns the probes by name, each with its options set."""
     from electra.laboratory import analysis
 
-    names = analysis.names() if every else list(dict.fromkeys(probes))
+    names = analysis.names() if all_probes else list(dict.fromkeys(probes))
     return {name: analysis.create(name, of) for name, of in analysis.options_for(names, options).items()}
 
 
@@ -129,15 +133,15 @@ def _run_probes(
     models: Sequence[Model],
     session: Session,
     display: Display,
-    *,
     over_training: bool,
+    *,
     skip_failures: bool,
 ) -> None:
     """Runs one probe after the other, then writes the page."""
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.pages.probes import headline, read_record, write_page
 
-    folder, done = session.folder.path, 0
+    folder, completed = session.folder.path, 0
     for name, (probe, data) in ready.items():
         if session.stopping():
             if session.folder.exists():
@@ -154,7 +158,7 @@ def _run_probes(
                 raise
             session.say(f"{name}: left out, {problem}")
             continue
-        done += 1
+        completed += 1
         for line in result.left_out:
             session.say(f"{name}: {line}")
         if result.changed:
@@ -164,7 +168,7 @@ def _run_probes(
         session.say(f"{name}: {result.path} ({took})")
         if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")
-    if not done:
+    if not completed:
         raise _no_probe(folder)
     session.say(f"page: {write_page(folder)}")
 
@@ -174,11 +178,11 @@ def _no_probe(out: Path) -> ConfigError:
 
 
 def _runnable(
-    probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], every: bool
+    probes: Mapping[str, Probe], models: Sequence[Model], roots: Sequence[Path], all_probes: bool
 ) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
     """Returns the probes that have the data and networks they need, and a line on each that is left out.
 
-    Raises the first problem unless `every`. Called before the folder is locked or written to.
+    Raises the first problem unless `all_probes`. Called before the folder is locked or written to.
     """
     from electra.laboratory.analysis.contract.record import usable_models
 
@@ -190,7 +194,7 @@ def _runnable(
             if models:
                 usable_models(probe, models)
         except ElectraError as problem:
-            if not every:
+            if not all_probes:
                 raise
             left_out.append(f"{name}: left out, {problem}")
         else:
@@ -202,14 +206,14 @@ def _options(probes: Sequence[str]) -> Iterator[str]:
     """Yields a line on the question of each probe, and one for each of its options."""
     from electra.laboratory import analysis
 
-    every = not probes or "all" in probes
-    for name in analysis.names() if every else dict.fromkeys(probes):
+    all_probes = not probes or "all" in probes
+    for name in analysis.names() if all_probes else dict.fromkeys(probes):
         yield f"{name}: {analysis.module_of(name).Probe.question}"
         for option, default, text in analysis.describe_options(name):
-            yield f"  {option}={_typed(default)}  {text}"
+            yield f"  {option}={_as_typed(default)}  {text}"
 
 
-def _typed(value: object) -> str:
+def _as_typed(value: object) -> str:
     """Returns the value of an option as a user types it."""
     if isinstance(value, tuple):
         return ",".join(map(str, value))

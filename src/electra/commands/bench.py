@@ -5,36 +5,25 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import override
 
 from electra.commands.framework.command import Command, function
 from electra.data.settings import TokenizerConfig
-from electra.foundation import jobs, machine
+from electra.foundation import machine
 from electra.foundation.config import find_recipe
 from electra.foundation.errors import ConfigError, Interrupted, RunFailed
 from electra.foundation.machine import OnDevice
-from electra.foundation.signals import EXIT_CODES
-from electra.training.recipe import Recipe, make_recipe, read_recipe
+
+if TYPE_CHECKING:
+    from electra.training.recipe import Recipe
 
 Row = dict[str, Any]  # what `electra.training.bench.measure` returns
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One combination of the settings that are compared. 0 leaves the recipe's value, or torch's choice."""
-
-    batch_size: int = 0
-    length: int = 0
-    precision: str = "auto"
-    threads: int = 0
-    compile: str = "off"
-    processes: int = 1
+COMPARED = ("batch_size", "length", "precision", "threads", "compile", "processes")
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,13 @@ class Bench(
         if self.seconds <= 0 or self.rounds < 1 or self.vocab_size < 100:
             what = "needs `seconds` above 0, `rounds` of at least 1 and `vocab_size` of at least 100"
             raise ConfigError(what, where="electra bench")
-        settings = self._settings()
+        settings = self.settings()
         for setting in settings:
-            self.recipe_for(setting)  # raises for an invalid one before anything is measured
-        if len(settings) == 1:
-            row = _measure(self, settings[0])
+            setting.single_recipe()  # raises for an invalid one before anything is measured
+        if len(settings) == 1 and (self.processes[0] == 1 or machine.is_distributed()):
+            row = settings[0].measure()
             return [] if row is None else [row]  # only the leading process of a shared batch has a row
-        turns = [[_in_a_process(self, setting) for setting in settings] for _ in range(self.rounds)]
+        turns = [[setting.measure_in_processes() for setting in settings] for _ in range(self.rounds)]
         return [_median(rows) for rows in zip(*turns, strict=True)]
 
     @override
@@ -105,100 +94,68 @@ class Bench(
             _print(rows)
         return 0
 
-    def _settings(self) -> list[Setting]:
-        varied = (
-            self.batch_size or (0,),
-            self.length or (0,),
-            self.precision,
-            self.threads or (0,),
-            self.compile,
-            self.processes,
-        )
-        return [Setting(*values) for values in itertools.product(*varied)]
+    def settings(self) -> list[Bench]:
+        """Returns a command for each combination of the values to compare."""
+        values: list[list[Any]] = [[(each,) for each in getattr(self, name)] or [()] for name in COMPARED]
+        settings: list[dict[str, Any]] = [
+            dict(zip(COMPARED, each, strict=True)) for each in itertools.product(*values)
+        ]
+        return [replace(self, **each) for each in settings]
 
-    def recipe_for(self, setting: Setting) -> Recipe:
-        """Returns the recipe to measure. Raises ConfigError if it is invalid or its batch cannot be split."""
+    def single_recipe(self) -> Recipe:
+        """Returns the recipe of a single setting. Raises ConfigError if it is invalid or cannot be shared."""
+        from electra.training.recipe import make_recipe, read_recipe
+
         recipe = make_recipe(read_recipe(find_recipe(self.recipe)), where=self.recipe)
-        training, model = recipe.training, recipe.model
-        training = replace(
-            training,
-            batch_size=setting.batch_size or training.batch_size,
-            length=setting.length or training.length,
-            precision=setting.precision,  # type: ignore[arg-type]
-            threads=setting.threads or training.threads,
-            compile=setting.compile,  # type: ignore[arg-type]
-            device=self.device,
-        )
-        model = replace(model, size=self.size or model.size)
+        chosen = {name: getattr(self, name)[0] for name in COMPARED[:-1] if getattr(self, name)}
+        training = replace(recipe.training, device=self.device, **chosen)
+        model = replace(recipe.model, size=self.size or recipe.model.size)
         if self.dropout is not None:
             model = replace(model, dropout=self.dropout, attention_dropout=self.dropout)
-        if setting.processes < 1 or training.batch_size % setting.processes:
-            what = f"{setting.processes} processes cannot share a batch of {training.batch_size} rows"
+        [processes] = self.processes
+        if processes < 1 or training.batch_size % processes:
+            what = f"{processes} processes cannot share a batch of {training.batch_size} rows"
             raise ConfigError(what, key="processes")
         return make_recipe(replace(recipe, training=training, model=model).to_sections())
 
-    def words(self, setting: Setting) -> list[str]:
-        """Returns the arguments of a command that measures this one setting and prints JSON."""
-        shared = {
-            "recipe": self.recipe,
-            "size": self.size,
-            "dropout": self.dropout,
-            "vocab_size": self.vocab_size,
-            "device": self.device,
-            "seconds": self.seconds,
-        }
-        varied = {name: value or None for name, value in asdict(setting).items()}
-        chosen = [(name, value) for name, value in (shared | varied).items() if value is not None]
-        options = [word for name, value in chosen for word in (f"--{name.replace('_', '-')}", str(value))]
-        return ["bench", *options, "--json"]
+    def measure(self) -> Row | None:
+        """Measures a single setting in this process, one of those that share a batch; None if not leading."""
+        from electra.training.bench import measure
+        from electra.training.distributed import join_world, leave_world
+
+        world = join_world()
+        try:
+            row = measure(self.single_recipe(), self.vocab_size, self.seconds, world)
+        finally:
+            leave_world()
+        return row if world.is_main else None
+
+    def measure_in_processes(self) -> Row:
+        """Measures a single setting in new processes, which share neither memory nor threads with others."""
+        from electra.foundation.signals import EXIT_CODES
+        from electra.training.launch import launch
+
+        lines: list[str] = []
+        ended = launch(["electra", "bench", *self.words()], self.processes[0], lines.append)
+        if ended.code in EXIT_CODES.values():
+            raise Interrupted("bench", ended.code, saved=False)
+        if ended.code:
+            raise RunFailed(ended.output.strip() or "a measurement failed", where=" ".join(self.words()))
+        row: Row = json.loads(lines[-1])
+        return row
+
+    def words(self) -> list[str]:
+        """Returns the options of the command line that measures a single setting and prints JSON."""
+        options = [each.name for each in fields(self) if each.name not in ("progress", "json", "rounds")]
+        words = ["--json"]
+        for name in options:
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else () if value is None else (value,)
+            words += [f"--{name.replace('_', '-')}", *map(str, values)] if values else []
+        return words
 
 
 bench = function(Bench)
-
-
-def _measure(bench: Bench, setting: Setting) -> Row | None:
-    """Measures in this process and those that share its batch; returns the row in the leading one."""
-    if setting.processes > 1 and not machine.is_distributed():
-        return _side_by_side(bench, setting)
-    from electra.training.bench import measure
-    from electra.training.distributed import join_world, leave_world
-
-    world = join_world()
-    try:
-        row = measure(bench.recipe_for(setting), bench.vocab_size, bench.seconds, world)
-    finally:
-        leave_world()
-    return row if world.is_main else None
-
-
-def _side_by_side(bench: Bench, setting: Setting) -> Row:
-    """Measures in several processes that share a batch."""
-    from electra.training.launch import launch
-
-    lines: list[str] = []
-    ended = launch(["electra", *bench.words(setting)], setting.processes, lines.append)
-    if ended.code in EXIT_CODES.values():
-        raise Interrupted("bench", ended.code, saved=False)
-    if ended.code:
-        raise RunFailed(ended.output.strip() or "a measurement failed", where="electra bench")
-    return _row(lines)
-
-
-def _in_a_process(bench: Bench, setting: Setting) -> Row:
-    """Measures in a new process, so that peak memory and thread pools are not shared with other settings."""
-    command = bench.words(setting)
-    ended = subprocess.run(
-        jobs.command("electra", *command), env=jobs.environment(), capture_output=True, text=True, check=False
-    )
-    if ended.returncode:
-        said = ended.stderr.strip().removeprefix("error: ") or "a measurement failed"
-        raise RunFailed(said, where=" ".join(command))
-    return _row(ended.stdout.splitlines())
-
-
-def _row(lines: Sequence[str]) -> Row:
-    row: Row = json.loads(lines[-1])
-    return row
 
 
 def _median(turns: Sequence[Row]) -> Row:

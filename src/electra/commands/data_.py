@@ -12,10 +12,9 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
 from electra.data import public
 from electra.data.sources import is_remote
-from electra.foundation.options import name_of, several
+from electra.foundation.options import as_strings, checked_path, optional_name
 from electra.foundation.signals import interrupt_on_signal
 
 Name = Literal[
@@ -46,15 +45,15 @@ class Data(
     """
     _: KW_ONLY
     out: Source
-    """The folder to write them below. A set that is complete there is kept."""
+    """The folder in which each set gets a folder. A set that is already complete there is kept."""
     mirror: Source | None = field(default=None, metadata={"flags": ("--from",)})
-    """Take the published files from a folder or an address that has them as SET/FILE, such as
-    glue/CoLA.zip; --from for short (default: where they are published).
+    """A folder or an address with copies of the published files as SET/FILE, such as glue/CoLA.zip (default:
+    the publishers' own addresses). --from is a shorter name.
     """
 
     @override
     def run(self) -> dict[str, Path]:
-        sets, out = public.find_sets(several(self.sets, "sets")), checked_path(self.out, "out")
+        sets, out = public.find_sets(as_strings(self.sets, "sets")), checked_path(self.out, "out")
         with display_for(self.progress) as display, interrupt_on_signal(out):
             for each in sets:
                 display.say(f"{each.name}: {each.title}. Licence: {each.licence} ({each.homepage})")
@@ -66,14 +65,14 @@ class Data(
     @override
     def preview(self) -> None:
         """Print what would be downloaded: address, size and SHA-256 of each file."""
-        for each in public.find_sets(several(self.sets, "sets")):
+        for each in public.find_sets(as_strings(self.sets, "sets")):
             for download in each.downloads:
                 address = each.address(download, self._source())
                 sys.stdout.write(f"{download.sha256}  {download.size:>11,}  {address}\n")
 
     def _source(self) -> str:
         """Returns the mirror: an address unchanged, or the path of a folder."""
-        name = name_of(self.mirror, "mirror") or ""
+        name = optional_name(self.mirror, "mirror") or ""
         return name if not name or is_remote(name) else str(checked_path(name, "mirror"))
 
 

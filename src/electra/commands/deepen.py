@@ -28,7 +28,7 @@ class Deepen(
 
     _: KW_ONLY
     layers: int
-    """The new number of layers, a multiple of the present one."""
+    """The new number of layers, a multiple of the current one."""
 
     @override
     def run(self) -> Model:

@@ -32,7 +32,7 @@ class Detect(
         "electra detect runs/mine texts.txt --json",
     ),
 ):
-    """Mark the words of a text that look wrong or out of place, each with P(replaced), its probability."""
+    """Mark the words of a text that look wrong or out of place, each with the probability P(replaced)."""
 
     _: KW_ONLY
     json: bool = False

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import override
 
-from electra.commands.framework.command import OnCommandLine, Sections, Source, function
-from electra.commands.parts.pretraining import PretrainingCommand, inputs_of
+from electra.commands.framework.command import Sections, function
+from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import compose, recipe_for, recipe_sections
 from electra.commands.parts.texts import Corpus
-from electra.commands.parts.train import Inputs
-from electra.commands.parts.warm_start import learning_rate_is_set, name_with_layers
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import given_name, name_of
-from electra.training.recipe import Recipe
+from electra.foundation.options import OnCommandLine, Source, as_name, optional_name
+
+if TYPE_CHECKING:
+    from electra.training.recipe import Recipe
 
 RECIPE = "distil"
 
@@ -35,8 +35,8 @@ class Distil(
     """Train a small encoder on your text with a larger one as its teacher, or resume such a run.
 
     The student learns to reproduce the teacher's hidden states and text vectors and, at the same time,
-    replaced token detection. It starts from some of the teacher's layers (--keep-layers), or from fresh
-    weights of any size. Resuming, budgets and the recipe's settings work as in electra pretrain.
+    replaced token detection. It starts from some of the teacher's layers (--keep-layers), or from random
+    weights at any size. Resuming, budgets and the recipe's settings work as in electra pretrain.
     """
 
     teacher: Source
@@ -50,7 +50,7 @@ class Distil(
     """The run folder. Rerun the command to resume a stopped run."""
     keep_layers: Annotated[str | Sequence[int] | None, OnCommandLine(str | None)] = None
     """Layers of the teacher that the student starts from, counted from 0, such as 0,2,5; the student also
-    takes its width and embeddings (default: fresh weights of --layers and --hidden-size).
+    takes its width and embeddings (default: random initialization, with --layers and --hidden-size).
     """
     init: Source | None = None
     """An encoder that the student starts from, with its tokenizer, such as the student of an earlier run."""
@@ -70,36 +70,29 @@ class Distil(
     ] = None
     """Settings that override the recipe's, by dotted name: {"objective.states_weight": 10.0}."""
 
-    @override
-    def recipe_to_train(self) -> Recipe:
-        teacher = given_name(self.teacher, "teacher")
-        own = {"objective.teacher": teacher, "tokenizer.source": name_of(self.init, "init") or teacher}
-        return compose(self._name, own | dict(self.overrides or {}), self.budget)
-
     @property
-    def _name(self) -> Source:
+    @override
+    def recipe_source(self) -> Source:
         return recipe_for(self.recipe, None, self.out, RECIPE)
 
     @override
-    def inputs(self, sources: list[str]) -> Inputs:
-        teacher, name = given_name(self.teacher, "teacher"), given_name(self._name, "recipe")
-        layers = None if self.keep_layers is None else layer_numbers(self.keep_layers)
-        if layers is not None and self.init is not None:
+    def recipe_to_train(self) -> Recipe:
+        teacher = as_name(self.teacher, "teacher")
+        tokenizer = optional_name(self.init, "init") or teacher
+        settings = {"objective.teacher": teacher, "tokenizer.source": tokenizer}
+        return compose(self.recipe_source, settings | dict(self.overrides or {}), self.budget)
+
+    @override
+    def initial_models(self) -> tuple[str | None, str | None]:
+        from electra.commands.parts.warm_start import name_with_layers
+
+        if self.keep_layers is None:
+            return optional_name(self.init, "init"), None
+        layers = layer_numbers(self.keep_layers)
+        if self.init is not None:
             fix = "Pass `keep_layers` (layers of the teacher) or `init` (a student)"
             raise ConfigError("the student has two starting points", key="init", fix=fix)
-        start = name_of(self.init, "init") if layers is None else name_with_layers(teacher, layers)
-        return inputs_of(
-            self.out,
-            sources,
-            None,
-            "distil",
-            init_discriminator=start,
-            workers=self.workers,
-            processes=self.processes,
-            recipe_name=name,
-            learning_rate_is_set=learning_rate_is_set(name, self.overrides or ()),
-            command=self.invocation,
-        )
+        return name_with_layers(as_name(self.teacher, "teacher"), layers), None
 
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:

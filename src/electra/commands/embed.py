@@ -14,8 +14,8 @@ from electra.commands.framework.display import display_for
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnTexts
 from electra.commands.parts.vectors import Rows, check_format, json_lines, texts_of, write_vectors
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import load
+from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
     from electra.foundation.arrays import Vectors

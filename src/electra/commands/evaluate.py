@@ -22,13 +22,12 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.display import display_for
 from electra.commands.parts.copies import Copies
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.evaluation import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.machine import OnDevice
-from electra.foundation.options import given_names, several
+from electra.foundation.options import as_names, as_strings, checked_path
 from electra.foundation.signals import StopRequest
 
 if TYPE_CHECKING:
@@ -123,15 +122,15 @@ class Evaluate(
         from electra.laboratory.evaluation.running import Options, model_entries
         from electra.laboratory.evaluation.suite import load_suite
 
-        folder, models = checked_path(self.out, "out"), given_names(self.models, "models")
-        roots = [Path(root) for root in given_names(self.data, "data")]
+        folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
+        roots = [Path(root) for root in as_names(self.data, "data")]
         if not models:
             raise ConfigError("no model given", key="models")
         if not roots:
             raise ConfigError("no data given", key="data", fix="Pass the folder with the tasks' folders")
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        probes = several(self.probe_option, "probe_option")
+        probes = as_strings(self.probe_option, "probe_option")
         options = Options(self.seeds, self.device, self.jobs, settings, probes)
         check_at_least(options, {"seeds": 1, "jobs": 1})
         entries = model_entries(models, self.untrained_baseline, self.baselines, self.baseline_model)

@@ -11,9 +11,9 @@ from typing_extensions import override
 
 from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import load
 from electra.foundation.errors import ConfigError
+from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
     from electra.exchange.load import Loaded
@@ -59,7 +59,7 @@ class Export(
         return self._export()[0]
 
     def _export(self) -> tuple[Path, str, Loaded | None]:
-        """Returns the folder, how a graph compares with the network, and the network that was written."""
+        """Returns the folder, how the outputs of a graph and the network compare, and the network written."""
         model = load(self.model, step=self.step, average=self.average, device="cpu")
         out = checked_path(self.out, "out")
         if self.format == "onnx":

@@ -6,13 +6,12 @@ from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Command, Source, function
+from electra.artifacts.run import RunFolder
+from electra.commands.framework.command import Command, function
 from electra.commands.framework.display import display_for
-from electra.commands.parts.milestones import lengthen_run
 from electra.commands.parts.shared import Processes
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.run import Run
-from electra.foundation.options import name_of
+from electra.foundation.options import Source, checked_path
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Extend(
 ):
     """Train a finished run further, to a larger budget.
 
-    Needs a run with the schedule wsd. Training resumes where the learning rate began to fall, and the result
+    The run must have the schedule wsd. Training resumes where the learning rate began to fall, and the result
     is bit-identical to a run that had this budget from the start. The networks and the report of the shorter
     run move to RUN/milestones/step-N.
     """
@@ -42,9 +41,25 @@ class Extend(
 
     @override
     def run(self) -> Run:
-        folder = str(checked_path(self.run_folder, "run"))
+        from electra.commands.parts.processes import run_training
+        from electra.commands.parts.replay import run_store_path
+        from electra.commands.parts.train import Inputs
+        from electra.training.growth import extended_recipe
+
+        folder = RunFolder.open(checked_path(self.run_folder, "run_folder"))
+        record = folder.record
+        recipe = extended_recipe(folder, record, self.budget)
+        inputs = Inputs(
+            out=str(folder.path),
+            store=run_store_path(folder, self.store),
+            init_discriminator=record["identity"].get("initial_discriminator"),
+            init_generator=record["identity"].get("initial_generator"),
+            processes=self.processes,
+            recipe_name=str(record["environment"].get("recipe", "")),
+            extend=True,
+        )
         with display_for(self.progress) as display:
-            return lengthen_run(folder, self.budget, name_of(self.store, "store"), self.processes, display)
+            return run_training(recipe, inputs, display)
 
 
 extend = function(Extend)

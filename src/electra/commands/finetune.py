@@ -18,14 +18,13 @@ from electra.artifacts.session import refuse_other_contents
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.rows import records
 from electra.commands.results.tuned import FineTuned
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name, checked_path
 from electra.foundation.visible import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
@@ -70,7 +69,7 @@ class Finetune(
         from electra.finetuning.runner.all_seeds import finetune as train
         from electra.pages.tuning import write_page
 
-        start, folder = given_name(self.model, "model"), checked_path(self.out, "out")
+        start, folder = as_name(self.model, "model"), checked_path(self.out, "out")
         if isinstance(self.data, str | os.PathLike):
             rows, files = {}, {"train": checked_path(self.data, "data")}
         else:

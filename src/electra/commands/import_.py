@@ -8,9 +8,8 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import Model, load
-from electra.foundation.options import given_name, name_of
+from electra.foundation.options import as_name, checked_path, optional_name
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Import(
     def run(self) -> Model:
         from electra.exchange.transfer import import_pair as write_pair
 
-        source, generator = given_name(self.source, "source"), name_of(self.generator, "generator")
+        source, generator = as_name(self.source, "source"), optional_name(self.generator, "generator")
         with display_for(self.progress) as display:
             out = checked_path(self.out, "out")
             for line in write_pair(source, out, generator, allow_pickle=self.allow_pickle):

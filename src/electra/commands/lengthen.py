@@ -28,7 +28,7 @@ class Lengthen(
 
     _: KW_ONLY
     length: int
-    """The new maximum number of tokens, special ones included; more than now, at most 131,072."""
+    """The new maximum number of tokens, including special ones: more than now, at most 131,072."""
 
     @override
     def run(self) -> Model:

@@ -13,9 +13,8 @@ from electra.commands.parts import estimates
 from electra.commands.parts.estimates import SIZES, Plan
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus, source_names
-from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import given_names, several
+from electra.foundation.options import as_names, as_strings, checked_path
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,13 @@ class MakePlan(
 ):
     """Estimate what a budget buys on this machine: time each model size for seconds and recommend one.
 
-    Reads the corpus (or a store) and keeps nothing but the recipe, for electra pretrain CORPUS --recipe OUT.
+    Nothing is trained. With --out, the recommended recipe is written for electra pretrain DATA --recipe OUT.
     Sizes are timed in a separate process, without compiled layers.
     """
 
     data: Corpus
-    """Text: files, folders, globs, URLs, hub:NAME or python-docs; or a token store made by electra prepare.
+    """The corpus: files, folders, globs, URLs, hub:NAME or python-docs; or a token store made by electra
+    prepare.
     """
     _: KW_ONLY
     budget: str
@@ -48,7 +48,10 @@ class MakePlan(
     @override
     def run(self) -> Plan:
         base = compose(recipe_for(self.recipe, self.purpose), self.overrides, self.budget)
-        sizes, out = several(self.sizes, "sizes"), None if self.out is None else checked_path(self.out, "out")
+        sizes, out = (
+            as_strings(self.sizes, "sizes"),
+            None if self.out is None else checked_path(self.out, "out"),
+        )
         if not sizes:
             raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
         if out is not None:
@@ -61,7 +64,7 @@ class MakePlan(
             if not names:
                 fix = f"For example: {self.EXAMPLES[0]}"
                 raise ConfigError("no text given", where="electra plan", fix=fix)
-            options, tokens, vocab_size = estimates.options(
+            options, tokens, vocab_size = estimates.estimate_options(
                 recipes, lambda: estimates.corpus_size(names, base, display), display
             )
             plan = Plan(self.budget, tokens, vocab_size, tuple(options), estimates.is_store(names))
@@ -73,10 +76,11 @@ class MakePlan(
         return plan
 
     def _next(self, plan: Plan) -> str:
+        """Returns the command that trains the best option."""
         recipe = str(self.out or recipe_for(self.recipe, self.purpose))
-        own = [] if self.out else ["--model.size", plan.best.recipe.model.size, "--budget", self.budget]
-        data = given_names(self.data, "data") if isinstance(self.data, tuple) else ["DATA"]
-        return shlex.join(["electra", "pretrain", *data, "--recipe", recipe, *own, "--out", "runs/NAME"])
+        settings = [] if self.out else ["--model.size", plan.best.recipe.model.size, "--budget", self.budget]
+        data = as_names(self.data, "data") if isinstance(self.data, tuple) else ["DATA"]
+        return shlex.join(["electra", "pretrain", *data, "--recipe", recipe, *settings, "--out", "runs/NAME"])
 
 
 plan = function(MakePlan)

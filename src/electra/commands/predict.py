@@ -18,9 +18,8 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
-from electra.commands.results.artifact import checked_path
 from electra.foundation.errors import DataError
-from electra.foundation.options import given_name, several
+from electra.foundation.options import as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
@@ -84,9 +83,9 @@ class Predict(
         from electra.foundation.durable import commit_file
 
         kind = format_of(self._target, self.format)
-        predictor = open_predictor(given_name(self.model, "model"), self.device, self.backend)
-        columns, texts = several(self.columns, "columns"), several(self.text_column, "text_column")
-        with as_file(given_name(self.file, "file"), predictor.task, texts, columns) as path:
+        predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
+        columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
+        with as_file(as_name(self.file, "file"), predictor.task, texts, columns) as path:
             predictions = predictor(path, texts, columns, self.threshold, self.encoding, self.scores)
         if self._target is not None:
             commit_file(self._target, predictions.content(kind))
@@ -120,7 +119,7 @@ predict = function(Predict)
 
 @contextmanager
 def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
-    """Yields the path of a file. A text or the input of a pipe is written to a file of a fitting format."""
+    """Yields the path of a file. A text or piped input is written to a file in a suitable format."""
     path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
     inline = name != STANDARD_INPUT and is_text(name)
     if not inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):

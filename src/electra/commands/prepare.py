@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typing_extensions import override
 
 from electra.artifacts.store import ShardFolder, StoreFolder
-from electra.commands.framework.command import Command, Source, TypedNames, function
+from electra.commands.framework.command import Command, Sections, Source, TypedNames, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, is_data_set, source_names
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.store import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import given_name, name_of
+from electra.foundation.options import as_name, checked_path, optional_name
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.recipe import TokenizerSection
 
@@ -45,8 +44,8 @@ class Prepare(
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
-    documentation). For a mixture with --mix-temperature: NAME=SOURCE. In Python also texts, a DataFrame, a
-    data set of the library `datasets`, or several corpora by name: {"de": ..., "fi": ...}.
+    documentation). For a mixture with --mix-temperature: NAME=SOURCE. In Python, also texts, a
+    DataFrame, a Hugging Face dataset, or several corpora by name: {"de": ..., "fi": ...}.
     """
     _: KW_ONLY
     out: Source
@@ -67,8 +66,12 @@ class Prepare(
     merge: bool = False
     """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""
 
+    overrides: Annotated[Mapping[str, Any] | None, Sections(lambda words: {}, {})] = None
+    """In Python, settings by dotted name, as for electra.pretrain: {"tokenizer.vocab_size": 30522}."""
+
     def __post_init__(self) -> None:
         Command.__post_init__(self)
+        self.apply_overrides(self.overrides)
 
     @override
     def run(self) -> Store:
@@ -85,7 +88,7 @@ class Prepare(
         if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
             fix = "Give it, such as 0.5, or pass a list of sources without names"
             raise ConfigError("named corpora need a mixing temperature", key="mix_temperature", fix=fix)
-        place = given_name(self.out, "out")
+        place = as_name(self.out, "out")
         with (
             display_for(self.progress) as display,
             source_names(corpus, "corpus", self.text_field, self.format, display.say) as names,
@@ -107,14 +110,14 @@ class Prepare(
             else:
                 place = str(out)
             display.say(f"{state}: {place} (data {store.tokens.digest[:16]})")
-            source = name_of(self.tokenizer)
+            source = optional_name(self.tokenizer)
             begin = f"--init {source} " if stores.holds_weights(source) else ""
             data = f"--store {place}" if is_remote(place) else place
             display.say(f"next: electra pretrain {data} {begin}--out runs/NAME --budget 30m")
         return store
 
     def _build(self, names: list[str], out: Path, display: Display) -> Store:
-        source = name_of(self.tokenizer, "tokenizer")
+        source = optional_name(self.tokenizer, "tokenizer")
         tokenizer = TokenizerSection(source=source, cut_to=self.cut_to, **asdict(self.part(TokenizerConfig)))
         return stores.build(
             names,

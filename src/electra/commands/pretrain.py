@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from electra.commands.framework.command import Names, Source, function
-from electra.commands.framework.display import Display
-from electra.commands.parts.pretraining import PretrainingCommand, inputs_of
+from electra.commands.framework.command import function
+from electra.commands.parts.pretraining import PretrainingCommand
 from electra.commands.parts.recipes import RecipeOptions, compose, recipe_for
 from electra.commands.parts.texts import Corpus
-from electra.commands.parts.train import Inputs
-from electra.commands.parts.warm_start import initial_models, learning_rate_is_set
-from electra.commands.results.run import Run
 from electra.data.settings import CACHE_GB
-from electra.foundation.options import given_name, name_of, several
-from electra.training.recipe import Recipe
+from electra.foundation.options import Source, optional_name
+
+if TYPE_CHECKING:
+    from electra.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class Pretrain(
 
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (Python's own
-    documentation); or a token store made by electra prepare. Can also be given as --corpus. In Python also
-    texts, a DataFrame, or a data set of the library `datasets`.
+    documentation); or a token store made by electra prepare. Can also be given as --corpus. In Python, also
+    strings, a DataFrame or a Hugging Face dataset.
     """
     _: KW_ONLY
     out: Source
@@ -52,52 +51,37 @@ class Pretrain(
     """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
-    milestones: Names = ()
-    """Smaller budgets at which to keep finished networks, such as 10Mtokens 20Mtokens. Needs the schedule
-    wsd.
-    """
     init: Source | None = None
     """Start from the networks of this model: a run, a model folder, or tiny-en, which comes with the package.
     Size, tokenizer and learning rate are set as by --init-discriminator.
     """
     init_discriminator: Source | None = None
     """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
-    name (default: fresh weights). The run takes its size and tokenizer, and a fifth of the recipe's learning
-    rate unless --learning-rate is given.
+    name (default: random initialization). The run takes its size and tokenizer, and a fifth of the recipe's
+    learning rate unless --learning-rate is given.
     """
     init_generator: Source | None = None
-    """Start from this model's generator (default: fresh weights)."""
+    """Start from this model's generator (default: random initialization)."""
 
+    @property
     @override
-    def train(self, recipe: Recipe, inputs: Inputs, display: Display) -> Run:
-        if not self.milestones:
-            return super().train(recipe, inputs, display)
-        from electra.commands.parts.milestones import train_in_milestones
+    def recipe_source(self) -> Source:
+        return recipe_for(self.recipe, self.purpose, self.out)
 
-        return train_in_milestones(recipe, inputs, several(self.milestones, "milestones"), display)
+    @property
+    @override
+    def store_name(self) -> str | None:
+        return optional_name(self.store, "store")
 
     @override
     def recipe_to_train(self) -> Recipe:
-        return compose(recipe_for(self.recipe, self.purpose, self.out), self.overrides, self.budget)
+        return compose(self.recipe_source, self.overrides, self.budget)
 
     @override
-    def inputs(self, sources: list[str]) -> Inputs:
-        name = given_name(recipe_for(self.recipe, self.purpose, self.out), "recipe")
-        discriminator, generator = initial_models(self.init, self.init_discriminator, self.init_generator)
-        return inputs_of(
-            self.out,
-            sources,
-            name_of(self.store, "store"),
-            "pretrain",
-            init_discriminator=discriminator,
-            init_generator=generator,
-            workers=self.workers,
-            store_cache_gb=self.store_cache_gb,
-            processes=self.processes,
-            recipe_name=name,
-            learning_rate_is_set=learning_rate_is_set(name, self.overrides or ()),
-            command=self.invocation,
-        )
+    def initial_models(self) -> tuple[str | None, str | None]:
+        from electra.commands.parts.warm_start import initial_models
+
+        return initial_models(self.init, self.init_discriminator, self.init_generator)
 
 
 pretrain = function(Pretrain)

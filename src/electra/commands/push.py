@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
+from electra.foundation.options import checked_path
 
 
 @dataclass(frozen=True)

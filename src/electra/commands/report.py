@@ -10,8 +10,7 @@ from typing_extensions import override
 
 from electra.commands.framework.command import Command, Source, Sources, function
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
-from electra.foundation.options import given_names
+from electra.foundation.options import as_names, checked_path
 from electra.foundation.signals import StopRequest
 
 
@@ -41,7 +40,7 @@ class Report(
     def run(self) -> Path:
         from electra.pages import pages
 
-        others = [checked_path(other, "compare") for other in given_names(self.compare, "compare")]
+        others = [checked_path(other, "compare") for other in as_names(self.compare, "compare")]
         path = checked_path(self.folder, "folder")
         page = None if self.out is None else checked_path(self.out, "out")
         if not self.follow:

@@ -10,7 +10,7 @@ from electra.commands.framework.command import Command, Sources, function
 from electra.commands.framework.display import display_for
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import MOST_THREADS, OnDevice, not_installed
-from electra.foundation.options import given_names
+from electra.foundation.options import as_names
 from electra.serving.limits import Limits
 
 
@@ -46,7 +46,7 @@ class Serve(
 
     @override
     def run(self) -> int:
-        models = given_names(self.models, "models")
+        models = as_names(self.models, "models")
         if not models:
             fix = f"For example: {self.EXAMPLES[0]}"
             raise ConfigError("no model given", where="electra serve", fix=fix)

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from electra.artifacts import Finding
 from electra.commands.framework.command import Command, Source, function
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.run import Run
+from electra.foundation.options import checked_path
 
 
 @dataclass(frozen=True)

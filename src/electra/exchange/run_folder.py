@@ -183,7 +183,7 @@ def _select_checkpoints(
 
 
 def _pair(run: RunFolder, present: list[Kind]) -> Pair:
-    """Builds the networks that run.toml describes, with fresh weights."""
+    """Builds the networks that run.toml describes, with random weights."""
     record = run.record
     try:
         # Includes networks that are never exported, because others may share their weights.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from electra.artifacts.folder import expand_path
 from electra.artifacts.included import included_model
 from electra.artifacts.model import (
     CONFIG,
@@ -25,6 +24,7 @@ from electra.data.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
+from electra.foundation.options import expand_path
 
 _MODEL = (CONFIG, WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
 _FILES = [

@@ -132,8 +132,8 @@ class Baselines:
     one on its static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
-    """Also fine-tune the (first) model's architecture from fresh weights: what can be learned from the
-    labelled data alone.
+    """Also fine-tune the (first) model's architecture from random initialization, to see what can be learned
+    from the labelled data alone.
     """
 
 
@@ -160,7 +160,7 @@ class ModelOptions:
     HEADING: ClassVar[str] = "The network"
 
     init: Literal["pretrained", "random"] = "pretrained"
-    """random: the same architecture with fresh weights, as a baseline."""
+    """random: the same architecture with random weights, as a baseline."""
     head: str = "transformers"
     """transformers: the standard head, that of the class the model is saved as. compare and bag: hybrid
     heads, which add a linear model of word overlap (compare, for pairs) or of n-grams (bag, for single texts)
@@ -309,7 +309,7 @@ class Settings(
             object.__setattr__(self, "search", str(self.search))
             search_budget(str(self.search))
         if self.untrained_baseline and self.init == "random":
-            problem = "the model itself starts from fresh weights"
+            problem = "the model itself starts from random initialization"
             fix = "Leave out `untrained_baseline` or `init`"
             raise ConfigError(problem, key="untrained_baseline", fix=fix)
         if len(self.text_column) > 2:

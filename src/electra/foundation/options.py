@@ -9,7 +9,9 @@ from reprlib import repr as shortened
 from typing import Annotated, Any, NamedTuple
 
 from electra.foundation.config import convert
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, ElectraError
+
+LONGEST_PATH = 200  # characters of a path in an error
 
 Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
@@ -29,7 +31,7 @@ RepeatedSources = Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, 
 RepeatedNames = Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], repeated=True)]
 
 
-def given_name(source: Source, key: str = "") -> str:
+def as_name(source: Source, key: str = "") -> str:
     """Returns a path (`~` expanded) or a name on the hub as text.
 
     Raises:
@@ -41,19 +43,19 @@ def given_name(source: Source, key: str = "") -> str:
     raise ConfigError(f"{shortened(source)} is not a path", key=key, fix=fix)
 
 
-def name_of(source: Source | None, key: str = "") -> str | None:
-    """Returns `given_name`, or None for an option that was left out."""
-    return None if source is None else given_name(source, key)
+def optional_name(source: Source | None, key: str = "") -> str | None:
+    """Returns `as_name`, or None for an option that was left out."""
+    return None if source is None else as_name(source, key)
 
 
-def given_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
+def as_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
     """Returns the names of one source or several as a list."""
-    return [given_name(each, key) for each in as_tuple(source)]
+    return [as_name(each, key) for each in as_tuple(source)]
 
 
 def as_path(source: Source, key: str = "") -> Path:
-    """Returns `given_name` as a path."""
-    return Path(given_name(source, key))
+    """Returns `as_name` as a path."""
+    return Path(as_name(source, key))
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
@@ -62,7 +64,7 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if is_several else (value,)
 
 
-def several(value: str | Sequence[str], key: str) -> tuple[str, ...]:
+def as_strings(value: str | Sequence[str], key: str) -> tuple[str, ...]:
     """Returns one string or several as a tuple.
 
     Raises:
@@ -70,3 +72,27 @@ def several(value: str | Sequence[str], key: str) -> tuple[str, ...]:
     """
     strings: tuple[str, ...] = convert(tuple[str, ...], (value,) if isinstance(value, str) else value, key)
     return strings
+
+
+def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
+    """Expands `~` in a path. Raises `error` if no file can have this path, or if access is denied."""
+    try:
+        path = Path(name).expanduser()
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except (OSError, RuntimeError, ValueError) as problem:  # too long, no permission; unknown user; a NUL
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        text = str(name)
+        where = text if len(text) <= LONGEST_PATH else f"{text[:LONGEST_PATH]}..."
+        raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
+    return path
+
+
+def checked_path(source: Source, key: str = "") -> Path:
+    """Returns a path with `~` expanded.
+
+    Raises:
+        ConfigError: the value of the option `key` is not a path, or it may not be read.
+    """
+    return expand_path(as_name(source, key), ConfigError)

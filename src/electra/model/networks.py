@@ -34,7 +34,7 @@ class Network:
     """Peak learning rate of the weights that it shares with no other network (None: the training's)."""
     exported: bool = False
     source: str = ""
-    """The model it starts from: a folder, a run or a name on the hub; empty: fresh weights."""
+    """The model it starts from: a folder, a run or a name on the hub; empty: random initialization."""
 
     @property
     def config(self) -> EncoderConfig:

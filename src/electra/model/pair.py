@@ -170,7 +170,7 @@ def build_networks(
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """Builds networks with fresh weights, which depend on the seed and on each parameter's name only.
+    """Builds networks with random weights, which depend on the seed and on each parameter's name only.
 
     Args:
         networks: the table of networks; frozen ones are passed in `frozen`.

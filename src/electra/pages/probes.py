@@ -42,7 +42,7 @@ def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
     rows = [
         (record["title"], result.sentence) for record in records if (result := verdict(record)) is not None
     ]
-    how = "Above: the whole interval is above the best baseline, which is chance, a rule or fresh weights."
+    how = "Above: the whole interval is above the best baseline: chance, a rule or random initialization."
     table = Table(("Probe", "Main result"), rows, noted=True)
     return [table, Text(how, "quiet")] if rows else []
 

@@ -17,7 +17,7 @@ FORMAT = 1
 WEIGHTS = {
     "pretrained": "as pre-trained",
     "frozen": "a linear model on the states of the encoder, which is not trained",
-    "random": "fresh weights in its shape, drawn for each seed",
+    "random": "random initialization in its shape, drawn for each seed",
     "floor": "no network: a baseline fitted to the same training examples",
 }
 SCORES = (

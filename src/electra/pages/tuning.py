@@ -53,7 +53,9 @@ def read_seed(path: Path) -> dict[str, Any]:
 
 def summary(record: Mapping[str, Any], results: Mapping[str, Any] | None) -> str:
     """Returns the page's summary: the verdict, the model that was fine-tuned, and a note if unfinished."""
-    start = "fresh weights in the shape of " if record.get("settings", {}).get("init") == "random" else ""
+    start = (
+        "random initialization in the shape of " if record.get("settings", {}).get("init") == "random" else ""
+    )
     end = "" if results else " Not finished: rerun the command to resume."
     result = f"{verdict(results)} " if results and compared(results) else ""
     return f"{result}Fine-tuned from {start}{record.get('model', 'a model')}.{end}"
@@ -113,8 +115,8 @@ def scores(results: Mapping[str, Any]) -> list[Block | None]:
 
 
 def compared(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the baselines with their scores: those without a network, and fresh weights."""
-    untrained = {"fresh weights": results["untrained"]} if results.get("untrained") else {}
+    """Returns the baselines with their scores: those without a network, and random initialization."""
+    untrained = {"random initialization": results["untrained"]} if results.get("untrained") else {}
     return {**results.get("floors", {}), **untrained}
 
 

@@ -1,7 +1,7 @@
 """Sums up a probe in one sentence: its first headline number, compared with the best baseline in its record.
 
-A baseline needs no training: chance, a rule without a network, or fresh weights. It is looked for where the
-number itself is: in the references and series of a figure, and in the rows of a table.
+A baseline needs no training: chance, a rule without a network, or random initialization. It is looked for
+where the number itself is: in the references and series of a figure, and in the rows of a table.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
     result = f"{name[0].upper()}{name[1:]}: {value:z.3f}{format_interval(number)} for {model}"
     if record["probe"] in DESCRIBED:
         other = baselines.get(_UNTRAINED)
-        return Verdict("", f"{result}." if other is None else f"{result}; {other:z.3f} for fresh weights.")
+        return Verdict(
+            "", f"{result}." if other is None else f"{result}; {other:z.3f} for random initialization."
+        )
     if not baselines:
         return Verdict("", f"{result}. No baseline was recorded.")
     best = max(baselines, key=baselines.__getitem__)
     low, high = (value if end is None else end for end in _interval(number))
     standing = "above" if low > baselines[best] else "below" if high < baselines[best] else "not above"
-    called = {"none": "no gain", _UNTRAINED: "fresh weights"}.get(best, best)
+    called = {"none": "no gain", _UNTRAINED: "random initialization"}.get(best, best)
     return Verdict(standing, f"{result}, {standing} the baseline of {baselines[best]:z.3f} ({called}).")
 
 

@@ -1,12 +1,12 @@
-"""Models behind HTTP, and a page to play with them.
+"""Serves models over HTTP, with a page to try them.
 
 limits      the size limits of requests
-models      a served model and its abilities
-operations  the requests: schema, validation, computation
+models      a served model, and the operations that it supports
+operations  the requests: their schemas, validation and computation
 answers     the schemas of the responses
-batching    dynamic batching of the requests of many clients
+batching    dynamic batching of requests from many clients
 metrics     counts and latencies, for Prometheus
-openapi     the API's description, for programs and for people
+openapi     the description of the API, as JSON and as HTML
 app         the application: routes, errors, headers
 server      the application on a socket
 web         the HTTP server: socket, security headers, connection limits, graceful stop

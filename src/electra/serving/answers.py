@@ -6,8 +6,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from electra.serving.operations import Detect, Draw, Embed, Fill, Predict, Request
-
 
 class Response(BaseModel):
     """The fields of every response."""
@@ -18,7 +16,7 @@ class Response(BaseModel):
 
 
 class Span(BaseModel):
-    """`start` and `end` count Unicode code points of the text as sent."""
+    """A part of a text; `start` and `end` count Unicode code points of the text as sent."""
 
     start: int
     end: int
@@ -48,21 +46,21 @@ class Detection(BaseModel):
 
 
 class DetectResponse(Response):
-    """One detection per text."""
+    """A detection for each text."""
 
     results: list[Detection]
 
 
 class EmbedResponse(Response):
-    """One vector per text."""
+    """A vector for each text."""
 
     vectors: list[list[float]]
 
 
 class PredictResponse(Response):
-    """One record per input: `label` and the probability of each label, `score`, `answer`, or `words`.
+    """A record for each input: `label` and the probability of each label, `score`, `answer`, or `words`.
 
-    `words` holds one record for each word of a tagged sentence.
+    `words` holds a record for each word of a tagged sentence.
     """
 
     results: list[dict[str, Any]]
@@ -76,7 +74,7 @@ class Candidate(BaseModel):
 
 
 class FillResponse(Response):
-    """For each text, for each mask in it, its candidates, most probable first."""
+    """The candidates for each mask of each text, most probable first."""
 
     results: list[list[list[Candidate]]]
 
@@ -93,7 +91,7 @@ class Row(BaseModel):
 
 
 class DrawResponse(Response):
-    """For each text, one row per token."""
+    """The rows of each text, one per token."""
 
     results: list[list[Row]]
 
@@ -110,12 +108,3 @@ class ErrorResponse(BaseModel):
     """The body of every response with a status of 400 or above."""
 
     error: Problem
-
-
-RESPONSES: dict[type[Request], type[Response]] = {
-    Detect: DetectResponse,
-    Embed: EmbedResponse,
-    Predict: PredictResponse,
-    Fill: FillResponse,
-    Draw: DrawResponse,
-}

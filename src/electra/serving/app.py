@@ -70,8 +70,9 @@ def make_app(
             if request.items:
                 answer = batcher(request.key(served), work, request.items, load)
                 results = await cancel_on_disconnect(http, answer)
-            metrics.texts.labels(operation.PATH).inc(len(request.items))
-            return JSONResponse({"model": served.name, operation.RESULTS: request.finish(results)})
+            metrics.texts.labels(operation.path()).inc(len(request.items))
+            [field] = operation.RESPONSE.model_fields.keys() - {"model"}
+            return JSONResponse({"model": served.name, field: request.finish(results)})
 
         return respond
 
@@ -98,11 +99,11 @@ def make_app(
         "/openapi.json": schema, "/docs": documentation,
     }  # fmt: skip
     routes = [
-        *(Route(operation.PATH, endpoint(operation), methods=["POST"]) for operation in OPERATIONS),
+        *(Route(operation.path(), endpoint(operation), methods=["POST"]) for operation in OPERATIONS),
         *(Route(path, handler) for path, handler in pages.items()),
         Mount("/page", StaticFiles(directory=PAGE)),
     ]
-    known = {operation.PATH for operation in OPERATIONS} | set(pages)
+    known = {operation.path() for operation in OPERATIONS} | set(pages)
     middleware = [
         Middleware(_RequestMetrics, metrics=metrics, known=known),
         Middleware(SecurityHeaders),
@@ -187,6 +188,7 @@ async def cancel_on_disconnect(http: HttpRequest, answer: Coroutine[Any, Any, T]
 
 
 def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
+    """Returns the model that the request names, or the first that supports it. Raises RequestError."""
     able = [served for served in models if request.ABILITY in served.abilities]
     named = [served for served in models if served.name == request.model]
     names = ", ".join(served.name for served in able) or "none"
@@ -212,7 +214,7 @@ async def _request_error(http: HttpRequest, error: RequestError) -> Response:
 
 
 async def _electra_error(http: HttpRequest, error: ElectraError) -> Response:
-    """A response with what is wrong, without paths of this machine.
+    """Returns a response that says what is wrong, without paths of this machine.
 
     `where` may be a path. Advice that names command-line options or Python settings (in backquotes) is
     dropped: it does not apply to a client.

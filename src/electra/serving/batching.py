@@ -90,7 +90,7 @@ class Batcher:
             key: requests with equal keys may share a batch.
             work: returns one result per item.
             items: the request's inputs.
-            load: fraction of a batch that the items fill (default: by their number).
+            load: the fraction of a batch that the items fill (None: their number by the batch size).
 
         Raises:
             RequestError: the queue is full (503), or no answer in time (504). The computation then ends
@@ -98,9 +98,9 @@ class Batcher:
         """
         if self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
-        share = len(items) / self.limits.batch_size if load is None else load
-        request = _Request(key, work, items, share, asyncio.get_running_loop().create_future())
-        lane = self._small if share <= 1 + ROUNDING else self._large
+        load = len(items) / self.limits.batch_size if load is None else load
+        request = _Request(key, work, items, load, asyncio.get_running_loop().create_future())
+        lane = self._small if load <= 1 + ROUNDING else self._large
         self._open.add(request)
         try:
             lane.waiting.append(request)
@@ -118,7 +118,7 @@ class Batcher:
         self._loops = [asyncio.create_task(self._run(lane)) for lane in (self._small, self._large)]
 
     def refuse_all(self) -> None:
-        """Answers every open request with 503, because the server is stopping."""
+        """Answers every open request with 503: the server is stopping."""
         for request in self._open:
             if not request.answer.done():
                 error = RequestError(503, "the server is stopping", "Try again in a moment")
@@ -142,7 +142,7 @@ class Batcher:
                 lane.arrived.clear()
 
     def _take(self, lane: _Lane) -> list[_Request]:
-        """Removes and returns the oldest request and those that fit its batch; drops abandoned ones."""
+        """Removes and returns the oldest request and those that fit in its batch; drops abandoned ones."""
         batch: list[_Request] = []
         rest: list[_Request] = []
         load = 0.0

@@ -33,5 +33,5 @@ class Metrics:
         self.waiting.set_function(queue_length)
 
     def render(self) -> bytes:
-        """All metrics in Prometheus's text format, UTF-8."""
+        """Returns all metrics in Prometheus's text format, in UTF-8."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""A served model: its networks and its abilities."""
+"""A served model: its networks, and the operations that it supports."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class ServedModel:
         tokenizer = self.encoder.tokenizer
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
-    def detector(self, by: Scorer) -> Loaded | None:
-        """The network that detects, chosen as by `electra.load(...).detect`; None if it is missing."""
-        if by == "language-model":
+    def detector(self, scorer: Scorer) -> Loaded | None:
+        """Returns the network that detects, chosen as by `electra.load(...).detect`; None if missing."""
+        if scorer == "language-model":
             return self.language_model or self.generator
-        if by == "auto" and self.language_model is not None:
+        if scorer == "auto" and self.language_model is not None:
             return self.language_model
         has_log_odds = self.discriminator is not None and self.discriminator.output == LOG_ODDS
         return self.discriminator if has_log_odds else None
 
     def describe(self) -> dict[str, Any]:
-        """The model's entry in GET /models."""
+        """Returns the model's entry in the response to GET /models."""
         config = self.encoder.config
         entry: dict[str, Any] = {
             "name": self.name,
@@ -89,26 +89,26 @@ class ServedModel:
         form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
         return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
-    def detect(self, texts: Sequence[str], threshold: float | None, by: Scorer) -> list[dict[str, Any]]:
-        """One detection per text. Raises ModelError if the model lacks the network `by`."""
-        detector = self.detector(by)
+    def detect(self, texts: Sequence[str], threshold: float | None, scorer: Scorer) -> list[dict[str, Any]]:
+        """Returns a detection for each text. Raises ModelError if the model lacks the network `scorer`."""
+        detector = self.detector(scorer)
         if detector is None:
-            what = "network that detects" if by == "auto" else by.replace("-", " ")
+            what = "network that detects" if scorer == "auto" else scorer.replace("-", " ")
             raise ModelError(f"{self.name} has no {what}")
         return [detection.to_json() for detection in detect_with(detector, texts, threshold=threshold)]
 
     def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
-        """One vector per text, to 9 significant digits, which is exact for float32."""
+        """Returns a vector for each text, to 9 significant digits, which is exact for float32."""
         return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
 
     def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
-        """For each text, for each mask in it, the `top` most probable tokens."""
+        """Returns the `top` most probable tokens for each mask of each text."""
         generator = self.language_model or self.generator
         assert generator is not None
         return [to_json(slots) for slots in fill(generator, texts, top)]
 
     def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
-        """One record per input; a tagger's record holds those of the words. Raises DataError."""
+        """Returns a record for each input; a tagger's record holds those of the words. Raises DataError."""
         assert self.predictor is not None
         examples = self.predictor.texts(inputs, threshold).by_example()
         if len(examples) != len(inputs):
@@ -120,16 +120,16 @@ class ServedModel:
         return [{"words": rows} if tagger else rows[0] for rows in examples]
 
     def draw(self, text: str, seed: int, masked: float) -> list[dict[str, Any]]:
-        """Masks, refills and scores a text, one row per token, with the index of the token's word."""
+        """Masks, refills and scores a text; returns a row per token, with the index of the token's word."""
         rows = example_rows(self.discriminator, self.generator, text, seed=seed, masked=masked)
         words = tokenize(self.encoder.tokenizer, text).words
         return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:
-    """Loads models, named by the last part of their paths, or by the whole path where two would be equal."""
-    last = [Path(source).expanduser().resolve().name for source in sources]
-    names = [name if last.count(name) == 1 else source for name, source in zip(last, sources, strict=True)]
+    """Loads models. Each is named after the last part of its path, or the whole path if that is ambiguous."""
+    stems = [Path(source).expanduser().resolve().name for source in sources]
+    names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
     return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]
 
 

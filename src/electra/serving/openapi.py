@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from electra.foundation.machine import versions
-from electra.serving.answers import RESPONSES, ErrorResponse
+from electra.serving.answers import ErrorResponse
 from electra.serving.limits import Limits
 from electra.serving.operations import OPERATIONS, Request
 
@@ -24,9 +24,9 @@ ERRORS = {
     504: "The answer took too long",
 }
 _REF = "#/components/schemas/{model}"
-PAGES = {
+GET_ENDPOINTS = {
     "/healthz": "Health check",
-    "/models": "The served models and their abilities",
+    "/models": "The served models, and what each supports",
     "/metrics": "Request counts and latencies, for Prometheus",
     "/openapi.json": "This description",
 }
@@ -34,13 +34,13 @@ PAGES = {
 
 def describe(limits: Limits) -> dict[str, Any]:
     """Returns the OpenAPI document of a server with these limits."""
-    models: list[Any] = [*OPERATIONS, *RESPONSES.values(), ErrorResponse]
+    models: list[Any] = [*OPERATIONS, *(operation.RESPONSE for operation in OPERATIONS), ErrorResponse]
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REF)
     schemas = definitions["$defs"]
     for operation in OPERATIONS:
         _limit(schemas[operation.__name__]["properties"], limits)
-    paths: dict[str, Any] = {operation.PATH: {"post": _operation(operation)} for operation in OPERATIONS}
-    for path, summary in PAGES.items():
+    paths: dict[str, Any] = {operation.path(): {"post": _operation(operation)} for operation in OPERATIONS}
+    for path, summary in GET_ENDPOINTS.items():
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": summary}}}}
     size = f"{limits.max_texts} texts of {limits.max_characters:,} characters, {limits.max_body:,} bytes"
     description = f"Limit per request: {size}. Errors return an ErrorResponse object."
@@ -61,7 +61,7 @@ def _operation(operation: type[Request]) -> dict[str, Any]:
     success = {
         "200": {
             "description": "The results, in the order of the texts",
-            "content": content(RESPONSES[operation]),
+            "content": content(operation.RESPONSE),
         }
     }
     return {

@@ -15,6 +15,7 @@ from typing_extensions import override
 from electra.artifacts.model import Pooling, Scorer
 from electra.data.tables import ID_COLUMNS
 from electra.inference.mlm_detection import count_read_tokens
+from electra.serving import answers
 from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, RequestError
 from electra.serving.models import Ability, ServedModel
 
@@ -24,14 +25,18 @@ class Request(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    PATH: ClassVar[str]
     ABILITY: ClassVar[Ability]
-    RESULTS: ClassVar[str] = "results"  # the response's key for the results
+    RESPONSE: ClassVar[type[answers.Response]]
     EXAMPLE: ClassVar[dict[str, Any]]
 
     model: str | None = Field(
         None, description="Name of a served model (default: the first that supports the operation)"
     )
+
+    @classmethod
+    def path(cls) -> str:
+        """Returns the path of the endpoint."""
+        return f"/{cls.ABILITY}"
 
     @property
     @abstractmethod
@@ -40,16 +45,16 @@ class Request(BaseModel, ABC):
 
     @abstractmethod
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
-        """Computes one result per item, in the lane's thread."""
+        """Returns a result for each item. Runs in a thread of the batcher."""
 
     def finish(self, results: Sequence[Any]) -> Sequence[Any]:
         """Makes the results of a shared batch equal to those of a request computed alone."""
         return results
 
     def key(self, served: ServedModel) -> Hashable:
-        """Requests with equal keys may share a batch: they differ in their items alone."""
+        """Returns a key that is equal for requests that differ only in their items, and may share a batch."""
         settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
-        return served.name, self.PATH, settings
+        return served.name, self.ABILITY, settings
 
     def check(self, served: ServedModel, limits: Limits) -> float:
         """Returns the fraction of a batch that the request fills, which may exceed 1.
@@ -82,7 +87,7 @@ class TextRequest(Request):
 class Detect(TextRequest):
     """Scores each word and token of each text: the probability that it was replaced."""
 
-    PATH, ABILITY = "/detect", "detect"
+    ABILITY, RESPONSE = "detect", answers.DetectResponse
     EXAMPLE = {"texts": ["The chef ate the meal."]}
 
     threshold: float | None = Field(
@@ -98,13 +103,13 @@ class Detect(TextRequest):
 
     @override
     def check(self, served: ServedModel, limits: Limits) -> float:
-        share, detector = super().check(served, limits), served.detector(self.scorer)
+        fraction, detector = super().check(served, limits), served.detector(self.scorer)
         if detector is None or detector.kind != "generator":
-            return share
+            return fraction
         if (tokens := count_read_tokens(detector, self.texts, most=limits.max_read)) > limits.max_read:
             what = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
             raise RequestError(413, what, 'Send fewer texts, or set "scorer" to "discriminator"')
-        return max(share, tokens / BATCH_READ)
+        return max(fraction, tokens / BATCH_READ)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
@@ -112,9 +117,9 @@ class Detect(TextRequest):
 
 
 class Embed(TextRequest):
-    """Returns one vector per text."""
+    """Returns a vector for each text."""
 
-    PATH, ABILITY, RESULTS = "/embed", "embed", "vectors"
+    ABILITY, RESPONSE = "embed", answers.EmbedResponse
     EXAMPLE = {"texts": ["The chef cooked the meal.", "A cook made dinner."]}
 
     pooling: Pooling | None = Field(
@@ -129,7 +134,7 @@ class Embed(TextRequest):
 class Predict(Request):
     """Returns a fine-tuned model's prediction for each input."""
 
-    PATH, ABILITY = "/predict", "predict"
+    ABILITY, RESPONSE = "predict", answers.PredictResponse
     EXAMPLE = {"inputs": ["a fine film"]}
 
     inputs: list[str | list[str] | dict[str, Any]] = Field(
@@ -148,11 +153,11 @@ class Predict(Request):
 
     @override
     def finish(self, results: Sequence[Any]) -> Sequence[Any]:
-        """Numbers the records within this request, where an input has no id."""
-        for number, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
+        """Numbers the records of inputs without an id within this request."""
+        for index, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
             if not (isinstance(item, dict) and any(item.get(name) not in (None, "") for name in ID_COLUMNS)):
                 for row in record.get("words", [record]):
-                    row["id"] = str(number)
+                    row["id"] = str(index)
         return results
 
     @override
@@ -174,19 +179,19 @@ class Predict(Request):
 class Fill(TextRequest):
     """Returns a generator's most probable tokens for each [MASK] of each text."""
 
-    PATH, ABILITY = "/fill", "fill"
+    ABILITY, RESPONSE = "fill", answers.FillResponse
     EXAMPLE = {"texts": ["The chef [MASK] the meal."], "top": 3}
 
     top: int = Field(5, ge=1, le=100, description="Number of candidates per mask")
 
     @override
     def check(self, served: ServedModel, limits: Limits) -> float:
-        share, mask = super().check(served, limits), served.mask
+        fraction, mask = super().check(served, limits), served.mask
         candidates = self.top * sum(text.count(mask) for text in self.texts)
         if candidates > MAX_CANDIDATES:
             what = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
             raise RequestError(413, what, "Send fewer texts, or request fewer candidates")
-        return max(share, candidates / MAX_CANDIDATES)
+        return max(fraction, candidates / MAX_CANDIDATES)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:
@@ -196,7 +201,7 @@ class Fill(TextRequest):
 class Draw(TextRequest):
     """Masks some tokens of each text, fills them in with the generator and scores the result."""
 
-    PATH, ABILITY = "/draw", "draw"
+    ABILITY, RESPONSE = "draw", answers.DrawResponse
     EXAMPLE = {"texts": ["The chef cooked the meal."], "seed": 1}
 
     seed: int = Field(1, ge=0, lt=2**31, description="The same seed gives the same draw")
@@ -217,7 +222,7 @@ OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)
 
 
 def _length(item: Any) -> int:
-    """Characters of a text, of all texts of a list, or of a row's longest cell."""
+    """Returns the characters of a text, of all texts of a list, or of a row's longest cell."""
     if isinstance(item, str):
         return len(item)
     if isinstance(item, dict):

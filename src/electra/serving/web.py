@@ -111,7 +111,7 @@ def is_local(listener: socket.socket) -> bool:
 
 
 def address_of(listener: socket.socket) -> str:
-    """The socket's address as in a URL, IPv6 in brackets."""
+    """Returns the socket's address as in a URL, with IPv6 addresses in brackets."""
     address = str(listener.getsockname()[0])
     return f"[{address}]" if ":" in address else address
 

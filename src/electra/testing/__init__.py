@@ -6,8 +6,7 @@
         objective = "path/to/mine.py"
 
 `ObjectiveContract`, `TaskContract` and `ProbeContract` contain the tests. `toy`, `toy_task` and `small` make
-the networks, texts and examples that they run on; `driven` runs the command line in other processes, which
-tests may kill.
+the networks, texts and examples that they run on.
 """
 
 from __future__ import annotations

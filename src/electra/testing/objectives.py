@@ -63,30 +63,30 @@ class ObjectiveContract(Contract):
 
     def test_shapes_and_counts(self, name: str) -> None:
         objective = toy.objective(name)
-        part = corrupted(objective)
-        assert part.input_ids.shape == part.masked_ids.shape == (8, 16)
-        assert part.masked_positions.shape == part.targets.shape == part.uniforms.shape
-        outcome = objective.forward(toy.pair_for(objective), part)
-        assert set(outcome.losses) == set(objective.weights) == set(part.counts)
+        batch = corrupted(objective)
+        assert batch.input_ids.shape == batch.masked_ids.shape == (8, 16)
+        assert batch.masked_positions.shape == batch.targets.shape == batch.uniforms.shape
+        outcome = objective.forward(toy.pair_for(objective), batch)
+        assert set(outcome.losses) == set(objective.weights) == set(batch.counts)
         assert all(loss.shape == () and torch.isfinite(loss) for loss in outcome.losses.values())
         assert objective.source and dataclasses.is_dataclass(objective.config)
 
     def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
         objective = with_rate(name, 0.3)
-        batch = toy.batches().batch(0, 64)
-        part = objective.corrupt(batch, 3, 0.0)
-        chosen: Any = np.zeros(batch.special.size, dtype=bool)
-        chosen[part.masked_positions.numpy()] = True
-        chosen = chosen.reshape(batch.special.shape)
-        assert not (chosen & batch.special).any()
+        clean = toy.batches().batch(0, 64)
+        batch = objective.corrupt(clean, 3, 0.0)
+        masked: Any = np.zeros(clean.special.size, dtype=bool)
+        masked[batch.masked_positions.numpy()] = True
+        masked = masked.reshape(clean.special.shape)
+        assert not (masked & clean.special).any()
         if "mask_fraction" in options(name):
-            assert chosen.sum(1).tolist() == [
-                max(1, round(0.3 * candidates)) for candidates in (~batch.special).sum(1)
+            assert masked.sum(1).tolist() == [
+                max(1, round(0.3 * candidates)) for candidates in (~clean.special).sum(1)
             ]
-        untouched = ~chosen
-        assert (part.masked_ids.numpy()[untouched] == batch.input_ids[untouched]).all()
-        assert (part.targets.numpy() == batch.input_ids[chosen]).all()
-        assert len(np.unique(part.masked_positions)) == len(part.masked_positions)
+        untouched = ~masked
+        assert (batch.masked_ids.numpy()[untouched] == clean.input_ids[untouched]).all()
+        assert (batch.targets.numpy() == clean.input_ids[masked]).all()
+        assert len(np.unique(batch.masked_positions)) == len(batch.masked_positions)
 
     def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
         objective = toy.objective(name)
@@ -100,17 +100,19 @@ class ObjectiveContract(Contract):
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
         objective = with_rate(name, 0.6)
-        whole = corrupted(objective, 8)
-        parts = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
-        assert torch.equal(whole.masked_ids, torch.cat([part.masked_ids for part in parts]))
-        assert torch.equal(whole.uniforms, torch.cat([part.uniforms for part in parts]))
+        full = corrupted(objective, 8)
+        micro_batches = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
+        assert torch.equal(full.masked_ids, torch.cat([batch.masked_ids for batch in micro_batches]))
+        assert torch.equal(full.uniforms, torch.cat([batch.uniforms for batch in micro_batches]))
 
     def test_losses_and_gradients_do_not_depend_on_micro_batches(self, name: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective).double()
         losses, gradients = toy.loss_and_gradients(objective, pair, [corrupted(objective, 8)])
-        parts = [corrupted(objective, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))]
-        split_losses, split_gradients = toy.loss_and_gradients(objective, pair, parts)
+        micro_batches = [
+            corrupted(objective, 8, start=start, stop=stop) for start, stop in ((0, 1), (1, 5), (5, 8))
+        ]
+        split_losses, split_gradients = toy.loss_and_gradients(objective, pair, micro_batches)
         for key, value in losses.items():
             assert split_losses[key] == pytest.approx(value, rel=FLOAT32)
         scale = max(float(gradient.abs().max()) for gradient in gradients.values())
@@ -119,19 +121,21 @@ class ObjectiveContract(Contract):
 
     def test_finite_with_nothing_masked(self, name: str) -> None:
         objective = toy.objective(name)
-        part = corrupted(objective)
+        batch = corrupted(objective)
         tensors = {
-            f.name: getattr(part, f.name)
-            for f in dataclasses.fields(part)
-            if isinstance(getattr(part, f.name), torch.Tensor)
+            f.name: getattr(batch, f.name)
+            for f in dataclasses.fields(batch)
+            if isinstance(getattr(batch, f.name), torch.Tensor)
         }
         empty = dataclasses.replace(
-            part,
-            masked_ids=part.input_ids,
+            batch,
+            masked_ids=batch.input_ids,
             **{
-                name: tensor[:0] for name, tensor in tensors.items() if tensor.shape[:1] == part.targets.shape
+                name: tensor[:0]
+                for name, tensor in tensors.items()
+                if tensor.shape[:1] == batch.targets.shape
             },
-            counts={key: 0 if count == len(part.targets) else count for key, count in part.counts.items()},
+            counts={key: 0 if count == len(batch.targets) else count for key, count in batch.counts.items()},
         )
         losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty])
         assert all(np.isfinite(value) for value in losses.values())
@@ -141,12 +145,12 @@ class ObjectiveContract(Contract):
     def test_learns_one_batch_by_heart(self, name: str, architecture: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective, architecture=architecture)
-        part = corrupted(objective, 4)
+        batch = corrupted(objective, 4)
         optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
         first: dict[str, float] = {}
         losses: dict[str, float] = {}
         for _ in range(80):
-            losses, _ = toy.loss_and_gradients(objective, pair, [part])
+            losses, _ = toy.loss_and_gradients(objective, pair, [batch])
             first = first or losses
             optimizer.step()
         total = sum(weight * losses[key] for key, weight in objective.weights.items())
@@ -157,20 +161,22 @@ class ObjectiveContract(Contract):
     def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective)
-        own = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
-        if not own:  # a single network has no other to train
+        auxiliary = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
+        if not auxiliary:  # a single network has no other to train
             assert pair.auxiliary is None and not objective.feedback
             return
         losses = objective.forward(pair, corrupted(objective)).losses
         small = "mlm" if objective.main == "discriminator" else "sampler"
         others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
-        gradients = [torch.autograd.grad(loss, own, retain_graph=True, allow_unused=True) for loss in others]
+        gradients = [
+            torch.autograd.grad(loss, auxiliary, retain_graph=True, allow_unused=True) for loss in others
+        ]
         has_feedback = any(
             gradient is not None and gradient.any() for parts in gradients for gradient in parts
         )
         assert has_feedback == objective.feedback
         assert (
-            any(part is not None for part in torch.autograd.grad(losses[small], own, allow_unused=True))
+            any(each is not None for each in torch.autograd.grad(losses[small], auxiliary, allow_unused=True))
             or objective.feedback
         )
 
@@ -178,18 +184,18 @@ class ObjectiveContract(Contract):
         """Rows with padding have the losses of the same rows without it."""
         objective = toy.objective(name)
         pair = toy.pair_for(objective).double()
-        part = corrupted(objective, 2, stop=1)
-        B, T = part.input_ids.shape
-        pieces = part.piece_ids if part.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
-        positions = part.position_ids if part.position_ids is not None else torch.arange(T).expand(B, T)
+        batch = corrupted(objective, 2, stop=1)
+        B, T = batch.input_ids.shape
+        pieces = batch.piece_ids if batch.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
+        positions = batch.position_ids if batch.position_ids is not None else torch.arange(T).expand(B, T)
         wide = dataclasses.replace(
-            part,
-            input_ids=torch.nn.functional.pad(part.input_ids, (0, 5), value=toy.SPECIALS.pad),
-            masked_ids=torch.nn.functional.pad(part.masked_ids, (0, 5), value=toy.SPECIALS.pad),
+            batch,
+            input_ids=torch.nn.functional.pad(batch.input_ids, (0, 5), value=toy.SPECIALS.pad),
+            masked_ids=torch.nn.functional.pad(batch.masked_ids, (0, 5), value=toy.SPECIALS.pad),
             piece_ids=torch.nn.functional.pad(pieces, (0, 5), value=-1),
             position_ids=torch.nn.functional.pad(positions, (0, 5)),
         )
-        plain, padded = objective.forward(pair, part).losses, objective.forward(pair, wide).losses
+        plain, padded = objective.forward(pair, batch).losses, objective.forward(pair, wide).losses
         for key, value in plain.items():
             assert float(padded[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
 

@@ -110,8 +110,8 @@ def model(
 
 
 @dataclass(frozen=True)
-class ShownTable:
-    """A table of a probe's page."""
+class RenderedTable:
+    """A table on the page of a probe."""
 
     title: str
     note: str
@@ -120,18 +120,18 @@ class ShownTable:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A probe's findings as its page shows them; cells with intervals are `Estimate`s."""
+class RenderedFindings:
+    """A probe's findings as shown on its page. Cells with an interval are `Estimate`s."""
 
     headline: dict[str, Estimate]
-    tables: list[ShownTable]
+    tables: list[RenderedTable]
     figures: list[dict[str, Any]]
     notes: list[str]
     json: dict[str, Any]
 
 
-def shown(findings: Findings) -> Shown:
-    """Renders findings the way their page does."""
+def render(findings: Findings) -> RenderedFindings:
+    """Returns findings as shown on their page."""
     from electra.laboratory.analysis.contract import Estimate
     from electra.pages import probes
 
@@ -141,7 +141,7 @@ def shown(findings: Findings) -> Shown:
     as_json = findings.to_json()
     page = probes.filled(as_json)
     tables = [
-        ShownTable(
+        RenderedTable(
             table["title"],
             table["note"],
             tuple(table["columns"]),
@@ -149,7 +149,7 @@ def shown(findings: Findings) -> Shown:
         )
         for table in page["tables"]
     ]
-    return Shown(findings.headline, tables, page["figures"], findings.notes, as_json)
+    return RenderedFindings(findings.headline, tables, page["figures"], findings.notes, as_json)
 
 
 def write_treebank(path: Path, repeats: int = 1) -> Path:

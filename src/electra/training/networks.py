@@ -23,7 +23,7 @@ from electra.training.recipe import ModelSection, Recipe, RowsSection
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Networks to start from instead of fresh weights.
+    """Networks to start from instead of random initialization.
 
     Attributes:
         names: Where each comes from, by network name; empty for none.
@@ -153,7 +153,7 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
     """
     rows = section.batch_size // processes
     tokens = min(section.micro_batch or rows, rows) * section.length
-    # fp32 weights, gradients and two moments; on a GPU, only the fresh weights are in main memory
+    # fp32 weights, gradients and two moments; on a GPU, only the initial weights are in main memory
     on_host = not device_kind(device).own_memory
     weights = sum(
         (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows

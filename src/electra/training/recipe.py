@@ -63,7 +63,7 @@ class ModelSection:
     attention_dropout: float = 0.1
     """Dropout of attention weights."""
     initialisation: Literal["paper", "reference", "fan_in"] = "paper"
-    """Initialisation of fresh weights. paper: as in the paper; reference: as in the published code; fan_in:
+    """Random initialization. paper: as in the paper; reference: as in the published code; fan_in:
     scaled by fan-in.
     """
     start: Literal["auto", "fresh", "counts"] = "fresh"

@@ -244,7 +244,7 @@ def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
 def build_run(
     recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
 ) -> Run:
-    """Builds a run at step 0 with fresh weights, or those of `warm`; `start` restores a checkpoint.
+    """Builds a run at step 0 with random weights, or those of `warm`; `start` restores a checkpoint.
 
     Args:
         recipe: The recipe.

@@ -188,5 +188,5 @@ def test_generators_allows_other_vocabularies_for_words_only(tmp_path: Path, dat
         probe.run([one, two], probe.find([data]), lambda *_: None)
     assert "kinds=swaps" in caught.value.fix
     words = analysis.create("generators", {"resamples": 5, "kinds": ["swaps", "pairs", "learners"]})
-    report = small.shown(words.run([one, two], words.find([data]), lambda *_: None))
+    report = small.render(words.run([one, two], words.find([data]), lambda *_: None))
     assert {row[0] for row in report.tables[0].rows} == {"one", "two"}

@@ -95,12 +95,12 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(data: Path, folder: Path, **options: Any) -> small.Shown:
+def ask(data: Path, folder: Path, **options: Any) -> small.RenderedFindings:
     probe = analysis.create("acceptability", {"resamples": 50, **options})
-    return small.shown(probe.run([small.model(folder)], probe.find([data]), lambda *_: None))
+    return small.render(probe.run([small.model(folder)], probe.find([data]), lambda *_: None))
 
 
-def measures(report: small.Shown, name: str) -> dict[str, Estimate]:
+def measures(report: small.RenderedFindings, name: str) -> dict[str, Estimate]:
     row = next(row for row in report.tables[0].rows if row[0] == name)
     return dict(zip(acceptability.MEASURES, row[1:], strict=True))  # type: ignore[arg-type]
 

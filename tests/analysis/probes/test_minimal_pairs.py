@@ -77,7 +77,7 @@ def ask(
     *networks: str,
     twin: str = "",
     **options: Any,
-) -> small.Shown:
+) -> small.RenderedFindings:
     """The probe's report when every scorer of a network gives `score(sentence)`. `twin`: the one network of a
     second model.
     """
@@ -97,7 +97,7 @@ def ask(
     shares: list[float] = []
     model = StubModel("toy", "toy", _loaded={kind: kind for kind in networks or ("discriminator",)})  # type: ignore[arg-type]
     second = [StubModel("twin", "twin", _loaded={twin: twin})] if twin else []  # type: ignore[dict-item]
-    report = small.shown(
+    report = small.render(
         probe.run([model, *second], probe.find([data]), lambda what, share: shares.append(share))
     )
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)

@@ -42,7 +42,7 @@ def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
     assert value(numbers(sure)[calibration.WIDTH]) > 0.05
     assert value(numbers(sure, "temperature")[calibration.WIDTH]) < 0.025
     calibration.show(sure, [("m", calibration.HUMAN)], "m")
-    errors_of, parts_of, _ = small.shown(sure).tables
+    errors_of, parts_of, _ = small.render(sure).tables
     assert errors_of.rows[0][3] == numbers(sure)[calibration.WIDTH] and len(errors_of.rows) == 4
     part = dict(zip(parts_of.columns[2:], map(value, parts_of.rows[0][2:]), strict=True))
     assert part["Brier"] == pytest.approx(

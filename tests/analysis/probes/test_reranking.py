@@ -150,12 +150,12 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ask(models: Sequence[Model], data: Path, **options: Any) -> small.Shown:
+def ask(models: Sequence[Model], data: Path, **options: Any) -> small.RenderedFindings:
     probe = analysis.create("reranking", {"resamples": 20, **options})
-    return small.shown(probe.run(models, probe.find([data]), lambda *_: None))
+    return small.render(probe.run(models, probe.find([data]), lambda *_: None))
 
 
-def row(report: small.Shown, name: str) -> list[Any]:
+def row(report: small.RenderedFindings, name: str) -> list[Any]:
     return next(list(row) for row in report.tables[0].rows if row[0] == name)
 
 

@@ -317,9 +317,9 @@ NAMES = (
 )
 
 
-def ask(name: str, models: list[Model], data: Path) -> small.Shown:
+def ask(name: str, models: list[Model], data: Path) -> small.RenderedFindings:
     probe = analysis.create(name, {"resamples": 5})
-    return small.shown(probe.run(models, probe.find([data]), quiet))
+    return small.render(probe.run(models, probe.find([data]), quiet))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -351,7 +351,7 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
 
     rtd, mlm, other = trained("rtd", "rtd", 1, 1), trained("mlm", "mlm", 1, 7), trained("other", "rtd", 2, 3)
     probe = analysis.create("layer_similarity", {"resamples": 20})
-    report = small.shown(probe.run([rtd, mlm, other], probe.find([data]), quiet))
+    report = small.render(probe.run([rtd, mlm, other], probe.find([data]), quiet))
     pairs = {
         frozenset((a.name, b.name)): probe.run([a, b], probe.find([data]), quiet)
         .headline[f"CKA with {b.name}, last depth"]
@@ -380,7 +380,7 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
     drawn = {figure["name"]: [series["label"] for series in figure["series"]] for figure in report.figures}
     assert drawn["across"] == ["across seeds", "across objectives"]
     assert set(drawn["same-depth"]) == {"mlm (another objective)", "other (another seed)", "untrained"}
-    without = small.shown(probe.run([rtd, mlm], probe.find([data]), quiet))
+    without = small.render(probe.run([rtd, mlm], probe.find([data]), quiet))
     assert not any("across" in name for name in without.headline) and any(
         "yardstick" in note for note in without.notes
     )
@@ -432,7 +432,7 @@ def test_heads_of_rows_of_other_lengths_and_of_encoders_of_other_sizes(tmp_path:
         assert weights_HTT.sum(-1) == pytest.approx(1, abs=1e-6)  # nothing went to what fills the batch up
     findings = Findings()
     attention_heads.add_heads(findings, {"wide": np.array([[1.0, 2]]), "deep": np.array([[3.0], [4]])})
-    (table,) = small.shown(findings).tables
+    (table,) = small.render(findings).tables
     assert table.columns == ("layer.head", "wide", "deep")
     assert table.rows == [("1.1", 1, 3), ("1.2", 2, None), ("2.1", None, 4), ("2.2", None, None)]
 
@@ -563,6 +563,6 @@ def test_too_few_words_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_word_named_twice_is_shown_once(tmp_path: Path, data: Path) -> None:
     probe = analysis.create("neighbours", {"resamples": 5, "words": ["like", "Like"]})
-    report = small.shown(probe.run([small.model(tmp_path, "one")], probe.find([data]), quiet))
+    report = small.render(probe.run([small.model(tmp_path, "one")], probe.find([data]), quiet))
     [shown] = [table for table in report.tables if "word in context" in table.columns]
     assert len(shown.rows) == 2, "one for each reading"

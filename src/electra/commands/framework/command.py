@@ -26,18 +26,21 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import os
-import textwrap
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from electra.commands.framework import renames
 from electra.commands.framework.display import ProgressOption
 from electra.foundation.config import convert
+from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.options import (
     Names,
     OnCommandLine,
@@ -67,7 +70,7 @@ _MAPPING = typing.get_origin(Mapping[str, Any])
 
 
 class TypedNames(tuple[Any, ...]):
-    """Names from a command line. Arguments in Python may be texts or rows instead."""
+    """Words of a command line, which name sources; an argument in Python may hold texts or rows instead."""
 
 
 class Sections(NamedTuple):
@@ -90,7 +93,9 @@ class Command(Generic[R_co]):
     GROUP: ClassVar[Group]
     EXAMPLES: ClassVar[tuple[str, ...]]
     SECTIONS: ClassVar[Mapping[str, type]] = {}
-    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`."""
+    """Sections of a recipe whose keys are options of the command: `--data.unit` works as well as `--unit`,
+    and in Python `overrides={"data.unit": ...}` as well as `unit=...`.
+    """
     progress: ProgressOption = field(default=None, repr=False, compare=False)
     """Where progress goes (default: a live display in a notebook, nowhere in a script). "quiet": nowhere. A
     function is called with (line, share).
@@ -103,6 +108,23 @@ class Command(Generic[R_co]):
         for name, hint in hints_of(typing.cast(Any, type(self))).items():
             if name != "progress":
                 object.__setattr__(self, name, _checked(hint, getattr(self, name), name))
+
+    def apply_overrides(self, overrides: Mapping[str, Any] | None) -> None:
+        """Sets the options that are named as in a recipe, such as {"data.unit": "line"}.
+
+        Raises:
+            ConfigError: there is no such setting, its value is invalid, or it was also passed as an argument.
+        """
+        options = {alias: option for option in options_of(type(self)) for alias in option.aliases}
+        for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
+            option = options.get(f"--{str(name).replace('_', '-')}")
+            if option is None:
+                known = [alias.removeprefix("--").replace("-", "_") for alias in options if "." in alias]
+                raise ConfigError("no such key", where=str(name), fix=nearest(str(name), known))
+            if getattr(self, option.name) != option.default:
+                raise ConfigError("given twice", key=name, fix=f"Omit it in `overrides`, or `{option.name}`")
+            hint = hints_of(typing.cast(Any, type(self)))[option.name]
+            object.__setattr__(self, option.name, _checked(hint, value, name))
 
     def run(self) -> R_co:
         """Does the work and returns its result; this is the Python function."""
@@ -125,7 +147,7 @@ class Command(Generic[R_co]):
     @property
     def invocation(self) -> str:
         """The command line, or the Python function, for a record."""
-        return " ".join(self.command_line) or f"electra.{name_of(type(self))}(...)"
+        return " ".join(self.command_line) or f"electra.{command_name(type(self))}(...)"
 
     @property
     def command_line(self) -> tuple[str, ...]:
@@ -133,8 +155,8 @@ class Command(Generic[R_co]):
         return getattr(self, "_command_line", ())
 
 
-def name_of(command: type[Command[Any]]) -> str:
-    """Returns a command's name, which is that of its file."""
+def command_name(command: type[Command[Any]]) -> str:
+    """Returns a command's name: that of its file."""
     return command.__module__.rpartition(".")[2].rstrip("_")
 
 
@@ -167,6 +189,8 @@ def document(name: str, value: Any) -> Any:
         [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters],
         return_annotation=kind.run.__annotations__["return"],
     )
+    import textwrap
+
     lines = [inspect.getdoc(kind) or "", ""]
     for parameter in parameters:
         text = f"{parameter.name}: {texts[parameter.name]}"
@@ -212,20 +236,30 @@ def field_texts(kind: Any) -> dict[str, str]:
     A field that a subclass declares again without a text keeps that of its base.
     """
     texts: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        try:
-            [body] = ast.parse(textwrap.dedent(inspect.getsource(typing.cast(Any, base)))).body
-        except (OSError, TypeError):  # a class made at run time
-            continue
-        assert isinstance(body, ast.ClassDef)
-        for statement, following in zip(body.body, [*body.body[1:], None], strict=True):
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                below = following.value if isinstance(following, ast.Expr) else None
-                text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
-                texts[statement.target.id] = text or texts.get(statement.target.id, "")
+    bases: list[Any] = [base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base)]
+    for base in bases:
+        file = getattr(sys.modules.get(base.__module__), "__file__", None)
+        in_file = {} if file is None else _texts_in(file)  # no file: a class made at run time
+        for name, text in in_file.get(base.__qualname__, {}).items():
+            texts[name] = text or texts.get(name, "")
     return texts
+
+
+@cache
+def _texts_in(file: str) -> dict[str, dict[str, str]]:
+    """Returns the text below each field of the classes in a module, by class."""
+    tree = ast.parse(Path(file).read_bytes())
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+    return {each.name: dict(_annotated(each.body)) for each in classes}
+
+
+def _annotated(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yields each annotated name in the body of a class with the string below it ("" if there is none)."""
+    for statement, following in itertools.zip_longest(body, body[1:]):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            below = following.value if isinstance(following, ast.Expr) else None
+            text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
+            yield statement.target.id, text
 
 
 @dataclass(frozen=True)
@@ -241,11 +275,17 @@ class Option:
     default: Any
     positional: bool
     repeated: bool
-    text: str
+    declared_in: type
+    """The dataclass with the field."""
     aliases: tuple[str, ...] = ()
     """Further flags."""
     heading: str = ""
     """The title of its group in the help: HEADING of the base class that declares it."""
+
+    @property
+    def text(self) -> str:
+        """The help: the text below the field, read from the source when it is shown."""
+        return field_texts(self.declared_in).get(self.name.rpartition(".")[2], "")
 
     @property
     def flag(self) -> str:
@@ -263,7 +303,7 @@ class Option:
         return plain_type(self.kind) is bool
 
     @property
-    def several(self) -> bool:
+    def takes_several(self) -> bool:
         """Whether it takes more than one value."""
         return typing.get_origin(plain_type(self.kind)) is tuple
 
@@ -320,14 +360,15 @@ def plain_type(kind: Any) -> Any:
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
     """Returns every option of a command. `words` is the command line, which may decide some sections."""
     options: list[Option] = []
-    for each, hint, text, heading in _fields(command):
+    for each, hint, heading in _fields(command):
         if each.name == "progress":
             continue
         if sections := mark_of(hint, Sections):
             options += section_options(each.name, sections, words)
             continue
-        made = each.default_factory is not dataclasses.MISSING
-        default = typing.cast(Any, each.default_factory)() if made else each.default
+        default: Any = each.default
+        if each.default_factory is not dataclasses.MISSING:
+            default = each.default_factory()
         aliases = (
             *each.metadata.get("flags", ()),
             *(
@@ -338,7 +379,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
         )
         kind, repeated = _typed_kind(hint)
         options.append(
-            Option(each.name, each.name, kind, default, not each.kw_only, repeated, text, aliases, heading)
+            Option(each.name, each.name, kind, default, not each.kw_only, repeated, command, aliases, heading)
         )
     return options
 
@@ -347,24 +388,22 @@ def section_options(field_name: str, sections: Sections, words: Sequence[str]) -
     """Yields the options of a field that is marked with Sections."""
     short = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
-        for each, hint, text, heading in _fields(holder if isinstance(holder, type) else type(holder)):
+        declared_in = holder if isinstance(holder, type) else type(holder)
+        for each, hint, heading in _fields(declared_in):
             if each.name in sections.omit:
                 continue
             name = f"{section}.{each.name}"
             default = each.default if isinstance(holder, type) else getattr(holder, each.name)
             aliases = (short[name],) if name in short else ()
             kind, repeated = _typed_kind(hint)
-            yield Option(name, field_name, kind, default, False, repeated, text, aliases, heading)
+            yield Option(name, field_name, kind, default, False, repeated, declared_in, aliases, heading)
 
 
-def _fields(kind: Any) -> list[tuple[dataclasses.Field[Any], Any, str, str]]:
-    """Returns each field with its type, text and heading, those without a heading first."""
-    hints, texts, headings = hints_of(kind), field_texts(kind), _headings(kind)
-    fields = [
-        (each, hints[each.name], texts.get(each.name, ""), headings[each.name])
-        for each in dataclasses.fields(kind)
-    ]
-    return sorted(fields, key=lambda entry: bool(entry[3]))
+def _fields(kind: Any) -> list[tuple[dataclasses.Field[Any], Any, str]]:
+    """Returns each field with its type and heading, those without a heading first."""
+    hints, headings = hints_of(kind), _headings(kind)
+    fields = [(each, hints[each.name], headings[each.name]) for each in dataclasses.fields(kind)]
+    return sorted(fields, key=lambda entry: bool(entry[2]))
 
 
 def _headings(kind: type) -> dict[str, str]:

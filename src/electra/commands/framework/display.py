@@ -6,7 +6,6 @@ the next call replaces. `share` is the fraction done, from 0 to 1, or None if it
 
 from __future__ import annotations
 
-import html
 import sys
 import time
 from collections.abc import Callable
@@ -117,6 +116,8 @@ class Notebook(Display):
         self._show()
 
     def _show(self) -> None:
+        import html
+
         what, share = self.now
         bar = f'<progress value="{share:.4f}" max="1"></progress> ' if share is not None else ""
         lines = [html.escape(line) for line in self.lines[-self.LINES :]]

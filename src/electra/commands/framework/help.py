@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from electra.commands.framework.command import Command, Option, has_dry_run, name_of, options_of
+from electra.commands.framework.command import Command, Option, command_name, has_dry_run, options_of
 
 GROUPS = {
     "Train": "make a model from your own text",
@@ -22,8 +24,9 @@ DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in an option's text, explains
 WIDTH = 24  # characters of the column with the options
 
 
-def overview(commands: Mapping[str, type[Command[Any]]]) -> str:
-    """Returns the text of `electra --help`."""
+def overview(commands: Mapping[str, Path]) -> str:
+    """Returns the text of `electra --help`. The files of the commands are read, not imported."""
+    summaries = {name: summary(file) for name, file in commands.items()}
     lines = [
         "Train text encoders by replaced token detection, from your own text, on the hardware you have.",
         "",
@@ -31,9 +34,9 @@ def overview(commands: Mapping[str, type[Command[Any]]]) -> str:
     ]
     for group, meaning in GROUPS.items():
         lines += ["", f"{group}: {meaning}"]
-        for name, command in commands.items():
-            if group == command.GROUP:
-                lines.append(f"  {name:<10}{first_line(command)}")
+        lines += [
+            f"  {name:<10}{line}" for name, (its_group, line) in summaries.items() if its_group == group
+        ]
     lines += [
         "",
         "electra COMMAND --help shows examples and options; electra --version prints the version.",
@@ -44,9 +47,14 @@ def overview(commands: Mapping[str, type[Command[Any]]]) -> str:
     return "\n".join(lines)
 
 
-def first_line(command: type[Command[Any]]) -> str:
-    """Returns the first line of a command's docstring."""
-    return (inspect.getdoc(command) or "").splitlines()[0]
+def summary(file: Path) -> tuple[str, str]:
+    """Returns the group of the command in a file, and the first line of its docstring."""
+    classes = [node for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.ClassDef)]
+    for node in classes:
+        for keyword in node.keywords:
+            if keyword.arg == "group":
+                return ast.literal_eval(keyword.value), (ast.get_docstring(node) or "").partition("\n")[0]
+    raise ValueError(f"{file} declares no command")
 
 
 def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
@@ -55,7 +63,9 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     usage = [_usage(option) for option in options if option.positional]
     usage += [_usage(option) for option in options if option.is_required and not option.positional]
     lines = textwrap.wrap(
-        f"usage: electra {name_of(command)} {' '.join(usage)} [options]", width, subsequent_indent=" " * 11
+        f"usage: electra {command_name(command)} {' '.join(usage)} [options]",
+        width,
+        subsequent_indent=" " * 11,
     )
     for paragraph in (inspect.getdoc(command) or "").split("\n\n"):
         lines += ["", *_wrapped(" ".join(paragraph.split()), width)]
@@ -63,17 +73,17 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     for option in options:
         if option.positional:
             lines += _entry(option.metavar, option.text, width)
-    own = sorted(
+    plain = sorted(
         (o for o in options if not o.positional and "." not in o.name), key=lambda o: not o.is_required
     )
     lines += ["", "options:"]
-    for option in own:
+    for option in plain:
         if not option.heading:
             lines += _entry(*_described(option), width)
     if has_dry_run(command):
         lines += _entry("--dry-run", " ".join((inspect.getdoc(command.preview) or "").split()), width)
     lines += _entry("-h, --help", "Show this help and exit.", width)
-    lines += _under_headings([option for option in own if option.heading], "", width)
+    lines += _under_headings([option for option in plain if option.heading], "", width)
     for section in dict.fromkeys(option.name.partition(".")[0] for option in options if "." in option.name):
         lines += _under_headings([o for o in options if o.name.startswith(f"{section}.")], section, width)
     return "\n".join(lines)
@@ -89,18 +99,18 @@ def _under_headings(options: Sequence[Option], section: str, width: int) -> Iter
 
 def _usage(option: Option) -> str:
     if option.positional:
-        word = f"{option.metavar}{' ...' * option.several}"
+        word = f"{option.metavar}{' ...' * option.takes_several}"
         return word if option.is_required else f"[{word}]"
     return f"{option.flag} {option.metavar}"
 
 
 def flag_shown(option: Option) -> str:
-    """Returns the flag of an option; of a switch, the flag that changes its default."""
-    if not option.is_switch:
-        return option.flag
-    if option.default is None:
-        return f"{option.flag}, {option.negative}"
-    return option.negative if option.default else option.flag
+    """Returns the flag of an option, and of a switch that is not off by default also the negative one."""
+    return (
+        f"{option.flag}, {option.negative}"
+        if option.is_switch and option.default is not False
+        else option.flag
+    )
 
 
 def default_shown(option: Option) -> str:
@@ -116,15 +126,18 @@ def _described(option: Option) -> tuple[str, str]:
     text = DEFAULT.sub("", option.text) if default else option.text
     suffix = " (required)" if option.is_required else f" (default: {default})" if default else ""
     if option.is_switch and option.default:
-        suffix = " (default: on; this turns it off)"
-    return f"{flag_shown(option)} {option.metavar}".strip(), f"{text}{suffix}"
+        suffix = " (default: on)"
+    return (
+        f"{flag_shown(option)} {option.metavar}".strip(),
+        f"{text.removesuffix('.')}{suffix}." if text else suffix,
+    )
 
 
 def _entry(head: str, text: str, width: int) -> Iterable[str]:
     body = _wrapped(text, width - WIDTH - 2)
     first = [] if len(head) >= WIDTH else body[:1]
-    rest = (f"  {'':<{WIDTH}}{line}" for line in body[len(first) :])
-    return [f"  {head:<{WIDTH}}{''.join(first)}".rstrip(), *rest]
+    others = (f"  {'':<{WIDTH}}{line}" for line in body[len(first) :])
+    return [f"  {head:<{WIDTH}}{''.join(first)}".rstrip(), *others]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -8,24 +8,19 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-import pkgutil
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import electra.commands
-from electra.commands.framework import output, parser, renames
-from electra.commands.framework.command import Command, options_of
-from electra.commands.framework.display import Terminal
-from electra.commands.framework.help import help_page, overview
-from electra.foundation import durable
+from electra.commands.framework import output
 from electra.foundation.errors import ConfigError, ElectraError, Interrupted, Note, nearest, out_of_memory
-from electra.foundation.extensions import trust_options, without_code_options
-from electra.foundation.machine import versions
 from electra.foundation.visible import one_line
+
+if TYPE_CHECKING:
+    from electra.commands.framework.command import Command
 
 ORDER = """
 data plan prepare pretrain distil extend deepen lengthen finetune detect embed show predict
@@ -35,19 +30,24 @@ REMOVED = {
     "prompt": "Prompting is now a task: electra finetune MODEL --task and --head examples/prompting.py",
     "watch": "Use electra report RUN --follow, or electra log RUN --to TRACKER --follow",
 }
-_DISK_ERRORS = (*durable.FULL, errno.EMFILE, errno.ENFILE)
+REMOVED_OPTIONS = {
+    ("pretrain", "--milestones"): "Train to the first budget, then to each further one with electra extend"
+}
+FOLDER = Path(__file__).parents[1]
 
 
-def commands() -> dict[str, str]:
-    """Returns each command's module: a file in `electra/commands/` (`import_.py` is `import`)."""
-    stems = [module.name for module in pkgutil.iter_modules(electra.commands.__path__) if not module.ispkg]
-    names = {stem.rstrip("_"): f"electra.commands.{stem}" for stem in stems}
-    ordered = [name for name in ORDER.split() if name in names]
-    return {name: names[name] for name in (*ordered, *sorted({*names} - {*ordered}))}
+def commands() -> dict[str, Path]:
+    """Returns each command's file in `electra/commands/` (`import_.py` is `import`)."""
+    files = {path.stem.rstrip("_"): path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
+    ordered = [name for name in ORDER.split() if name in files]
+    return {name: files[name] for name in (*ordered, *sorted({*files} - {*ordered}))}
 
 
-def class_of(module: str) -> type[Command[Any]]:
-    """Returns the command that a module declares."""
+def class_of(file: Path) -> type[Command[Any]]:
+    """Returns the command that a file declares."""
+    from electra.commands.framework.command import Command
+
+    module = f"electra.commands.{file.stem}"
     [command] = [
         each
         for each in vars(importlib.import_module(module)).values()
@@ -94,6 +94,8 @@ def _main(arguments: list[str]) -> int:
         if (error is None and not shared) or (error is not None and debug):
             raise
         if error is None:
+            import traceback
+
             traceback.print_exc()
         else:
             sys.stderr.write(f"error: {error.line(as_flag)}\n")
@@ -119,7 +121,11 @@ def _user_error(raised: BaseException) -> ElectraError | None:
         return None
     if raised.errno == errno.ENAMETOOLONG:
         return ConfigError("too long for a file's name", where=raised.filename, fix="Use a shorter one")
-    if raised.errno in _DISK_ERRORS or raised.filename == durable.STDOUT:
+    from electra.foundation import durable
+
+    if raised.filename is None and output.has_failed():
+        raised.filename = durable.STDOUT
+    if raised.errno in (*durable.FULL, errno.EMFILE, errno.ENFILE) or raised.filename == durable.STDOUT:
         return durable.disk_error(raised)
     return None
 
@@ -136,24 +142,47 @@ def run_command(name: str, words: list[str]) -> int:
     Raises whatever the command raises.
     """
     if name == "--version":
+        from electra.foundation.machine import versions
+
         return _print(f"electra {versions('electra')['electra']}")
     if name == "--help":
-        return _print(overview(_classes()))
+        from electra.commands.framework.help import overview
+
+        return _print(overview(commands()))
     if name == "--print-completion":
         from electra.commands.framework.completion import script
 
-        return _print(script(" ".join(words), _classes()).removesuffix("\n"))
+        classes = {each: class_of(file) for each, file in commands().items()}
+        return _print(script(" ".join(words), classes).removesuffix("\n"))
+    return _run(name, words)
+
+
+def _run(name: str, words: list[str]) -> int:
+    from electra.commands.framework import renames
+    from electra.foundation.extensions import trust_options, without_code_options
+
     name, words = renames.rename_words(name, words)
     known = commands()
     if name in REMOVED:
         raise ElectraError(f"electra {name} was removed", fix=REMOVED[name])
+    for word in words:
+        if fix := REMOVED_OPTIONS.get((name, word.partition("=")[0])):
+            raise ConfigError(f"{word} was removed", fix=fix)
     if name not in known:
         raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(known)))
     command = class_of(known[name])
+    if any(word in ("-h", "--help") for word in words):
+        from electra.commands.framework.help import help_page
+
+        trust_options(words)
+        return _print(help_page(command, words))
+    from electra.commands.framework import parser
+    from electra.commands.framework.command import options_of
+    from electra.commands.framework.display import Terminal
+
     if trust_options(words):
         words = without_code_options(words, parser.flags_of(options_of(command)))
-    if any(word in ("-h", "--help") for word in words):
-        return _print(help_page(command, words))
+
     parsed, dry_run = parser.parse(command, words)
     object.__setattr__(parsed, "progress", Terminal(lines=True))
     object.__setattr__(parsed, "_command_line", (name, *words))
@@ -161,10 +190,6 @@ def run_command(name: str, words: list[str]) -> int:
         parsed.preview()
         return 0
     return parsed.main()
-
-
-def _classes() -> dict[str, type[Command[Any]]]:
-    return {name: class_of(module) for name, module in commands().items()}
 
 
 def _print(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Prepares standard output: characters that its encoding lacks are escaped, and its errors name it."""
+"""Standard output in any encoding: characters that it lacks are escaped."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ import io
 import os
 import sys
 
-from typing_extensions import override
-
-from electra.foundation.durable import STDOUT
-
 ESCAPE = "electra.escape"
 _noted: list[str] = []
 
 
 def prepare() -> None:
-    """Replaces standard output by one that escapes what its encoding lacks instead of failing."""
+    """Has standard output escape the characters that its encoding lacks, instead of failing."""
     codecs.register_error(ESCAPE, _escape)
     _noted.clear()
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
-        raw, line_buffering = _Named(sys.stdout.fileno(), "w", closefd=False), sys.stdout.line_buffering
-        buffer = io.BufferedWriter(raw)
-        sys.stdout = io.TextIOWrapper(
-            buffer, sys.stdout.encoding, ESCAPE, line_buffering=line_buffering, write_through=False
-        )
+        sys.stdout.reconfigure(errors=ESCAPE)
+
+
+def has_failed() -> bool:
+    """Whether standard output takes no more: its disk is full, or its terminal is gone."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
 
 
 def abandon() -> None:
@@ -47,18 +48,6 @@ def _is_utf8() -> bool:
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-
-
-class _Named(io.FileIO):
-    """A file whose errors say that it is standard output."""
-
-    @override
-    def write(self, content: object, /) -> int:
-        try:
-            return super().write(content)  # type: ignore[arg-type]
-        except OSError as error:
-            error.filename = STDOUT
-            raise
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:

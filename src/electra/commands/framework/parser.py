@@ -11,7 +11,6 @@ import argparse
 import typing
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,8 +20,8 @@ from electra.commands.framework.command import (
     Command,
     Option,
     TypedNames,
+    command_name,
     has_dry_run,
-    name_of,
     negative,
     options_of,
     plain_type,
@@ -84,7 +83,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
 
     Raises ConfigError for unknown, missing or invalid options.
     """
-    options, name = options_of(command, words), name_of(command)
+    options, name = options_of(command, words), command_name(command)
     flags = flags_of(options)
     words = _normalised(words, flags)
     see_help = f"See electra {name} --help"
@@ -104,7 +103,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
                 values[option.name] = value
             else:
                 values.setdefault(option.field, {})[option.name] = value
-    missing = [_shown(option) for option in options if option.is_required and option.field not in values]
+    missing = [_label(option) for option in options if option.is_required and option.field not in values]
     if missing:
         listed = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
         raise ConfigError(
@@ -136,47 +135,50 @@ def _parser(
     for flag, option in flags.items():
         names[option.name].append(flag)
     for option in options:
-        own = sorted(names[option.name], key=len, reverse=True)  # messages use the first, with its section
+        spellings = sorted(
+            names[option.name], key=len, reverse=True
+        )  # messages use the first, with its section
         if option.positional:
-            parser.add_argument(option.name, nargs="*" if option.several else "?")
+            parser.add_argument(option.name, nargs="*" if option.takes_several else "?")
         if option.is_switch:
-            parser.add_argument(*own, dest=option.name, action=SetOnce, nargs=0, const=True)
-            off = map(negative, own)
-            parser.add_argument(*off, dest=option.name, action=SetOnce, nargs=0, const=False)
-        elif own and option.repeated:
-            parser.add_argument(*own, dest=option.name, action=Append, nargs="?")
-        elif own:
-            parser.add_argument(*own, dest=option.name, action=SetOnce, nargs=_count(option))
+            parser.add_argument(*spellings, dest=option.name, action=SetOnce, nargs=0, const=True)
+            parser.add_argument(
+                *map(negative, spellings), dest=option.name, action=SetOnce, nargs=0, const=False
+            )
+        elif spellings and option.repeated:
+            parser.add_argument(*spellings, dest=option.name, action=Append, nargs="?")
+        elif spellings:
+            parser.add_argument(*spellings, dest=option.name, action=SetOnce, nargs=_count(option))
     if has_dry_run(command):
         parser.add_argument(DRY_RUN, dest="dry run", action=SetOnce, nargs=0, const=True)
     return parser
 
 
 def _count(option: Option) -> Any:
-    if not option.several:
+    if not option.takes_several:
         return "?"
     inner = typing.get_args(plain_type(option.kind))
     return "*" if inner[-1] is Ellipsis else len(inner)
 
 
 def _normalised(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
-    """Returns the words with hyphens in names, and switches without values."""
-    spelled: list[str] = []
+    """Returns the words with hyphens instead of underscores in names, and switches without values."""
+    normalised: list[str] = []
     for word in words:
-        before = spelled[-1] if spelled else ""
+        before = normalised[-1] if normalised else ""
         if word.lower() in ("true", "false") and before in flags and flags[before].is_switch:
-            spelled[-1] = before if word.lower() == "true" else negative(before)
+            normalised[-1] = before if word.lower() == "true" else negative(before)
             continue
         if word.startswith("-") and before in flags and not flags[before].is_switch and _is_number(word):
-            spelled[-1] = f"{before}={word}"  # argparse takes -1e9 for an option
+            normalised[-1] = f"{before}={word}"  # argparse takes -1e9 for an option
             continue
         name, equals, value = word.partition("=")
         if word.startswith("--"):
             name = name.replace("_", "-")
             if equals and value.lower() in ("true", "false") and name in flags and flags[name].is_switch:
                 name, equals, value = name if value.lower() == "true" else negative(name), "", ""
-        spelled.append(f"{name}{equals}{value}")
-    return spelled
+        normalised.append(f"{name}{equals}{value}")
+    return normalised
 
 
 def _is_number(word: str) -> bool:
@@ -187,7 +189,7 @@ def _is_number(word: str) -> bool:
     return True
 
 
-def _shown(option: Option) -> str:
+def _label(option: Option) -> str:
     return option.metavar if option.positional else option.flag
 
 
@@ -195,20 +197,22 @@ def _unknown(
     extra: Sequence[str], flags: Mapping[str, Option], options: Sequence[Option], fix: str
 ) -> ConfigError:
     """Returns the error for words that no option takes, with what was probably meant."""
+    from difflib import get_close_matches
+
     word = next((word for word in extra if word.startswith("--")), None)
     if word is None:
         meant = f"--{extra[0]}"
-        near = f"Did you mean {meant}? " if meant in flags else ""
-        return ConfigError(f"unexpected argument {extra[0]!r}", fix=f"{near}{fix}")
+        suggestion = f"Did you mean {meant}? " if meant in flags else ""
+        return ConfigError(f"unexpected argument {extra[0]!r}", fix=f"{suggestion}{fix}")
     name = word.partition("=")[0].removeprefix("--")
-    if len(same := sorted(o.flag for o in options if o.flag.rpartition(".")[2] == name)) > 1:
-        return ConfigError(f"--{name} is ambiguous", fix=f"Use {' or '.join(same)}")
+    if len(candidates := sorted(o.flag for o in options if o.flag.rpartition(".")[2] == name)) > 1:
+        return ConfigError(f"--{name} is ambiguous", fix=f"Use {' or '.join(candidates)}")
     word = f"--{name}"
-    ours = [f"--{each}" for each in OTHER_PROGRAMS.get(name, "").split()]
+    equivalents = [f"--{each}" for each in OTHER_PROGRAMS.get(name, "").split()]
     known = [*flags, *(negative(flag) for flag, option in flags.items() if option.is_switch)]
-    matches = [flag for flag in ours if flag in flags] or get_close_matches(word, known, n=1)
-    near = f"Did you mean {matches[0]}? " if matches else ""
-    return ConfigError(f"unknown option {word}", fix=f"{near}{fix}")
+    matches = [flag for flag in equivalents if flag in flags] or get_close_matches(word, known, n=1)
+    suggestion = f"Did you mean {matches[0]}? " if matches else ""
+    return ConfigError(f"unknown option {word}", fix=f"{suggestion}{fix}")
 
 
 def read(option: Option, raw: Any, fix: str) -> Any:
@@ -223,7 +227,7 @@ def read(option: Option, raw: Any, fix: str) -> Any:
             return None
         return _value(kind, raw)
     except ValueError as error:
-        raise ConfigError(f"{_shown(option)}: {error}", fix=fix) from None
+        raise ConfigError(f"{_label(option)}: {error}", fix=fix) from None
 
 
 def _value(kind: Any, word: str) -> Any:

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from electra.foundation.errors import ConfigError, Note, nearest
@@ -42,6 +41,11 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }
+MOVED = {  # command -> old flag -> the word that stands for the flag and its value now
+    "detect": {"--file": "{value}"},
+    "evaluate": {"--option": "--finetune.{value}"},
+}
+SPLIT = {"--length": "lengthen", "--layers": "deepen"}  # option of `extend` -> the command for it now
 POSITIONAL = {  # command -> keyword argument that used to be the next positional argument in Python
     **dict.fromkeys(("deepen", "lengthen", "prepare", "pretrain"), "out"),
     **dict.fromkeys(("extend", "plan"), "budget"),
@@ -73,83 +77,40 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def rename_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
     """Returns the command and its words with old names replaced."""
+    if command == "extend":
+        command, words = _split_extend(words)
     flags = {_flag(old): _flag(new) for old, new in OPTIONS.get(command, {}).items()}
     flags |= {f"--no-{old[2:]}": f"--no-{new[2:]}" for old, new in flags.items()}
-    renamed = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name in flags:
-            _note(name, flags[name])
-        renamed.append(f"{flags.get(name, name)}{equals}{value}")
-    return _REWRITTEN[command](renamed) if command in _REWRITTEN else (command, renamed)
+    moved = MOVED.get(command, {})
+    renamed, rest = [], iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        if flag in moved:
+            _note(f"{flag} VALUE", moved[flag].format(value="VALUE"))
+            renamed.append(moved[flag].format(value=value if equals else next(rest, "")))
+        else:
+            if flag in flags:
+                _note(flag, flags[flag])
+            renamed.append(f"{flags.get(flag, flag)}{equals}{value}")
+    return command, renamed
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _extend(words: list[str]) -> tuple[str, list[str]]:
-    """Rewrites `electra extend MODEL OUT --length 2048`, or `--layers 8`."""
-    names = {word.partition("=")[0] for word in words}
-    for option, command in (("--length", "lengthen"), ("--layers", "deepen")):
-        if option in names:
-            _note(f"electra extend {option}", f"electra {command}")
-            positional = _positional(words)
-            if len(positional) > 1 and "--out" not in names:
-                words = [*words[: positional[1]], "--out", *words[positional[1] :]]
-            return command, words
+def _split_extend(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Rewrites `extend MODEL OUT --length 2048`, or `--layers 8`, as the command that does this now."""
+    flags = [word.partition("=")[0] for word in words]
+    for option in SPLIT.keys() & set(flags):
+        _note(f"electra extend {option}", f"electra {SPLIT[option]}")
+        before = ["", *words]
+        values = [i for i, word in enumerate(words) if before[i].startswith("--") and "=" not in before[i]]
+        positional = [i for i, flag in enumerate(flags) if not flag.startswith("--") and i not in values]
+        if len(positional) > 1 and "--out" not in flags:
+            words = [*words[: positional[1]], "--out", *words[positional[1] :]]
+        return SPLIT[option], words
     return "extend", words
-
-
-def _detect(words: list[str]) -> tuple[str, list[str]]:
-    """Rewrites `electra detect MODEL --file texts.txt`."""
-    if any(word.partition("=")[0] == "--file" for word in words):
-        _note("--file FILE", "FILE")
-        words = [word.removeprefix("--file=") for word in words if word != "--file"]
-    return "detect", words
-
-
-def _show(words: list[str]) -> tuple[str, list[str]]:
-    """Rewrites `electra show MODEL GENERATOR TEXT`, and `electra show MODEL GENERATOR`."""
-    positional = _positional(words)
-    if len(positional) == 3 or (len(positional) == 2 and _names_a_model(words[positional[1]])):
-        _note("MODEL GENERATOR", "MODEL --generator GENERATOR")
-        at = positional[1]
-        words = [*words[:at], f"--generator={words[at]}", *words[at + 1 :]]
-    return "show", words
-
-
-def _names_a_model(word: str) -> bool:
-    return Path(word).expanduser().exists() or ("/" in word and " " not in word)
-
-
-def _positional(words: Sequence[str]) -> list[int]:
-    """Returns the places of the positional arguments, for commands whose options all take one value."""
-    before = ["", *words]
-    return [
-        place
-        for place, word in enumerate(words)
-        if not word.startswith("--") and not (before[place].startswith("--") and "=" not in before[place])
-    ]
-
-
-def _evaluate(words: list[str]) -> tuple[str, list[str]]:
-    """Rewrites `electra evaluate ... --option epochs=1`."""
-    made: list[str] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if made and made[-1] == "--option" and equals:
-            made[-1] = f"--finetune.{word}"
-        elif name == "--option" and equals:
-            made.append(f"--finetune.{value}")
-        else:
-            made.append(word)
-    if made != words:
-        _note("--option KEY=VALUE", "--finetune.KEY VALUE")
-    return "evaluate", made
-
-
-_REWRITTEN = {"detect": _detect, "evaluate": _evaluate, "extend": _extend, "show": _show}
 
 
 def rename_arguments(

@@ -13,11 +13,11 @@ from electra.commands.framework.display import Display
 from electra.commands.parts.stores import character_progress, existing_tokenizer, tokenizer_config
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import SHARE_OF_RATE, split_layers, warm_start
-from electra.commands.results.artifact import checked_path
 from electra.foundation import durable
 from electra.foundation.config import write_toml
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.jobs import map_in_order
+from electra.foundation.options import checked_path
 from electra.foundation.signals import interrupt_on_signal
 from electra.training.budget import steps_for
 from electra.training.experience import Expected, expected
@@ -47,7 +47,7 @@ class Option:
 
     @property
     def tokens(self) -> int:
-        """Tokens to train on, repetitions included."""
+        """The number of tokens to train on, counting repetitions."""
         return self.steps * self.cost.tokens
 
     @property
@@ -63,8 +63,8 @@ class Option:
     @property
     def has_enough_tokens(self) -> bool:
         """Whether its layers get TOKENS_PER_PARAMETER tokens per parameter, in at most EPOCHS epochs."""
-        new = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
-        return new >= TOKENS_PER_PARAMETER * self.cost.layer_parameters
+        useful = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
+        return useful >= TOKENS_PER_PARAMETER * self.cost.layer_parameters
 
     def facts(self) -> list[tuple[str, str]]:
         """Returns names and values for a table."""
@@ -117,7 +117,7 @@ class Plan:
 
 
 def refuse_folder(path: Path) -> None:
-    """Raises ConfigError if the path of a recipe to write is a folder."""
+    """Raises ConfigError if there is a folder where a recipe is to be written."""
     if path.is_dir():
         raise ConfigError("this is a folder", where=path, fix="Pass a file as `out`, such as mine.toml")
 
@@ -128,8 +128,8 @@ def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
     if warm is not None:
         recipe = with_warm_start(recipe, inputs, warm)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus)
-    [estimate], _, _ = options([recipe], lambda: corpus_size(data, recipe, display), display, warm)
-    return estimate
+    [option], _, _ = estimate_options([recipe], lambda: corpus_size(data, recipe, display), display, warm)
+    return option
 
 
 def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
@@ -151,19 +151,23 @@ def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
 
 def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
     """Returns the recipe at another model size, with the learning rate for it unless one was chosen."""
-    from electra.model.sizes import SIZES as KNOWN
+    from electra.model.sizes import SIZES as SHAPES
 
-    if size not in KNOWN:
-        raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(KNOWN)))
-    width, own = KNOWN[size].hidden_size, recipe.model.hidden_size or KNOWN[recipe.model.size].hidden_size
-    chosen = "training.learning_rate" in overrides or width == own or not {width, own} <= set(RATES)
-    rate = recipe.training.learning_rate * (1 if chosen else RATES[width] / RATES[own])
+    if size not in SHAPES:
+        raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(SHAPES)))
+    before, after = (
+        recipe.model.hidden_size or SHAPES[recipe.model.size].hidden_size,
+        SHAPES[size].hidden_size,
+    )
+    rate = recipe.training.learning_rate
+    if "training.learning_rate" not in overrides and {before, after} <= RATES.keys():
+        rate *= RATES[after] / RATES[before]
     model = replace(recipe.model, size=size, layers=None, hidden_size=None)
     return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
 
 
 def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
-    """Returns the recipe with this vocabulary size, if it trains a tokenizer."""
+    """Returns the recipe with this vocabulary size, or unchanged if it uses an existing tokenizer."""
     if recipe.tokenizer.source is not None:
         return recipe
     return replace(recipe, tokenizer=replace(recipe.tokenizer, vocab_size=vocab_size))
@@ -192,13 +196,13 @@ def is_store(data: Sequence[str]) -> bool:
     return len(data) == 1 and StoreFolder.is_at(Path(data[0]))
 
 
-def options(
+def estimate_options(
     recipes: Sequence[Recipe],
     read: Callable[[], tuple[int, int]],
     display: Display,
     warm: WarmStart | None = None,
 ) -> tuple[list[Option], int, int]:
-    """Measures each recipe in a separate process, the smallest model first.
+    """Measures the recipes one after the other in a separate process.
 
     Args:
         recipes: what to measure.
@@ -209,34 +213,23 @@ def options(
     Returns:
         An option for each recipe, the training tokens, and the vocabulary size.
     """
-    from electra.model.sizes import SIZES as KNOWN
-
-    def layers(number: int) -> int:
-        model = recipes[number].model
-        size = KNOWN[model.size]
-        return (model.layers or size.num_layers) * (model.hidden_size or size.hidden_size) ** 2
-
-    ordered = sorted(range(len(recipes)), key=layers)
-    made: dict[int, Option] = {}
     tokens = vocab_size = 0
+    options: list[Option] = []
 
     def questions() -> Iterator[tuple[Recipe, int] | None]:
         nonlocal tokens, vocab_size
         yield None  # the process starts
         tokens, vocab_size = read()
-        display.progress(f"measuring size {recipes[ordered[0]].model.size}", 0)
-        for number in ordered:
-            yield with_vocabulary(recipes[number], vocab_size), vocab_size
+        for recipe in recipes:
+            display.progress(f"measuring size {recipe.model.size}", len(options) / len(recipes))
+            yield with_vocabulary(recipe, vocab_size), vocab_size
 
     with interrupt_on_signal("the plan"):
         costs = map_in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
         next(costs)
-        for number, cost in zip(ordered, costs, strict=True):
-            made[number] = make_option(with_vocabulary(recipes[number], vocab_size), cost, tokens)
-            following = ordered[len(made) :]
-            what = f"measuring size {recipes[following[0]].model.size}" if following else "measured"
-            display.progress(what, len(made) / len(recipes))
-    return [made[number] for number in range(len(recipes))], tokens, vocab_size
+        for recipe, cost in zip(recipes, costs, strict=True):
+            options.append(make_option(with_vocabulary(recipe, vocab_size), cost, tokens))
+    return options, tokens, vocab_size
 
 
 def _estimator(
@@ -249,8 +242,8 @@ def _estimator(
     return lambda question: None if question is None else measure(*question)
 
 
-def make_option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
-    """Returns the option for a recipe with a measured cost. tokens: of the corpus."""
+def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
+    """Returns the option for a recipe with a measured cost."""
     training = recipe.training
     steps = training.steps or steps_for(
         training.budget or "",
@@ -261,7 +254,7 @@ def make_option(recipe: Recipe, cost: Estimate, tokens: int) -> Option:
     objective = str(recipe.objective.get("name", "rtd"))
     shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
     similar = expected(objective, *shape, flops=steps * cost.flops)
-    return Option(recipe, cost, steps, steps * cost.tokens / max(1, tokens), similar)
+    return Option(recipe, cost, steps, steps * cost.tokens / max(1, corpus_tokens), similar)
 
 
 def duration(seconds: float) -> str:
@@ -283,12 +276,12 @@ def print_table(plan: Plan) -> None:
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
-    heads = [f"{each.recipe.model.size}{' *' * (each is plan.best)}" for each in plan.options]
-    table = Table("", *heads, box=None, pad_edge=False)
+    headers = [f"{each.recipe.model.size}{' *' * (each is plan.best)}" for each in plan.options]
+    table = Table("", *headers, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for name, *values in zip(*(each.facts() for each in plan.options), strict=True):
-        table.add_row(name[0], *(value for _, value in (name, *values)))
+    for facts in zip(*(each.facts() for each in plan.options), strict=True):
+        table.add_row(facts[0][0], *(value for _, value in facts))
     console.print(table)
     best, cost = plan.best, plan.best.cost
     ratio = best.tokens / cost.layer_parameters

@@ -52,9 +52,9 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
     if causes := [error for error in failed if not isinstance(error, LostProcess)]:
         raise causes[0]
     if ended.killed is not None:
-        rank, number = ended.killed
-        how, cause = describe_exit(-number)
-        what = f"process {rank} of {inputs.processes} {how}{', ' * bool(cause)}{cause}"
+        rank, signal_number = ended.killed
+        ending, cause = describe_exit(-signal_number)
+        what = f"process {rank} of {inputs.processes} {ending}{', ' * bool(cause)}{cause}"
         raise RunFailed(what, where=inputs.out, fix="Rerun to resume")
     if failed:
         raise failed[0]

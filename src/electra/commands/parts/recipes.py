@@ -8,13 +8,10 @@ from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Sections, Source
-from electra.commands.results.artifact import checked_path
 from electra.foundation.config import build, convert, find_recipe, merge
 from electra.foundation.errors import ConfigError, unknown_choice
-from electra.foundation.extensions import trust
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name, checked_path
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 
 PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of 128: docs/which-recipe.md
@@ -27,16 +24,16 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """The options of an objective that has not been named yet. With --objective.name, --help lists all."""
+    """The only option of an objective that is not named yet; with --objective.name, --help lists all."""
 
     name: str = "rtd"
-    """rtd, mlm, ... (a file in electra/objectives), the name in an installed package, or the path of your
-    own.
+    """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
+    a .py file.
     """
 
 
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
-    """Returns the sections of the recipe that a command line names; without words, their types."""
+    """Returns the sections of the recipe that the command line `words` names; without words, their types."""
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
@@ -64,7 +61,7 @@ Overrides = typing.Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
-    """The recipe of a command."""
+    """The options of a command that uses a recipe."""
 
     recipe: Source | None = None
     """The recipe: a name or a TOML file (default: the recipe for the purpose)."""
@@ -78,25 +75,27 @@ class RecipeOptions:
 
 
 def _peek(words: Sequence[str], flag: str) -> str | None:
-    """Returns the last value given for a flag, before the command line is parsed."""
+    """Returns the last value of a flag, before the command line is parsed; None if it is not there."""
     value = None
-    for place, word in enumerate(words):
-        name, equals, rest = word.partition("=")
+    for index, word in enumerate(words):
+        name, equals, argument = word.partition("=")
         name = "--objective.name" if name == "--objective" else name
-        if name == flag and (equals or place + 1 < len(words)):
-            value = rest if equals else words[place + 1]
+        if name == flag and (equals or index + 1 < len(words)):
+            value = argument if equals else words[index + 1]
     return value
 
 
 def recipe_for(
     recipe: Source | None, purpose: str | None, out: Source | None = None, default: str = PURPOSES["pairs"]
 ) -> Source:
-    """Returns the recipe that was named, or the one for a purpose.
+    """Returns the recipe that was named, or that for a purpose.
 
-    With neither, it is that of the run in the folder `out`, to resume it, or else `default`.
+    With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
     """
     if purpose is None:
-        return recipe if recipe is not None else _recorded(out) or default
+        if recipe is not None:
+            return recipe
+        return (_recorded(out) if out is not None else "") or default
     if recipe is not None:
         raise ConfigError("both `recipe` and `purpose` are given", key="purpose", fix="Give only one of them")
     if purpose not in PURPOSES:
@@ -105,15 +104,19 @@ def recipe_for(
     return PURPOSES[purpose]
 
 
-def _recorded(out: Source | None) -> str:
-    """Returns the name of the recipe of the run in a folder; empty if there is no run."""
-    folder = None if out is None else RunFolder(checked_path(out, "out"))
-    return str(folder.record.get("environment", {}).get("recipe", "")) if folder and folder.exists() else ""
+def _recorded(out: Source) -> str:
+    """Returns the name of the recipe of the run in the folder `out`; empty if there is no run."""
+    from electra.artifacts.run import RunFolder
+
+    folder = RunFolder(checked_path(out, "out"))
+    return str(folder.record.get("environment", {}).get("recipe", "")) if folder.exists() else ""
 
 
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
     """Returns a recipe with settings overridden by dotted name. Raises ConfigError naming an invalid one."""
-    path = find_recipe(given_name(recipe, "recipe"))
+    from electra.foundation.extensions import trust
+
+    path = find_recipe(as_name(recipe, "recipe"))
     changed: dict[str, Any] = {}
     for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
         section, _, key = str(name).partition(".")
@@ -125,11 +128,11 @@ def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | N
     merged = make_recipe(
         with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {}))
     )
-    return make_recipe({**merged.to_sections(), "objective": _whole(merged.objective, path, changed)})
+    return make_recipe({**merged.to_sections(), "objective": _complete(merged.objective, path, changed)})
 
 
-def _whole(objective: Mapping[str, Any], path: Path, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the section of an objective with defaults filled in."""
+def _complete(objective: Mapping[str, Any], path: Path, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the section of an objective with its defaults filled in."""
     name, values = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
     where = "objective" if values.keys() <= changed.get("objective", {}).keys() else f"{path}: objective"
     return {"name": name, **asdict(build(_config_of(name), values, where=where))}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[Finding]:
-    """Repeats the last `steps` updates from a checkpoint; returns each comparison and its problem, if any."""
+    """Repeats the last `steps` updates from a checkpoint; returns a finding for each comparison."""
     from electra.training.replay import replay as repeat
 
     return repeat(folder, open_run_store(folder, store), steps)
@@ -36,26 +36,29 @@ def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> li
 
 
 def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
-    """Returns where the store of a run is: `store`, in its folder, or where it was. Raises ConfigError."""
+    """Returns the path of the store of a run: `store`, or that in its folder, or the recorded one.
+
+    Raises:
+        ConfigError: there is none of these.
+    """
     recorded = folder.record.get("environment", {}).get("store")
-    kept = str(folder.store.path) if folder.store.exists() else recorded
-    if store is None and kept is None:
+    default = str(folder.store.path) if folder.store.exists() else recorded
+    if store is None and default is None:
         what = "the run does not record where its store is"
         raise ConfigError(what, where=folder.path, key="store", fix="Pass `store`")
-    return kept if store is None else os.fspath(store)
+    return default if store is None else os.fspath(store)
 
 
 def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
-    """Opens the store of a run. Raises StoreError if it is missing or not the one the run was trained on."""
+    """Opens the store of a run. Raises StoreError if it is missing, or the run was trained on another."""
     from electra.commands.parts.stores import existing_tokenizer
     from electra.data.store import TokenStore
     from electra.foundation.errors import StoreError
 
-    record, place = folder.record, run_store_path(folder, path)
+    record, name = folder.record, run_store_path(folder, path)
     source = record.get("tokenizer", {}).get("source")
-    store = TokenStore.open(
-        place, existing_tokenizer(source) if source and place.endswith(DOCUMENTS_SUFFIX) else None
-    )
+    tokenizer = existing_tokenizer(source) if source and name.endswith(DOCUMENTS_SUFFIX) else None
+    store = TokenStore.open(name, tokenizer)
     if store.digest != record.get("identity", {}).get("data"):
-        raise StoreError("not the store that the run was trained on", where=place, fix="Pass another `store`")
+        raise StoreError("not the store that the run was trained on", where=name, fix="Pass another `store`")
     return store

@@ -1,4 +1,4 @@
-"""What the commands that make a model of another shape share."""
+"""The base of the commands that make a model of another shape."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 from electra.commands.framework.command import Command, Source
 from electra.commands.framework.display import display_for
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.model import Model, load
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name, checked_path
 
 
 @dataclass(frozen=True)
 class Reshape(Command[Model], group="Train", examples=()):
-    """A model from which another of a different shape is made."""
+    """A command that makes a model of another shape from a trained one."""
 
     model: Source
     """A run, a pair of networks (both are written), a model folder or a hub name; not a fine-tuned model."""
@@ -26,6 +25,6 @@ class Reshape(Command[Model], group="Train", examples=()):
     def reshape(self, write: Callable[[str, Path, int], Iterable[str]], size: int) -> Model:
         """Calls `write(model, out, size)`, shows the lines it yields, and returns the model in `out`."""
         with display_for(self.progress) as display:
-            for line in write(given_name(self.model, "model"), checked_path(self.out, "out"), size):
+            for line in write(as_name(self.model, "model"), checked_path(self.out, "out"), size):
                 display.say(line)
         return load(self.out)

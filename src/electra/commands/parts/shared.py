@@ -16,7 +16,7 @@ Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
 
 @dataclass(frozen=True, kw_only=True)
 class OnBackend(OnDevice):
-    """What a model runs on."""
+    """The options that say what runs a model."""
 
     HEADING: ClassVar[str] = "Where it runs"
 
@@ -26,13 +26,13 @@ class OnBackend(OnDevice):
 
 @dataclass(frozen=True)
 class OnTexts(OnBackend):
-    """A model and the texts it is applied to."""
+    """The options of a command that applies a model to texts."""
 
     model: Source
     """A run folder, a model folder, or a name on the hub."""
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
-    lines from standard input. In Python also several texts.
+    lines from standard input. In Python, also several texts.
     """
     _: KW_ONLY
     text_column: str = "text"
@@ -41,17 +41,17 @@ class OnTexts(OnBackend):
 
 @dataclass(frozen=True, kw_only=True)
 class Processes:
-    """How many processes train."""
+    """The option that sets how many processes train."""
 
     processes: int = 1
-    """Processes on this machine that share each batch, one per GPU. On a CPU, threads do as well. Across
-    machines, use torchrun.
+    """Processes on this machine that share each batch, one per GPU. On a CPU, threads serve the same purpose.
+    Across machines, use torchrun.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """How many processes encode."""
+    """The option that sets how many processes encode."""
 
     workers: int | None = None
     """Processes that encode the corpus (default: all cores)."""

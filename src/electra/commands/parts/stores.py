@@ -1,4 +1,4 @@
-"""Makes or opens the store of a text, for `prepare` and for commands that take text instead of a store."""
+"""Builds or opens the store of a corpus, for `prepare` and for commands that take text instead of a store."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def build(
     memory: int = 1000,
     display: Display,
 ) -> Store:
-    """Builds or opens the store of a corpus in `out`, and shows the progress and the audit.
+    """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit.
 
-    memory: megabytes for finding duplicates.
+    `memory` is in megabytes, for finding duplicates.
     """
     from electra.commands.results.store import Store
     from electra.data.packing import build_store
@@ -47,11 +47,11 @@ def build(
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     check_memory(memory)
-    chosen = tokenizer_for(tokenizer)
+    source = tokenizer_for(tokenizer)
     with interrupt_on_signal(out):
         build_store(
             corpus,
-            chosen,
+            source,
             out,
             config=data,
             workers=workers,
@@ -60,14 +60,14 @@ def build(
         )
     store = Store(out)
     print_audit(store, display)
-    made = store.tokens.vocab_size
-    if tokenizer.source is None and made < tokenizer.vocab_size:
-        display.say(f"this text supports a vocabulary of {made:,} entries, not {tokenizer.vocab_size:,}")
+    entries = store.vocab_size
+    if tokenizer.source is None and entries < tokenizer.vocab_size:
+        display.say(f"this text supports a vocabulary of {entries:,} entries, not {tokenizer.vocab_size:,}")
     return store
 
 
 def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
-    """Returns the existing tokenizer, the one to cut from it, or the settings of one to train."""
+    """Returns the existing tokenizer, the settings for cutting it, or those for training one."""
     from electra.data.cut_vocabulary import VocabularyCut
 
     if section.source is None:
@@ -75,8 +75,10 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | Vo
             fix = "Give `tokenizer.source`, or `tokenizer.vocab_size` to train one"
             raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
         return tokenizer_config(section)
-    whole = existing_tokenizer(section.source)
-    return whole if section.cut_to is None else VocabularyCut(whole, section.cut_to, section.sample_mb)
+    tokenizer = existing_tokenizer(section.source)
+    return (
+        tokenizer if section.cut_to is None else VocabularyCut(tokenizer, section.cut_to, section.sample_mb)
+    )
 
 
 def check_memory(megabytes: int) -> None:
@@ -113,7 +115,7 @@ def holds_weights(name: str | None) -> bool:
 
 
 def existing_tokenizer(name: Source) -> Tokenizer:
-    """Loads a tokenizer by its name, or that of a store, a run or a pair of networks."""
+    """Loads a tokenizer by its name or path, or the tokenizer of a store, a run or a pair of networks."""
     from electra.data.tokenizer import Tokenizer
 
     path = included_model(os.fspath(name)) or Path(name)

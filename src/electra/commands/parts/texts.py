@@ -1,4 +1,4 @@
-"""Takes text in any form: names of sources, or texts, which are written to a temporary file.
+"""Accepts text in any form: names of sources, or texts, which are written to a temporary file.
 
 Texts are strings that are not names of files, a DataFrame, a data set of the library `datasets`, dicts with a
 field for the text, or a generator of any of these.
@@ -10,7 +10,6 @@ import glob
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
@@ -20,19 +19,20 @@ from typing import Annotated, Any
 
 from electra.commands.framework.command import OnCommandLine, Source, TypedNames
 from electra.foundation.errors import ConfigError, CorpusError
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name
+from electra.foundation.visible import plural
 
 Text = Source | Iterable[Any]
 """Names of sources, or texts: what `source_names` takes."""
 Corpus = Annotated[Text | Mapping[str, Text], OnCommandLine(tuple[str, ...])]
-SAMPLED_ITEMS = 100  # by which texts are distinguished from names
+SAMPLED_ITEMS = 100  # items that are looked at to tell texts from names
 
 
 @contextmanager
 def source_names(
     data: Any, key: str, field: str, format: str, say: Callable[[str], None]
 ) -> Iterator[list[str]]:
-    """Yields the names of the sources in `data`. Texts are in a temporary file, which is removed at the end.
+    """Yields the names of the sources in `data`. Texts are written to a temporary file.
 
     Args:
         data: the argument of a command.
@@ -49,12 +49,14 @@ def source_names(
                 return texts
             if format not in ("auto", "jsonl"):
                 raise ConfigError("applies to files, but texts are given", key="format", fix="Omit it")
+            import tempfile
+
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
             count = 0
             with open(folder / "texts.jsonl", "w", encoding="utf-8") as file:
                 for count, text in enumerate(texts, 1):  # noqa: B007
                     file.write(f"{json.dumps({field: text})}\n")
-            say(f"{count:,} {'text' if count == 1 else 'texts'} given (not names of files)")
+            say(f"{plural(count, 'text')} given (not names of files)")
             return [str(folder / "texts.jsonl")]
 
         if isinstance(data, Mapping) and not is_data_set(data):
@@ -71,7 +73,7 @@ def source_names(
 def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
     """Returns names as a list, or texts as an iterator."""
     if isinstance(data, TypedNames):
-        return [given_name(name, key) for name in data]
+        return [as_name(name, key) for name in data]
     if isinstance(data, Mapping):  # a data set with several splits
         if "train" not in data:
             fix = f"Pass one of its splits: {', '.join(map(str, data))}"
@@ -79,9 +81,9 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
         data = data["train"]
     table: Any = data
     if isinstance(data, str | os.PathLike) or not isinstance(data, Iterable):
-        return [given_name(data, key)]
-    columns = getattr(data, "column_names", None)  # of `datasets`; None if it streams
-    if columns is None and hasattr(data, "to_dict") and hasattr(data, "columns"):  # of pandas
+        return [as_name(data, key)]
+    columns = getattr(data, "column_names", None)  # a Hugging Face dataset; None if it streams
+    if columns is None and hasattr(data, "to_dict") and hasattr(data, "columns"):  # a DataFrame
         columns = list(data.columns)
     if columns is not None:
         if field not in columns:
@@ -93,12 +95,12 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
     first = list(islice(items, SAMPLED_ITEMS))
     names = all(isinstance(item, str | os.PathLike) for item in first)
     if not any(isinstance(item, str | Mapping) for item in first) or (names and not _are_texts(first)):
-        return [given_name(item, key) for item in chain(first, items)]
+        return [as_name(item, key) for item in chain(first, items)]
     return (_text(item, field, number) for number, item in enumerate(chain(first, items), 1))
 
 
 def is_data_set(data: Mapping[Any, Any]) -> bool:
-    """Whether this is a data set with several splits of the library `datasets`, not corpora by name."""
+    """Whether this is a Hugging Face dataset with several splits, rather than corpora by name."""
     splits = data.values()
     return type(data) is not dict and bool(data) and all(hasattr(each, "column_names") for each in splits)
 

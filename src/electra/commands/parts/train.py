@@ -38,7 +38,7 @@ EXAMPLES = 2  # example sentences from the held-out text
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything that a run needs besides its recipe."""
+    """What a training needs besides its recipe."""
 
     out: str
     corpus: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Inputs:
     store_cache_gb: float = CACHE_GB
     recipe_name: str = ""
     learning_rate_is_set: bool = False
-    """Whether the user set the learning rate, rather than a recipe for fresh weights."""
+    """Whether the user set the learning rate, rather than a recipe for random initialization."""
     command: str = ""
     """The command line or Python call, for the record."""
     extend: bool = False
@@ -70,8 +70,8 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     if leads:
         display.progress("loading torch")
     try:
-        own = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
-        with translate_disconnects(), own:
+        session = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
+        with translate_disconnects(), session:
             train(recipe, inputs, display, leads)
     except Interrupted:
         leave_world()
@@ -80,18 +80,18 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
 
 
 def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
-    """Prepares, trains and finishes in a run folder that is locked."""
+    """Prepares the store, trains and exports, in a run folder that is locked."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
     store = open_store(inputs, recipe, display, leads)
-    content, recipe = store.check(), with_store_settings(recipe, store)
+    check, recipe = store.check(), with_store_settings(recipe, store)
     world = join_world()
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
     if warm is not None and not inputs.learning_rate_is_set:
         recipe, warm = with_reduced_rate(recipe, warm, inputs.folder)
-    begin = start(
+    started = start(
         recipe,
         inputs.folder,
         store,
@@ -103,13 +103,13 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
         say=display.say,
         progress=display.progress,
     )
-    with StopRequest() as stop, begin as training:
-        beside = RunFolder(inputs.folder).tokenizer
-        if leads and inputs.store is not None and not beside.exists():
-            store.tokenizer.save(beside)  # so that the run can be used without its store
+    with StopRequest() as stop, started as training:
+        tokenizer = RunFolder(inputs.folder).tokenizer
+        if leads and inputs.store is not None and not tokenizer.exists():
+            store.tokenizer.save(tokenizer)  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
-        content.refuse()  # a large store is checked while the training runs
+        check.refuse()  # a large store is checked while the training runs
         if leads:
             finish(training)
 
@@ -127,15 +127,14 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
             time.sleep(0.5)
         return TokenStore.open(out)
-    if leads:
-        refuse_other_store(RunFolder(inputs.folder))
+    refuse_other_store(RunFolder(inputs.folder))
     source = source or split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     section = replace(recipe.tokenizer, source=source)
     return build(inputs.corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
 
 
 def with_store_settings(recipe: Recipe, store: TokenStore) -> Recipe:
-    """Returns the recipe with the settings that the store was made with, as far as it records them."""
+    """Returns the recipe with the settings that the store was made with, as far as they are recorded."""
     recorded = store.description.get("settings", {})
     return replace(
         recipe,
@@ -151,10 +150,10 @@ def _with_known(section: S, recorded: Mapping[str, Any]) -> S:
 
 def refuse_other_store(run: RunFolder) -> None:
     """Raises RunFolderError before text is prepared in a run that was trained on a store elsewhere."""
-    place = run.record.get("environment", {}).get("store") if run.exists() else None
-    if place and not run.store.exists() and Path(place).resolve() != run.store.path.resolve():
-        fix = "Pass that as `store` to resume, or choose another `out`"
-        raise RunFolderError(f"this run was trained on the store {place}", where=run.path, fix=fix)
+    recorded = run.record.get("environment", {}).get("store") if run.exists() else None
+    if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
+        fix = "Pass it as `store` to resume, or choose another `out`"
+        raise RunFolderError(f"this run was trained on the store {recorded}", where=run.path, fix=fix)
 
 
 def finish(run: Training) -> None:
@@ -186,8 +185,8 @@ def finish(run: Training) -> None:
     if mlm is not None and mlm is not pair.main:
         card = card_of_language_model(folder, mlm_threshold(run, mlm))
         export_network(files.language_model.path, mlm, run.store.tokenizer, card)
-    both, seed = Model(folder, device="cpu").pair(), run.rows.seed
-    rows = [{"text": text, "rows": example_rows(*both, text, seed=seed)} for text in texts]
+    networks, seed = Model(folder, device="cpu").pair(), run.rows.seed
+    rows = [{"text": text, "rows": example_rows(*networks, text, seed=seed)} for text in texts]
     durable.commit_json(examples, rows)
     files.record_digests()
     write_report(folder)
@@ -217,16 +216,17 @@ def mlm_threshold(run: Training, language_model: Generator) -> float | None:
     encoder, tokenizer = language_model.encoder.eval(), run.store.tokenizer
     scorer = Loaded(encoder, language_model.head, encoder.config, tokenizer, "generator", (), run.folder)
     held_out = run.heldout.batch(0, min(THRESHOLD_ROWS, run.heldout.num_blocks))
-    texts = [tokenizer.decode(part) for row in held_out.input_ids for part in np.array_split(row, 4)]
+    texts = [tokenizer.decode(ids) for row in held_out.input_ids for ids in np.array_split(row, 4)]
     corrupted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
     detections = detect_by_mlm(scorer, [text for text, _ in corrupted])
     p, replaced = [], []
     for (_, starts), detection in zip(corrupted, detections, strict=True):
         p += [word.p_replaced for word in detection.words]
         replaced += [word.start in starts for word in detection.words]
-    odds = np.clip(np.array(p), 1e-12, 1 - 1e-12)
-    marks = np.array(replaced)
-    return best_threshold(np.log(odds / (1 - odds)), marks) if 0 < marks.sum() < len(marks) else None
+    probabilities, labels = np.clip(np.array(p), 1e-12, 1 - 1e-12), np.array(replaced)
+    if not 0 < labels.sum() < len(labels):
+        return None
+    return best_threshold(np.log(probabilities / (1 - probabilities)), labels)
 
 
 def error_file(job: Path) -> Path:

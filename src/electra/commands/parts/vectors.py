@@ -34,8 +34,8 @@ FORMATS = (".npy", ".jsonl", ".parquet")
 def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
     """Returns the texts and their rows.
 
-    texts: a file (a table with a column of texts, or any other file with one text per line), "-" for the
-        lines of standard input, or a text itself; in Python also several texts.
+    `texts` is a file (a table with a column of texts, or any other file with a text in each line), "-" for
+    the lines of standard input, or a text itself; in Python, also several texts.
     """
     path = _file(texts)
     if path is not None and split_name(path)[1] in TABLES:
@@ -60,23 +60,27 @@ def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
 
 def _standard_input() -> Iterator[str]:
     """Yields the lines of standard input. Raises CorpusError, with the line number, if it is not UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
+    for line_number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError as problem:
             what = f"not UTF-8 ({problem.reason})"
-            raise CorpusError(what, where=f"-:{number}", fix="Convert it to UTF-8") from None
+            raise CorpusError(what, where=f"-:{line_number}", fix="Convert it to UTF-8") from None
 
 
 def _without_last_end(lines: Iterator[str]) -> Iterator[str]:
-    """Drops the empty line after the last line break."""
+    """Yields the lines, without the empty one after the last line break."""
     for line, following in pairwise(chain(lines, [None])):
         if line or following is not None:
             yield str(line)
 
 
 def _file(texts: Texts) -> Path | None:
-    """Returns the file that is named; None for a text, standard input and several texts."""
+    """Returns the file that `texts` names; None for a text, standard input or several texts.
+
+    Raises:
+        DataError: it looks like the name of a file, but there is none.
+    """
     if not isinstance(texts, str | os.PathLike) or texts == STANDARD_INPUT:
         return None
     path = Path(texts)
@@ -136,5 +140,5 @@ def _looks_like_a_file(name: str) -> bool:
 
 
 def is_text(argument: str) -> bool:
-    """Whether this is a text: no file of that name exists, and it does not look like the name of one."""
+    """Whether this is a text: it has a space, and it is not a file and does not look like one."""
     return not _is_file(Path(argument)) and not _looks_like_a_file(argument) and " " in argument.strip()

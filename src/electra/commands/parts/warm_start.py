@@ -1,4 +1,4 @@
-"""Starts a run from trained networks: finds them, takes their shapes, and lowers the learning rate."""
+"""Starts a run from trained networks, with their shapes and a lower learning rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
 from electra.foundation.config import RECIPES, find_recipe
 from electra.foundation.errors import ConfigError
-from electra.foundation.options import name_of
+from electra.foundation.options import optional_name
 from electra.training.recipe import Recipe, read_recipe
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
 def initial_models(
     init: Source | None, discriminator: Source | None, generator: Source | None
 ) -> tuple[str | None, str | None]:
-    """Returns the models that the discriminator and the generator start from; `init` is used for both."""
-    main, auxiliary = name_of(discriminator), name_of(generator)
+    """Returns the models that the discriminator and the generator start from; `init` names both."""
+    main, auxiliary = optional_name(discriminator), optional_name(generator)
     if init is not None:
         if main is not None or auxiliary is not None:
             fix = "Give only `init`, or `init_discriminator` and `init_generator`"
@@ -40,17 +40,17 @@ def initial_models(
         from electra.exchange.run_folder import holds_networks, network_kinds
         from electra.exchange.source import locate
 
-        main, path = name_of(init), locate(os.fspath(init))
+        main, path = optional_name(init), locate(os.fspath(init))
         if holds_networks(path) and set(network_kinds(path)) >= set(EXPORTED):
             auxiliary = main
     return main, auxiliary
 
 
 def learning_rate_is_set(recipe: str, settings: Iterable[str]) -> bool:
-    """Whether the user set the learning rate, by name or in a recipe of their own."""
+    """Whether the user set the learning rate, as an option or in a recipe of their own."""
     path = find_recipe(recipe)
-    own = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
-    return own or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
+    in_recipe = path.parent != RECIPES and RATE in read_recipe(path).get("training", {})
+    return in_recipe or f"training.{RATE}" in {name.replace("-", "_") for name in settings}
 
 
 def name_with_layers(model: str, layers: Sequence[int]) -> str:
@@ -107,19 +107,17 @@ def warm_start(
 
 
 def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
-    """Lowers the learning rate, which recipes set for fresh weights, to SHARE_OF_RATE of it.
+    """Lowers the learning rate to SHARE_OF_RATE of the recipe's, which is for random initialization.
 
     A run that resumes keeps the rate it started with.
     """
     training = recipe.training
-    before = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
-    rate = float(before.get(RATE, training.learning_rate * SHARE_OF_RATE))
-    own = training.generator_learning_rate
-    reduced = replace(
-        training,
-        learning_rate=rate,
-        generator_learning_rate=None if own is None else own * rate / training.learning_rate,
-    )
+    recorded = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
+    rate = float(recorded.get(RATE, training.learning_rate * SHARE_OF_RATE))
+    of_generator = training.generator_learning_rate
+    if of_generator is not None:
+        of_generator *= rate / training.learning_rate
+    reduced = replace(training, learning_rate=rate, generator_learning_rate=of_generator)
     note = (
         f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
         " trained weights (set `training.learning_rate` to change it)"

@@ -1,1 +1,1 @@
-"""The objects that commands return in Python, each for a folder that was written."""
+"""The objects that commands return in Python, one class for each kind of folder."""

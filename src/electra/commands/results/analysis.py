@@ -21,9 +21,9 @@ class Analysis(Artifact[AnalysisFolder]):
 
     @property
     def headline(self) -> Rows:
-        """One row per number: probe, measure, value, and its 95 % interval (low, high)."""
+        """A row for each headline number: probe, measure, value, and its 95 % interval (low, high)."""
         return Rows(
-            {"probe": name, "measure": measure, **(number if isinstance(number, dict) else {"value": number})}
+            {"probe": name, "measure": measure, **(value if isinstance(value, dict) else {"value": value})}
             for name, record in self.records.items()
-            for measure, number in record.get("headline", {}).items()
+            for measure, value in record.get("headline", {}).items()
         )

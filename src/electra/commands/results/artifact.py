@@ -8,16 +8,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from typing_extensions import override
 
 from electra.artifacts import Folder, open_folder
-from electra.artifacts.folder import expand_path
 from electra.commands.results.rows import cell, html_card
-from electra.foundation.errors import ConfigError
-from electra.foundation.options import Source, given_name
-
-
-def checked_path(source: Source, key: str = "") -> Path:
-    """Returns a path with ~ expand_path. Raises ConfigError, naming the argument `key`, for anything else."""
-    return expand_path(given_name(source, key), ConfigError)
-
+from electra.foundation.options import Source, checked_path
 
 F = TypeVar("F", bound=Folder)
 
@@ -58,7 +50,7 @@ class Artifact(Generic[F]):
 
 
 class Part(Artifact[Folder]):
-    """A folder inside another artifact: a seed, a checkpoint."""
+    """A folder inside another artifact, such as a seed or a checkpoint."""
 
     def __init__(self, path: Source) -> None:
         self.path = checked_path(path, "path")

@@ -16,12 +16,13 @@ class Evaluation(Artifact[EvaluationFolder]):
 
     @property
     def table(self) -> Rows:
-        """One row per task, split, metric and model, with statistics over the seeds."""
+        """A row for each task, split, metric and model, with statistics over the seeds."""
         rows = Rows()
         for row in self.folder.record["rows"]:
+            columns = {key: row.get(key) for key in ("task", "split", "metric")}
             for model, score in row["scores"].items():
-                about = {key: row.get(key) for key in ("task", "split", "metric")}
-                rows.append({**about, "model": model, **{k: v for k, v in score.items() if _plain(v)}})
+                statistics = {name: value for name, value in score.items() if _is_scalar(value)}
+                rows.append({**columns, "model": model, **statistics})
         return rows
 
     @property
@@ -30,5 +31,5 @@ class Evaluation(Artifact[EvaluationFolder]):
         return list(self.folder.record.get("failures", []))
 
 
-def _plain(value: object) -> bool:
+def _is_scalar(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)

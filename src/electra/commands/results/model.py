@@ -1,4 +1,4 @@
-"""A model in use: detects replaced words, shows examples, embeds texts, exports."""
+"""A loaded model: it detects replaced words, shows examples, embeds texts and exports networks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from electra.commands.framework.command import Source
 from electra.commands.framework.display import ProgressOption, display_for
 from electra.commands.framework.renames import renamed
 from electra.commands.parts.shared import Backend
-from electra.commands.results.artifact import checked_path
 from electra.commands.results.rows import Rows, each_text, html_card
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, ConfigError, DataError
 from electra.foundation.machine import Device
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name, checked_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +48,7 @@ class Model:
     ) -> None:
         from electra.exchange.source import locate
 
-        self.source: str = source.source if isinstance(source, Model) else given_name(source, "source")
+        self.source: str = source.source if isinstance(source, Model) else as_name(source, "source")
         """A folder, or a name on the hub."""
         self.step: int | None = convert(int | None, step, "step")
         self.average: int | None = convert(int | None, average, "average")
@@ -58,15 +57,16 @@ class Model:
         locate(self.source)
 
     def __fspath__(self) -> str:
-        if self._of_checkpoints:
+        if self._is_checkpoint:
             what = "a checkpoint of a run cannot be passed as a folder"
             raise ConfigError(what, where=self.source, fix="Export it first")
         return self.source
 
     def network(self, kind: Kind) -> Loaded:
-        """Returns the discriminator or the generator, or with "encoder" the one that exists.
+        """Returns the discriminator or the generator; with "encoder", the only network or the discriminator.
 
-        Raises AbsentNetwork.
+        Raises:
+            AbsentNetwork: the model does not have this network.
         """
         if kind not in self._networks:
             from electra.exchange.load import load as load_network
@@ -83,7 +83,7 @@ class Model:
         return self._networks[kind]
 
     @property
-    def _of_checkpoints(self) -> bool:
+    def _is_checkpoint(self) -> bool:
         return self.step is not None or self.average is not None
 
     @cached_property
@@ -106,7 +106,7 @@ class Model:
         from electra.exchange.source import locate
         from electra.model.precision import pick_device
 
-        if self._of_checkpoints or self.backend == "onnx":
+        if self._is_checkpoint or self.backend == "onnx":
             return None
         loaded = load_language_model(locate(self.source))
         return None if loaded is None else loaded.to(pick_device(self.device))
@@ -195,14 +195,17 @@ class Model:
             text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
         if not isinstance(text, str):
             raise DataError(f"{shortened(text)} is not a text", where="text", fix="Pass one sentence")
-        seed, share = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
-        if not 0 < share <= 1:
-            raise ConfigError(f"must be above 0 and at most 1, not {share}", key="mask_fraction")
-        rows = example_rows(*self.pair(generator), text, seed=seed, masked=share)
+        seed, fraction = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
+        if not 0 < fraction <= 1:
+            raise ConfigError(f"must be above 0 and at most 1, not {fraction}", key="mask_fraction")
+        rows = example_rows(*self.pair(generator), text, seed=seed, masked=fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
-        """Returns (discriminator, generator); None for a missing one. generator: a model to take it from."""
+        """Returns the discriminator and the generator, None for a missing one.
+
+        `generator` names another model to take the generator from.
+        """
         if generator is not None:
             return self.network("discriminator"), load(generator, device=self.device).network("generator")
 
@@ -266,15 +269,19 @@ class Model:
         return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns how the two compare.
+        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns how the outputs compare.
 
-        int8: stores 8-bit weights. Raises ModelError, and writes nothing, if the graph computes something
-        else.
+        Args:
+            out: a new folder.
+            int8: whether to store the weights as 8-bit integers.
+
+        Raises:
+            ModelError: the outputs of the graph differ from the model's; nothing is written.
         """
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
 
-        if not self._of_checkpoints and is_tuned(self.source):
+        if not self._is_checkpoint and is_tuned(self.source):
             return export_tuned(self.source, checked_path(out, "out"), int8=int8)
         return write_onnx(self.encoder, checked_path(out, "out"), int8=int8)
 
@@ -291,10 +298,10 @@ class Model:
         ]
 
     def __repr__(self) -> str:
-        at = "" if self.step is None else f" at step {self.step}"
-        at += "" if self.average is None else f", average of {self.average}"
+        checkpoint = "" if self.step is None else f" at step {self.step}"
+        checkpoint += "" if self.average is None else f", average of {self.average}"
         facts = ", ".join(f"{name} {value}" for name, value in self.facts() if value is not None)
-        return f"<Model {self.source!r}{at}: {facts}>"
+        return f"<Model {self.source!r}{checkpoint}: {facts}>"
 
     def _repr_html_(self) -> str:
         return html_card(f"Model: {self.source}", [fact for fact in self.facts() if fact[1] is not None])
@@ -313,8 +320,7 @@ def load(
     Args:
         source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
         step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
-        average: averages the weights of the last so many valid checkpoints, up to `step` if it is given, in
-            float64.
+        average: the number of checkpoints, the last ones up to `step`, whose weights are averaged in float64.
         device: "auto" uses a GPU if there is one.
         backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts import open_folder
 from electra.commands.framework.command import Source
 from electra.commands.results.artifact import Part
-from electra.foundation.options import given_name
+from electra.foundation.options import as_name
 
 if TYPE_CHECKING:
     from electra.commands.results.artifact import Artifact
@@ -31,11 +31,11 @@ def open(path: Source) -> Artifact[Any] | Model:
 
     Raises RunFolderError for any other folder.
     """
-    folder = open_folder(given_name(path, "path"))
+    folder = open_folder(as_name(path, "path"))
     home = CLASSES.get(type(folder).__name__)
     if home is None:
         return Part(path)
     module, _, name = home.rpartition(".")
     kind: Any = getattr(import_module(f"electra.commands.{module}"), name)
-    made: Artifact[Any] | Model = kind(path)
-    return made
+    result: Artifact[Any] | Model = kind(path)
+    return result

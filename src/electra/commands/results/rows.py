@@ -46,7 +46,7 @@ class Rows(list[dict[str, Any]]):
 
 
 def records(rows: Any, where: str = "") -> list[Any]:
-    """Returns the rows of a DataFrame (pandas, polars), an Arrow table or a data set of `datasets` as dicts.
+    """Returns the rows of a DataFrame (pandas, polars), an Arrow table or a Hugging Face dataset as dicts.
 
     Other iterables are returned as a list. Raises DataError, naming `where`, for anything else.
     """
@@ -100,5 +100,5 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def html_card(title: str, facts: Iterable[tuple[str, object]]) -> str:
-    """Returns an artifact's display in a notebook: a title and a few facts."""
+    """Returns the display of an object in a notebook: a title and a table of facts."""
     return f"<b>{html.escape(title)}</b>{html_table(('', ''), facts)}"

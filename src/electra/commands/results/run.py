@@ -11,11 +11,12 @@ from typing_extensions import override
 from electra.artifacts.ledger import Axis, Curve
 from electra.artifacts.run import RunFolder
 from electra.commands.framework.command import Source
-from electra.commands.results.artifact import Artifact, checked_path
+from electra.commands.results.artifact import Artifact
 from electra.commands.results.rows import Rows
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.machine import library
+from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,11 +44,11 @@ class Metrics(Rows):
         convert(Literal["train", "eval"], kind, "kind")
         convert(Axis, against, "against")
         rows = [row for row in self if row["kind"] == kind]
-        kept = [row for row in rows if row.get(key) is not None and row.get(against) is not None]
-        if not kept:
+        points = [row for row in rows if row.get(key) is not None and row.get(against) is not None]
+        if not points:
             known = sorted({name for row in rows for name in row} - {"kind"})
             raise ConfigError(f"no {kind} metric {key!r}", where="metrics", fix=nearest(key, known))
-        return Curve([float(row[against]) for row in kept], [float(row[key]) for row in kept])
+        return Curve([float(row[against]) for row in points], [float(row[key]) for row in points])
 
 
 class Run(Artifact[RunFolder]):
@@ -97,7 +98,7 @@ class Run(Artifact[RunFolder]):
 
     @property
     def scores(self) -> dict[str, float | None]:
-        """The last held-out evaluation: the metrics of docs/metrics.md by name."""
+        """The metrics of the last held-out evaluation by name, as docs/metrics.md explains them."""
         evals = self.folder.ledger().evals
         return dict(evals[-1].values) if evals else {}
 
@@ -126,14 +127,14 @@ class Run(Artifact[RunFolder]):
         return batch_texts(self.folder, convert(int, step, "step"), store)
 
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
-        """Repeats the last logged updates from a checkpoint, without writing, and compares the results.
+        """Repeats the last logged updates from a checkpoint, without writing, and compares their results.
 
         Args:
             steps: how many updates to repeat.
             store: the store that the run was trained on (None: RUN/store, or where it was).
 
         Returns:
-            What was compared; `problem` is empty if it is equal.
+            A finding for each comparison; its `problem` is empty if the values are equal.
         """
         from electra.commands.parts.replay import replay
 

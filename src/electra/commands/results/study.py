@@ -31,7 +31,7 @@ class Study(Artifact[StudyFolder]):
 
     @property
     def table(self) -> Rows:
-        """One row per run: arm, seed, status, step, held-out metrics, task scores, and their mean `panel`."""
+        """A row for each run: arm, seed, status, step, held-out metrics, task scores, their mean `panel`."""
         return Rows(
             {
                 "arm": str(run.path.relative_to(self.folder.arms).parent),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Source
-from electra.commands.results.artifact import Artifact, checked_path
+from electra.commands.results.artifact import Artifact
 from electra.commands.results.rows import Rows, records
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import Device
+from electra.foundation.options import checked_path
 
 if TYPE_CHECKING:
     import pandas
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from electra.finetuning.predict import Text
 
 
-NO_LABELS = (("score",), ("start", "end"))  # names of the outputs of regression and question answering
+OUTPUT_NAMES = (("score",), ("start", "end"))  # id2label of regression and question answering: no labels
 
 
 class FineTuned(Artifact[TuningFolder]):
@@ -46,7 +47,7 @@ class FineTuned(Artifact[TuningFolder]):
 
     @property
     def seeds(self) -> Rows:
-        """One row per seed: its scores on dev."""
+        """The scores on dev: a row for each seed."""
         from electra.foundation import durable
         from electra.foundation.errors import RunFolderError
 
@@ -61,7 +62,7 @@ class FineTuned(Artifact[TuningFolder]):
         """The labels; empty for regression and question answering."""
         names = self.folder.model.record.get("id2label", {})
         labels = tuple(names[key] for key in sorted(names, key=int))
-        return () if labels in NO_LABELS else labels
+        return () if labels in OUTPUT_NAMES else labels
 
     def predict(
         self,
@@ -71,7 +72,7 @@ class FineTuned(Artifact[TuningFolder]):
         scores: bool = False,
         device: Device = "auto",
     ) -> Rows:
-        """Returns one row per text, or per word for taggers.
+        """Returns a row for each text or, from taggers, for each word.
 
         A row has the columns of the input, then `predicted`, `probability` and the probability of each label.
 
@@ -80,11 +81,11 @@ class FineTuned(Artifact[TuningFolder]):
                 path of a file of them, as a Path, since a str is a text.
             threshold: for taggers with two labels, the probability from which a word is marked; for questions
                 that may have no answer, the no-answer score above which none is given.
-            scores: for taggers, adds the probability of each label for each word.
+            scores: for taggers, whether to add the probability of each label for each word.
             device: where to compute.
 
         Raises:
-            DataError: something is not a text.
+            DataError: an input is not a text.
         """
         from electra.finetuning.predict import open_predictor
 
@@ -98,7 +99,10 @@ class FineTuned(Artifact[TuningFolder]):
         """Returns the dev examples that the saved model gets wrong, the most confident first.
 
         A row has the columns of the input, `text`, `gold`, `predicted` and `probability`. For regression, all
-        examples are returned, the largest error first. Raises ConfigError for a folder of an old version.
+        examples are returned, the largest error first.
+
+        Raises:
+            ConfigError: an old version wrote the folder, without the predictions on dev.
         """
         from electra.finetuning.runner.records import is_wrong
 
@@ -109,9 +113,10 @@ class FineTuned(Artifact[TuningFolder]):
         return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes the saved model as a folder with an ONNX graph; returns how the two compare.
+        """Writes the saved model as a folder with an ONNX graph; returns how their outputs compare.
 
-        Raises ModelError, and writes nothing, if the graph computes something else.
+        Raises:
+            ModelError: the outputs differ; nothing is written.
         """
         from electra.finetuning.predict import export_tuned
 

@@ -344,7 +344,7 @@ def data_paths(settings: Settings) -> dict[str, Any]:
 def describe_start(model: str, tuning: Tuning) -> str:
     """Returns the first line of progress: task, data, model, steps and hardware."""
     settings, threads = tuning.settings, torch.get_num_threads()
-    start = model if settings.init == "pretrained" else f"fresh weights in the shape of {model}"
+    start = model if settings.init == "pretrained" else f"random initialization in the shape of {model}"
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in tuning.splits.items())
     steps = f"{plural(tuning.total_steps, 'step')} of {settings.batch_size}"
     rates = f"learning rate {settings.learning_rate:g}, layer decay {settings.layer_decay:g}"
@@ -362,7 +362,7 @@ def seeds_to_run(settings: Settings, folder: TuningFolder) -> list[int]:
 
 
 def run_untrained_baseline(tuning: Tuning, folder: TuningFolder, numbers: Sequence[int]) -> dict[str, Any]:
-    """Returns the scores of the same seeds from fresh weights; {} if they were never requested."""
+    """Returns the scores of the same seeds from random initialization; {} if they were never requested."""
     untrained = folder.untrained
     if not tuning.settings.untrained_baseline and not untrained.seeds():
         return {}

@@ -58,7 +58,7 @@ class SeedState:
 
 
 def build_model(tuning: Tuning, seed: int) -> TunedModel:
-    """Returns a new head on the pre-trained encoder or, as a baseline, on one with fresh weights."""
+    """Returns a new head on the pre-trained encoder or, as a baseline, on one with random weights."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)

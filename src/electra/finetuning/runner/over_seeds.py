@@ -69,7 +69,7 @@ def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterat
         head: a hybrid head to suggest in that note ("": none).
     """
     key = f"eval_{results['primary_metric']}"
-    baselines = {**results.get("floors", {}), "fresh weights": results.get("untrained", {})}
+    baselines = {**results.get("floors", {}), "random initialization": results.get("untrained", {})}
     known = {name: scores[key] for name, scores in baselines.items() if scores.get(key) is not None}
     if not known:
         return

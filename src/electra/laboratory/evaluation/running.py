@@ -75,7 +75,7 @@ def model_entries(
 
     Args:
         sources: Folders or names of models.
-        random_twin: Add the first model's shape with fresh weights.
+        random_twin: Add the first model's shape with random weights.
         with_baselines: Add the baselines that need no network.
         baseline_model: Add this model's frozen encoder with a linear model.
 

@@ -43,8 +43,9 @@ class ModelEntry:
     name: str
     source: str
     init: Init
-    """pretrained: the source's weights; random: fresh weights in its shape; frozen: the source's
-    encoder with a linear model; floor: a baseline, no network."""
+    """pretrained: the source's weights; random: random weights in its shape; frozen: the source's encoder
+    with a linear model; floor: a baseline without a network.
+    """
 
     @property
     def folder(self) -> str:

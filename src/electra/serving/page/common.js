@@ -1,4 +1,4 @@
-// What every part needs: asking the server, and making elements. Text only ever becomes text nodes.
+// Shared by all parts of the page: requests and elements. Text is only ever inserted as text nodes.
 export const state = { models: [], model: "" };
 export const SENTENCES = [
   "The city is the capital of the province and lies on the river.",
@@ -14,23 +14,23 @@ export const SENTENCES = [
 
 // P(replaced) from which the chosen model marks a word.
 export function threshold() {
-  return state.models.find((one) => one.name === state.model)?.threshold ?? 0.5;
+  return state.models.find((model) => model.name === state.model)?.threshold ?? 0.5;
 }
 
 export async function ask(path, body, signal) {
-  const sent = body && {
+  const options = body && {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ model: state.model, ...body }),
   };
-  const answer = await fetch(path, { ...sent, signal });
-  const found = await answer.json();
-  if (!answer.ok) throw new Error([found.error.what, found.error.fix].filter(Boolean).join(". "));
+  const response = await fetch(path, { ...options, signal });
+  const content = await response.json();
+  if (!response.ok) throw new Error([content.error.what, content.error.fix].filter(Boolean).join(". "));
   tell(null);
-  return found;
+  return content;
 }
 
-// An error above the page, or nothing any more.
+// Shows an error at the top of the page; null removes it.
 export function tell(error) {
   if (error && error.name === "AbortError") return;
   const notice = document.getElementById("notice");
@@ -49,15 +49,15 @@ export function by(id) {
   return document.getElementById(id);
 }
 
-// Run `work`, letting go of the run before: only the newest answer is shown.
+// Returns a function that runs `work` and aborts its previous run: only the newest answer is shown.
 export function newest(work) {
   let running = new AbortController();
-  return async (...given) => {
+  return async (...values) => {
     running.abort();
     running = new AbortController();
     const { signal } = running;
     try {
-      await work(signal, ...given);
+      await work(signal, ...values);
     } catch (error) {
       if (!signal.aborted) tell(error);
     }

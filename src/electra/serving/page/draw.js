@@ -1,4 +1,4 @@
-// The table Original | Masked | Generated | Label | P(replaced), and another draw.
+// The table Original | Masked | Generated | Label | P(replaced), with a button for another draw.
 import { SENTENCES, ask, by, make, newest, threshold } from "./common.js";
 
 export function draw() {
@@ -7,13 +7,13 @@ export function draw() {
 
   const another = newest(async (signal) => {
     seed += 1;
-    const asked = { texts: [by("draw-text").value], seed, mask_fraction: by("draw-masked").valueAsNumber / 100 };
-    const { results } = await ask("/draw", asked, signal);
+    const request = { texts: [by("draw-text").value], seed, mask_fraction: by("draw-masked").valueAsNumber / 100 };
+    const { results } = await ask("/draw", request, signal);
     by("draw-rows").replaceChildren(...results[0].map(row));
-    const changed = results[0].filter((one) => one.label === "replaced");
-    const marked = results[0].filter((one) => one.p_replaced !== null && one.p_replaced >= threshold());
-    const right = marked.filter((one) => one.label === "replaced").length;
-    const scored = results[0].some((one) => one.p_replaced !== null);
+    const changed = results[0].filter((token) => token.label === "replaced");
+    const marked = results[0].filter((token) => token.p_replaced !== null && token.p_replaced >= threshold());
+    const right = marked.filter((token) => token.label === "replaced").length;
+    const scored = results[0].some((token) => token.p_replaced !== null);
     const summary = `Draw ${seed}: ${changed.length} replaced`;
     by("draw-told").textContent = scored
       ? `${summary}, of which the discriminator marks ${right}; original tokens marked: ${marked.length - right}`
@@ -26,10 +26,10 @@ export function draw() {
   return another;
 }
 
-function row(one) {
-  const made = make("tr", "", one.label === "replaced" ? "replaced" : "");
-  for (const name of ["original", "masked", "generated", "label"]) made.append(make("td", one[name] ?? ""));
-  const p = one.p_replaced;
-  made.append(make("td", p === null ? "" : p.toFixed(3), p !== null && p >= threshold() ? "number suspected" : "number"));
-  return made;
+function row(token) {
+  const element = make("tr", "", token.label === "replaced" ? "replaced" : "");
+  for (const name of ["original", "masked", "generated", "label"]) element.append(make("td", token[name] ?? ""));
+  const p = token.p_replaced;
+  element.append(make("td", p === null ? "" : p.toFixed(3), p !== null && p >= threshold() ? "number suspected" : "number"));
+  return element;
 }

@@ -16,7 +16,7 @@ export function game() {
       const seed = Math.floor(Math.random() * 2 ** 31);
       const asked = { texts: [SENTENCES[turn % SENTENCES.length]], seed, mask_fraction: MASKED };
       const { results } = await ask("/draw", asked, signal);
-      words = together(results[0]);
+      words = joinTokens(results[0]);
       if (words.some((word) => word.replaced)) break;
     }
     by("game-words").replaceChildren(...words.map(button));
@@ -26,15 +26,15 @@ export function game() {
   function reveal() {
     const guesses = [...by("game-words").children];
     const you = score((word, i) => guesses[i].getAttribute("aria-pressed") === "true");
-    const chosen = guesses.filter((made) => made.getAttribute("aria-pressed") === "true").length;
-    const suspects = [...words].sort((a, b) => b.p - a.p).slice(0, chosen); // as many as you chose
+    const marked = guesses.filter((element) => element.getAttribute("aria-pressed") === "true").length;
+    const suspects = [...words].sort((a, b) => b.p - a.p).slice(0, marked); // as many as the player marked
     const model = score((word) => suspects.includes(word));
     total = { rounds: total.rounds + 1, you: total.you + you, model: total.model + model };
-    guesses.forEach((made, i) => {
-      made.disabled = true;
-      made.classList.add(words[i].replaced ? "replaced" : "fine");
+    guesses.forEach((element, i) => {
+      element.disabled = true;
+      element.classList.add(words[i].replaced ? "replaced" : "fine");
       const was = words[i].replaced ? [`was ${words[i].original}`] : [];
-      made.append(make("span", [...was, words[i].p.toFixed(2)].join(" \u00b7 "), "was"));
+      element.append(make("span", [...was, words[i].p.toFixed(2)].join(" \u00b7 "), "was"));
     });
     const changed = words.filter((word) => word.replaced).length;
     by("game-told").textContent = `${changed} replaced. You: ${points(you)}. The model: ${points(model)}.`;
@@ -53,8 +53,8 @@ export function game() {
   return () => { total = { rounds: 0, you: 0, model: 0 }; by("game-score").textContent = ""; next(); };
 }
 
-// Tokens to words: replaced where one of its tokens was, as suspicious as its most suspicious one.
-function together(rows) {
+// Joins tokens into words. A word is replaced if one of its tokens is; its P(replaced) is their maximum.
+function joinTokens(rows) {
   const words = [];
   for (const row of rows) {
     const join = words.length && row.word !== null && row.word === words.at(-1).number;
@@ -69,15 +69,15 @@ function together(rows) {
 }
 
 function button(word) {
-  const made = make("button", word.text);
-  made.type = "button";
-  made.setAttribute("aria-pressed", "false");
-  made.addEventListener("click", () => {
-    made.setAttribute("aria-pressed", String(made.getAttribute("aria-pressed") !== "true"));
+  const element = make("button", word.text);
+  element.type = "button";
+  element.setAttribute("aria-pressed", "false");
+  element.addEventListener("click", () => {
+    element.setAttribute("aria-pressed", String(element.getAttribute("aria-pressed") !== "true"));
   });
-  return made;
+  return element;
 }
 
-function points(number) {
-  return `${number} ${Math.abs(number) === 1 ? "point" : "points"}`;
+function points(count) {
+  return `${count} ${Math.abs(count) === 1 ? "point" : "points"}`;
 }

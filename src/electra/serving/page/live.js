@@ -1,22 +1,22 @@
-// Each word coloured by P(replaced), as it is typed.
+// Colours each word by P(replaced) while the user types.
 import { ask, by, make, newest } from "./common.js";
 
-const PAUSE = 120; // milliseconds without a key before the server is asked
+const PAUSE = 120; // milliseconds without a key press before a request
 
 export function live() {
   const text = by("live-text");
   let words = [];
-  let judged = [];
+  let scored = [];
   let timer = 0;
 
-  // The marks of what has not changed since it was judged stay while one types.
+  // Keeps the marks of the text before the first change since the last response.
   function paint() {
     const points = Array.from(text.value); // offsets count code points
     let same = 0;
-    while (same < points.length && points[same] === judged[same]) same += 1;
+    while (same < points.length && points[same] === scored[same]) same += 1;
     const parts = [];
     let at = 0;
-    for (const word of words.filter((one) => one.end <= same)) {
+    for (const word of words.filter((word) => word.end <= same)) {
       parts.push(points.slice(at, word.start).join(""));
       const mark = make("span", points.slice(word.start, word.end).join(""), word.replaced ? "marked" : "");
       mark.style.setProperty("--p", (0.85 * word.p_replaced).toFixed(3));
@@ -26,11 +26,11 @@ export function live() {
     by("live-marks").replaceChildren(...parts, points.slice(at).join("") + "\n");
   }
 
-  const judge = newest(async (signal) => {
-    const given = text.value;
-    const { results } = await ask("/detect", { texts: [given] }, signal);
+  const detect = newest(async (signal) => {
+    const sent = text.value;
+    const { results } = await ask("/detect", { texts: [sent] }, signal);
     by("live-threshold").textContent = results[0].threshold.toFixed(2);
-    judged = Array.from(given);
+    scored = Array.from(sent);
     words = results[0].words;
     paint();
     const worst = words.reduce((a, b) => (a && a.p_replaced >= b.p_replaced ? a : b), null);
@@ -40,9 +40,9 @@ export function live() {
   text.addEventListener("input", () => {
     paint();
     clearTimeout(timer);
-    timer = setTimeout(judge, PAUSE);
+    timer = setTimeout(detect, PAUSE);
   });
   text.value = text.value || "The capital of France is seven.";
-  judge();
-  return () => { words = []; judge(); };
+  detect();
+  return () => { words = []; detect(); };
 }

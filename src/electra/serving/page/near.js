@@ -1,4 +1,4 @@
-// The sentences nearest to one, by the cosine of their vectors.
+// Sentences in the order of their cosine similarity to another.
 import { SENTENCES, ask, by, make, newest } from "./common.js";
 
 const MOST = 100; // sentences of one comparison
@@ -11,9 +11,9 @@ export function near() {
     const texts = by("near-texts").value.split("\n").filter((line) => line.trim()).slice(0, MOST);
     const { vectors } = await ask("/embed", { texts: [by("near-query").value, ...texts] }, signal);
     const [query, ...others] = vectors;
-    const found = others.map((vector, i) => ({ text: texts[i], cosine: cosine(query, vector) }));
-    found.sort((a, b) => b.cosine - a.cosine);
-    by("near-found").replaceChildren(...found.map(item));
+    const ranked = others.map((vector, i) => ({ text: texts[i], cosine: cosine(query, vector) }));
+    ranked.sort((a, b) => b.cosine - a.cosine);
+    by("near-found").replaceChildren(...ranked.map(item));
   });
 
   by("near").querySelector("form").addEventListener("submit", (event) => { event.preventDefault(); compare(); });
@@ -22,9 +22,9 @@ export function near() {
 }
 
 function item({ text, cosine }) {
-  const made = make("li");
-  made.append(make("span", cosine.toFixed(3), "number"), text);
-  return made;
+  const element = make("li");
+  element.append(make("span", cosine.toFixed(3), "number"), text);
+  return element;
 }
 
 function cosine(a, b) {

@@ -1,20 +1,20 @@
-// What a fine-tuned model answers to a text or a pair.
+// The prediction of a fine-tuned model for a text or a pair of texts.
 import { ask, by, make, newest } from "./common.js";
 
 export function predict(model) {
-  let now = model;
+  let current = model;
 
   const answer = newest(async (signal) => {
     const texts = [by("predict-text").value, by("predict-other").value];
-    const input = now.input === "pair" ? texts : now.input === "words" ? texts[0].split(/\s+/).filter(Boolean) : texts[0];
+    const input = current.input === "pair" ? texts : current.input === "words" ? texts[0].split(/\s+/).filter(Boolean) : texts[0];
     const { results } = await ask("/predict", { inputs: [input] }, signal);
-    const { words, id, ...told } = results[0];
-    const lines = words ? words.map((word) => [word.label, `${word.word} (${word.p.toFixed(2)})`]) : Object.entries(told);
+    const { words, id, ...rest } = results[0];
+    const lines = words ? words.map((word) => [word.label, `${word.word} (${word.p.toFixed(2)})`]) : Object.entries(rest);
     by("predict-found").replaceChildren(...lines.map(line));
   });
 
   function show(chosen) {
-    now = chosen;
+    current = chosen;
     by("predict-second").hidden = chosen.input !== "pair";
     by("predict-title").textContent = `Predict: ${chosen.task}`;
     by("predict-found").replaceChildren();
@@ -26,6 +26,5 @@ export function predict(model) {
 }
 
 function line([name, value]) {
-  const made = make("li", `${name}: ${typeof value === "number" ? value.toFixed(3) : value}`);
-  return made;
+  return make("li", `${name}: ${typeof value === "number" ? value.toFixed(3) : value}`);
 }

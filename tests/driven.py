@@ -91,7 +91,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         "__main__",
-        "electra.testing.driven",
+        "driven",
         "electra.commands.pretrain",
         "electra.commands.parts.train",
         "electra.training.loop",
@@ -132,9 +132,10 @@ class Forked:
 
 
 def _run_command(words: list[str], log: Path, variables: dict[str, str]) -> None:
+    import offline
+
     from electra.commands.framework.main import main
     from electra.pages import svg
-    from electra.testing import offline
 
     offline.block_network()
     os.environ.update(variables)
