@@ -131,9 +131,10 @@ bench: setup
 	$(BIN)/python benchmarks/pretrain.py --rounds 3 --seconds 3 --batch 8
 	$(BIN)/python benchmarks/detect.py --sentences 3000
 
-# Memory over the size of the text and over the steps, with slopes.
+# Memory over the size of the text and over the steps, with slopes; updates of several processes and of two nodes.
 bench-scale: setup
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/processes.py
 
 clean:
 	rm -rf build dist .venv .venv-3.* .venv-lock .venv-oldest .pytest_cache .mypy_cache .ruff_cache
