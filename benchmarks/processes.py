@@ -24,7 +24,9 @@ from pathlib import Path
 
 from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.testing.driven import rows, write_corpus
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from driven import rows, write_corpus  # noqa: E402
 
 NODES = [f"electra-bench-{os.getpid()}-{number}" for number in range(2)]
 TORCHRUN = ["-m", "torch.distributed.run", "--nnodes", "2", "--master-addr", "10.201.78.1"]

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from electra.testing.driven import command, fingerprint, ranks, steps_done
+from driven import command, fingerprint, ranks, steps_done
 
 Started = subprocess.Popen[str]
 TIMEOUT = {"ELECTRA_TIMEOUT_MINUTES": "0.5"}
