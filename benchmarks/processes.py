@@ -26,7 +26,7 @@ from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from driven import rows, write_corpus  # noqa: E402
+from driven import rows, write_corpus
 
 NODES = [f"electra-bench-{os.getpid()}-{number}" for number in range(2)]
 TORCHRUN = ["-m", "torch.distributed.run", "--nnodes", "2", "--master-addr", "10.201.78.1"]
