@@ -222,7 +222,16 @@ def test_an_upload_that_fails_is_no_store_and_can_be_repeated(
     import fsspec
 
     corpus, system = write(tmp_path, texts(100)), fsspec.filesystem("memory")
-    words = ["prepare", str(corpus), "--out", "memory://full/store", "--vocab-size", "60", "--workers", "1"]
+    words = [
+        "prepare",
+        str(corpus),
+        "--out",
+        "memory://out-of-space/store",
+        "--vocab-size",
+        "60",
+        "--workers",
+        "1",
+    ]
     put, sent = system.pipe_file, []
 
     def fail(path: str, content: bytes) -> None:
@@ -235,16 +244,16 @@ def test_an_upload_that_fails_is_no_store_and_can_be_repeated(
     monkeypatch.setattr(system, "pipe_file", fail)
     assert main(words) == 2
     told = capsys.readouterr().err.strip()
-    assert "memory://full/store" in told and "the bucket is full" in " ".join(told.split())
+    assert "memory://out-of-space/store" in told and "the bucket is full" in " ".join(told.split())
     with pytest.raises(StoreError):
-        TokenStore.open("memory://full/store")
+        TokenStore.open("memory://out-of-space/store")
     monkeypatch.undo()
     monkeypatch.setenv("ELECTRA_CACHE", str(tmp_path / "cache"))
     assert main(words) == 0
-    TokenStore.open("memory://full/store").verify()
+    TokenStore.open("memory://out-of-space/store").verify()
     assert main([*words[:-3], "50", *words[-2:]]) == 2  # other settings: refused, and the store stays
-    assert "memory://full/store" in capsys.readouterr().err
-    TokenStore.open("memory://full/store").verify()
+    assert "memory://out-of-space/store" in capsys.readouterr().err
+    TokenStore.open("memory://out-of-space/store").verify()
 
 
 @pytest.mark.parametrize(
