@@ -12,7 +12,13 @@ import torch
 
 from electra.foundation.errors import ConfigError
 from electra.model.pair import build_networks
-from electra.objectives.adversarial import Added, Objective, conditional_gumbel, reinforce, with_gradient
+from electra.objectives.adversarial import (
+    AddedVectors,
+    Objective,
+    conditional_gumbel,
+    reinforce,
+    with_gradient,
+)
 from electra.objectives.parts import vocabulary
 from electra.objectives.parts.detection import detect
 from electra.testing import toy
@@ -137,7 +143,7 @@ def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
     mixtures = ((log_p + conditional_gumbel(log_p.detach(), sampled)) / 2.0).softmax(-1) @ table
     ids = part.input_ids.flatten().index_copy(0, slots, sampled).view_as(part.input_ids)
     vectors = torch.zeros(len(slots), table.shape[1], requires_grad=True)
-    loss = detect(pair.main, part, ids, Added(slots, vectors)).loss()
+    loss = detect(pair.main, part, ids, AddedVectors(slots, vectors)).loss()
     [at_slots] = torch.autograd.grad(loss, vectors)
     shared = {id(p) for p in pair.main.parameters()}
     own = [p for p in pair.auxiliary.parameters() if id(p) not in shared]

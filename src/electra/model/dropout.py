@@ -13,7 +13,7 @@ _LANES = 4  # elements per draw of 64 bits
 
 
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Zeroes a fraction `rate` of the elements of `x` and scales the others up, so that the mean is kept.
+    """Zeroes a fraction `rate` of the elements of `x`, and scales the others up to preserve the mean.
 
     Returns `x` itself outside of training. On a CPU `rate` is rounded to the nearest 65,536th, and the scale
     matches the rounded rate.

@@ -8,6 +8,7 @@ V vocabulary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,43 +33,89 @@ class Variation:
         return mask_B1TT
 
     def see(self, states_BTD: Tensor) -> None:
-        """The states that enter the first layer, and then those that leave each layer."""
+        """Called with the states that enter the first layer, then with those that leave each layer."""
 
 
 PLAIN = Variation()
 
 
 class Encoder(nn.Module, ABC):
-    """The interface of all encoders.
-
-    forward(input_ids [B, T], position_ids [B, T] | None, piece_ids [B, T] | None, token_type_ids [B, T] |
-    None) -> [B, T, D]. Tokens attend to tokens with the same piece id (padding: -1); None means that nothing
-    is masked. Experiments pass a `variation`.
-    """
+    """The base class of all encoders: embeddings, then layers."""
 
     config: EncoderConfig
+    layers: nn.ModuleList
+
+    def embed(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None,
+        token_type_ids: Tensor | None,
+        variation: Variation,
+    ) -> Tensor:
+        """Returns the states [B, T, D] that enter the first layer."""
+        raise NotImplementedError
+
+    def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
+        """Returns what `run_layer` needs besides the states: here the attention mask alone."""
+        return mask_B1TT
+
+    def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:
+        """Returns the states [B, T, D] that leave a layer."""
+        states_BTD = self.layers[index](states_BTD, context)
+        return states_BTD
+
+    def finish(self, states_BTD: Tensor) -> Tensor:
+        """Returns the encoder's output, from the states that leave the last layer."""
+        return states_BTD
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        position_ids: Tensor | None = None,
+        piece_ids: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        variation: Variation = PLAIN,
+    ) -> Tensor:
+        """Returns the last states [B, T, D].
+
+        Args:
+            input_ids: Token ids [B, T].
+            position_ids: Positions [B, T] (default: 0, 1, 2, ... in every row).
+            piece_ids: Ids [B, T] of the documents that share a row, -1 at padding. Tokens attend to tokens
+                with the same id (default: to all tokens of the row).
+            token_type_ids: Token types [B, T] (default: 0); ignored by encoders without token types.
+            variation: An experiment's changes.
+        """
+        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
+        states_BTD = self.embed(input_ids, position_ids, token_type_ids, variation)
+        variation.see(states_BTD)
+        context = self.context(mask_B1TT, input_ids, position_ids)
+        for index in range(len(self.layers)):
+            states_BTD = self.run_layer(index, states_BTD, context)
+            variation.see(states_BTD)
+        return self.finish(states_BTD)
 
     @abstractmethod
     def token_table(self) -> Tensor:
         """The token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
-        """Makes this encoder use the token table of `other`, or all embeddings of equal shape."""
+        """Makes this encoder use the embeddings of `other`: all of equal shape, or only the token table."""
         raise NotImplementedError
 
-    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        """Recomputes the attention weights [B, H, T, T] of layer `number` from the output of its `qkv`."""
+    def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+        """Recomputes the attention weights [B, H, T, T] of a layer from the output of its `qkv`."""
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         return attention_probabilities(q, k, mask_B1TT)
 
-    def queries_keys_values(self, number: int, states_BTD: Tensor) -> Tensor:
-        """[B, T, X] of a layer, from the states that enter it."""
-        qkv: Tensor = self.get_submodule(f"layers.{number}.qkv")(states_BTD)
+    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
+        """Returns the queries, keys and values [B, T, 3 D] of a layer, from the states that enter it."""
+        qkv: Tensor = self.get_submodule(f"layers.{index}.qkv")(states_BTD)
         return qkv
 
     def depth_of(self, name: str) -> int:
-        """The depth of a parameter: 0 for embeddings, n for the nth layer, the last for a final norm."""
+        """Returns a parameter's depth: 0 in embeddings, n in the nth layer and, if last, in a final norm."""
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1
@@ -81,7 +128,7 @@ def table(rows: int, width: int) -> nn.Embedding:
 
 
 class Embeddings(nn.Module):
-    """Sum of word, position and token-type embeddings, all of size E, normalised."""
+    """The normalised sum of word, position and token-type embeddings, all of size E."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -164,19 +211,13 @@ class ElectraEncoder(Encoder):
             self.embeddings = other.embeddings
 
     @override
-    def forward(
+    def embed(
         self,
         input_ids: Tensor,
-        position_ids: Tensor | None = None,
-        piece_ids: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        variation: Variation = PLAIN,
+        position_ids: Tensor | None,
+        token_type_ids: Tensor | None,
+        variation: Variation,
     ) -> Tensor:
-        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
-        x = self.embeddings(input_ids, position_ids, token_type_ids, variation)
-        x_BTD = self.projection(dropout(x, self.config.dropout, self.training))
-        variation.see(x_BTD)
-        for layer in self.layers:
-            x_BTD = layer(x_BTD, mask_B1TT)
-            variation.see(x_BTD)
-        return torch.as_tensor(x_BTD)
+        x_BTE = self.embeddings(input_ids, position_ids, token_type_ids, variation)
+        x_BTD: Tensor = self.projection(dropout(x_BTE, self.config.dropout, self.training))
+        return x_BTD

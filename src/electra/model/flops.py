@@ -1,11 +1,11 @@
-"""FLOPs, counted as by the paper's published script, so that our numbers are comparable to its Table 1.
+"""FLOPs by the conventions of the paper's published script, so that they can be compared with its Table 1.
 
-Conventions of that script (google-research/electra, flops_computation.py): a matrix product is 2 x m x n, the
-backward pass costs as much as the forward pass, and an embedding lookup is a dense product with a one-hot
-vector. The last overestimates: on real hardware lookups are nearly free, as `dense_lookup=False` counts them
-(RTD has two networks that look up embeddings, so it appears more expensive than it is). Extensions: a gated
-feed-forward has three matrices instead of two, rotary positions replace the position table, and DeBERTa's
-attention scores distances.
+The script (google-research/electra, flops_computation.py) counts 2 x m x n for a matrix product, as much for
+the backward pass as for the forward pass, and a dense product with a one-hot vector for an embedding lookup.
+The last is too much: on real hardware lookups are nearly free, as `dense_lookup=False` counts them. RTD has
+two networks that look up embeddings, so by the script it appears more expensive than it is. Extensions: a
+gated feed-forward has three matrices instead of two, rotary positions replace the position table, and
+DeBERTa's attention scores distances.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from electra.model.networks import Network, Networks
 from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
+MASKED_FRACTION = 0.15625  # default of the script
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:
-    """FLOPs of the forward pass of one layer on one sequence of `length` tokens."""
+    """Returns the FLOPs of the forward pass of one layer on one sequence of `length` tokens."""
     h, i, heads = config.hidden_size, config.intermediate_size, config.num_heads
     attention = (
         3 * (2 * h * h + h) + 2 * h * length + (SOFTMAX + DROPOUT + 1) * length * heads + 2 * h * length
@@ -39,7 +40,7 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
 
 
 def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float:
-    """FLOPs of the embeddings and their projection on one sequence."""
+    """Returns the FLOPs of the embeddings and their projection on one sequence."""
     e, h = config.embedding_size, config.hidden_size
     per_token = 2.0 * e * config.vocab_size if dense_lookup else 0.0
     per_token += (2 * e * (length + 2) if dense_lookup else 0) + 2 * e + (LAYER_NORM + DROPOUT) * e
@@ -49,22 +50,26 @@ def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float
 
 
 def generator_head_flops(config: EncoderConfig, length: int, fraction: float) -> float:
-    """FLOPs of the generator's head and output layer at `fraction` of the positions."""
+    """Returns the FLOPs of the generator's head and output layer at `fraction` of the positions."""
     e, v = config.embedding_size, config.vocab_size
     per_token = 2 * e * v + 2 * config.hidden_size * e + e + (ACTIVATION + LAYER_NORM) * e + (SOFTMAX + 2) * v
     return fraction * per_token * length
 
 
 def discriminator_head_flops(config: EncoderConfig, length: int) -> float:
-    """FLOPs of the discriminator's head at every position."""
+    """Returns the FLOPs of the discriminator's head at every position."""
     h = config.hidden_size
     return (2 * h * h + h + ACTIVATION * h + 2 * h) * length
 
 
 def forward_flops(
-    networks: Iterable[Network], length: int, *, masked_fraction: float = 0.15625, dense_lookup: bool = True
+    networks: Iterable[Network],
+    length: int,
+    *,
+    masked_fraction: float = MASKED_FRACTION,
+    dense_lookup: bool = True,
 ) -> float:
-    """FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
+    """Returns the FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
     for row in rows:
         total += row.config.num_layers * layer_flops(row.config, length) + input_flops(
@@ -73,14 +78,13 @@ def forward_flops(
     for row in rows:
         if row.head == "generator":
             total += generator_head_flops(row.config, length, masked_fraction)
-    for row in rows:
-        if row.head == "discriminator":
+        elif row.head == "discriminator":
             total += discriminator_head_flops(row.config, length)
     return total
 
 
-def training_flops(networks: Networks, length: int, *, masked_fraction: float = 0.15625) -> float:
-    """FLOPs of training on one sequence: forward and backward of trained networks, forward of frozen ones."""
+def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
+    """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
     trained, frozen = (
         forward_flops(rows, length, masked_fraction=masked_fraction)
         for rows in (networks.trained, networks.frozen)
@@ -93,10 +97,10 @@ def sequence_flops(
     discriminator: EncoderConfig | None,
     length: int,
     *,
-    masked_fraction: float = 0.15625,
+    masked_fraction: float = MASKED_FRACTION,
     dense_lookup: bool = True,
 ) -> float:
-    """FLOPs of training (forward and backward) a generator, a discriminator or both on one sequence."""
+    """Returns the FLOPs of training a generator, a discriminator or both (unless None) on one sequence."""
     shapes: dict[Head, EncoderConfig | None] = {"generator": generator, "discriminator": discriminator}
     rows = [Network(head, "main", shape, head) for head, shape in shapes.items() if shape is not None]
     return 2 * forward_flops(rows, length, masked_fraction=masked_fraction, dense_lookup=dense_lookup)

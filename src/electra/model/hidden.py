@@ -26,14 +26,21 @@ NO_WORD = -1
 
 @dataclass(frozen=True)
 class Row:
-    """One sentence as an encoder reads it."""
+    """A sentence as an encoder reads it."""
 
     ids: Ints  # [T] with [CLS] and [SEP]
     words: Ints  # [T] index of each token's word; NO_WORD at the special tokens
 
     @classmethod
     def framed(cls, first: int, ids: Sequence[int] | Ints, last: int, words: Sequence[int] | Ints) -> Row:
-        """Puts a sentence's token ids, with the index of each token's word, between two special tokens."""
+        """Puts a sentence between two special tokens.
+
+        Args:
+            first: Id of the special token before it.
+            ids: Its token ids.
+            last: Id of the special token after it.
+            words: Index of each token's word.
+        """
         return cls(np.array([first, *ids, last], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
 
     @property
@@ -43,7 +50,7 @@ class Row:
 
 
 def layers_of(encoder: Encoder) -> list[nn.Module]:
-    """The encoder's layers, first to last."""
+    """Returns the encoder's layers, first to last."""
     return list(encoder.get_submodule("layers").children())
 
 
@@ -75,7 +82,7 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
         encoder(input_ids, piece_ids=piece_ids)
     mask_B1TT = attention_mask(piece_ids)
     projected = projected[: encoder.config.num_layers]  # a mask decoder runs its last layer twice
-    return [encoder.attention_weights(number, qkv, mask_B1TT) for number, qkv in enumerate(projected)]
+    return [encoder.attention_weights(index, qkv, mask_B1TT) for index, qkv in enumerate(projected)]
 
 
 def word_vectors(

@@ -9,6 +9,8 @@ with another rotary base. Shapes: B batch, T tokens, D hidden, H heads, K head s
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,20 +18,19 @@ from typing_extensions import override
 
 from electra.model.attention import (
     attend,
-    attention_mask,
     attention_probabilities,
     rotary_table,
     rotate,
     windowed_mask,
 )
 from electra.model.dropout import dropout
-from electra.model.encoder import PLAIN, Encoder, Variation
+from electra.model.encoder import Encoder, Variation
 from electra.model.sizes import EncoderConfig
 from electra.model.token_table import DisentangledTable
 
 
 class TokenTable(nn.Module):
-    """A table of token embeddings [V, D]."""
+    """Token embeddings [V, D]."""
 
     def __init__(self, vocab_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -127,20 +128,20 @@ class ModernEncoder(Encoder):
             self.embedding_norm = other.embedding_norm
 
     @override
-    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+    def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        mask_B1TT, cos, sin = self.view(self.is_local(number), mask_B1TT, T)
+        mask_B1TT, cos, sin = self.view(self.is_local(index), mask_B1TT, T)
         return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
-    def queries_keys_values(self, number: int, states_BTD: Tensor) -> Tensor:
-        """As the base class; the layer normalises what enters it."""
-        norm = self.get_submodule(f"layers.{number}.attention_norm")
-        return super().queries_keys_values(number, norm(states_BTD))
+    @override
+    def queries_keys_values(self, index: int, states_BTD: Tensor) -> Tensor:
+        norm = self.get_submodule(f"layers.{index}.attention_norm")
+        return super().queries_keys_values(index, norm(states_BTD))
 
-    def is_local(self, number: int) -> bool:
-        """Whether layer `number` attends to a window."""
-        return number % self.config.global_every > 0
+    def is_local(self, index: int) -> bool:
+        """Whether a layer attends to a window instead of all tokens."""
+        return index % self.config.global_every > 0
 
     def view(
         self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
@@ -154,28 +155,29 @@ class ModernEncoder(Encoder):
         return mask_B1TT, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)
 
     @override
-    def forward(
+    def embed(
         self,
         input_ids: Tensor,
-        position_ids: Tensor | None = None,
-        piece_ids: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        variation: Variation = PLAIN,
+        position_ids: Tensor | None,
+        token_type_ids: Tensor | None,
+        variation: Variation,
     ) -> Tensor:
-        """Returns [B, T, D]. `token_type_ids` is ignored: ModernBERT has no token types."""
-        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
-        length = input_ids.shape[1]
-        views = [
-            self.view(local, mask_B1TT, length, position_ids)
-            for local in ((False, True) if self.config.global_every > 1 else (False,))
-        ]
-        words = variation.embed(F.embedding(input_ids, self.token_table()))
-        x_BTD = dropout(self.embedding_norm(words), self.config.dropout, self.training)
-        variation.see(x_BTD)
-        for number, layer in enumerate(self.layers):
-            x_BTD = layer(x_BTD, *views[self.is_local(number)])
-            variation.see(x_BTD)
-        return torch.as_tensor(self.final_norm(x_BTD))
+        words_BTD = variation.embed(F.embedding(input_ids, self.token_table()))
+        return dropout(self.embedding_norm(words_BTD), self.config.dropout, self.training)
+
+    @override
+    def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
+        kinds = (False, True) if self.config.global_every > 1 else (False,)
+        return [self.view(local, mask_B1TT, input_ids.shape[1], position_ids) for local in kinds]
+
+    @override
+    def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:
+        states_BTD = self.layers[index](states_BTD, *context[self.is_local(index)])
+        return states_BTD
+
+    @override
+    def finish(self, states_BTD: Tensor) -> Tensor:
+        return torch.as_tensor(self.final_norm(states_BTD))
 
 
 def _norm(config: EncoderConfig) -> nn.LayerNorm:

@@ -1,4 +1,4 @@
-"""The networks of a training as one table.
+"""The table of the networks of a run.
 
 Building, optimizer groups, FLOP counts, checkpoints, export and replay all iterate over it.
 """
@@ -17,49 +17,49 @@ Role = Literal["main", "auxiliary", "frozen"]
 
 @dataclass(frozen=True)
 class Network:
-    """One network of a training.
+    """A network of a run.
 
     Its role is one of
-        main       the network that the training is for
+        main       the network that the run is for
         auxiliary  trained together with the main one
-        frozen     never trained, in no checkpoint and never exported: a teacher from a model folder
+        frozen     never trained, saved or exported: for example a teacher, read from a model folder
     """
 
     name: str
     role: Role
     shape: EncoderConfig | None = None
-    """Shape of its encoder; None: that of its `source`, until it is opened."""
+    """Shape of its encoder; None if it is that of a `source` that has not been opened yet."""
     head: Head = "generator"
     rate: float | None = None
-    """Peak learning rate of the weights that it shares with no other network (None: the training's)."""
+    """Peak learning rate of the weights that it does not share (None: the recipe's)."""
     exported: bool = False
     source: str = ""
-    """The model it starts from: a folder, a run or a name on the hub; empty: random initialization."""
+    """Folder, run or hub name of the model that it starts from; "" for random initialisation."""
 
     @property
     def config(self) -> EncoderConfig:
-        """The shape, which must be known."""
+        """The shape of its encoder, which must be known."""
         assert self.shape is not None, f"{self.name} has not been opened"
         return self.shape
 
 
 @dataclass(frozen=True)
 class Networks:
-    """The networks of one training; exactly one is the main one."""
+    """The networks of a run; exactly one is the main one."""
 
     rows: tuple[Network, ...]
 
     @classmethod
     def of(cls, rows: Iterable[Network]) -> Networks:
         """Sorts rows into the order in which weights are saved and gradients are summed."""
-        order = {name: place for place, name in enumerate(ORDER)}
+        order = {name: index for index, name in enumerate(ORDER)}
         return cls(tuple(sorted(rows, key=lambda row: order.get(row.name, len(ORDER)))))
 
     @classmethod
     def pair(
         cls, main: EncoderConfig, auxiliary: EncoderConfig | None = None, head: Head = "discriminator"
     ) -> Networks:
-        """A main network, and an auxiliary one unless it is None, under the usual names."""
+        """Builds the table of a main network and, unless None, an auxiliary one, under the usual names."""
         names = NAMES[head]
         rows = [Network(names[0], "main", main, head, exported=True)]
         if auxiliary is not None:
@@ -73,7 +73,7 @@ class Networks:
 
     @property
     def auxiliary(self) -> EncoderConfig | None:
-        """Shape of the first auxiliary network, if there is one."""
+        """Shape of the first auxiliary network; None if there is none."""
         return next((row.config for row in self.rows if row.role == "auxiliary"), None)
 
     @property

@@ -2,9 +2,10 @@
 
     main        the full-size network that the training is for: a discriminator or a masked language model
     auxiliary   a small masked language model that corrupts the main one's input; not in every objective
-    frozen      used and never trained: a teacher, for example
+    frozen      used but never trained: for example a teacher
 
-An objective may add small modules of its own (`heads`: a copy gate, a baseline), which are never exported.
+An objective may add small modules of its own, such as a copy gate or a baseline (`heads`). They are never
+exported.
 
 `sharing` selects the weights that main and auxiliary network have in common:
     none          no weights
@@ -76,7 +77,7 @@ class Discriminator(nn.Module):
 
 
 class EncoderAlone(nn.Module):
-    """A network of which only the states are read: a teacher's encoder."""
+    """An encoder without a head: a network whose states alone are used, such as a teacher."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -133,7 +134,7 @@ class Pair(nn.Module):
         return {name: child for name, child in children if isinstance(child, Generator | Discriminator)}
 
     def own_parameters(self, network: nn.Module) -> dict[nn.Parameter, None]:
-        """The parameters of `network` that it does not share with the main one, in order."""
+        """Returns the parameters of `network` that it does not share with the main one, in order."""
         shared = {id(parameter) for parameter in self.main.parameters()}
         return dict.fromkeys(parameter for parameter in network.parameters() if id(parameter) not in shared)
 
@@ -170,14 +171,14 @@ def build_networks(
     seed: int = 0,
     initialisation: Initialisation = "paper",
 ) -> Pair:
-    """Builds networks with random weights, which depend on the seed and on each parameter's name only.
+    """Builds networks with random weights, which depend only on the seed and each parameter's name.
 
     Args:
         networks: the table of networks; frozen ones are passed in `frozen`.
-        heads: further modules of the objective.
-        frozen: opened networks by name.
+        heads: the objective's own modules.
+        frozen: the frozen networks, by name.
         sharing: weights that main and auxiliary network have in common.
-        seed: of the initialisation.
+        seed: determines the initial weights.
         initialisation: see `initialise`.
     """
     built: dict[str, Generator | Discriminator] = {}
@@ -203,7 +204,7 @@ def build_pair(
     main_kind: Head = "discriminator",
     **options: Any,
 ) -> Pair:
-    """Builds a main and an auxiliary network; `options` are those of `build_networks`."""
+    """Builds a main network and, unless None, an auxiliary one; `options` are those of `build_networks`."""
     return build_networks(Networks.pair(main, auxiliary, main_kind), **options)
 
 
@@ -234,7 +235,7 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
 
 @torch.no_grad()
 def merge_token_table(encoder: Encoder) -> None:
-    """Replaces a token table that is a sum with another network's by a plain table of the same values."""
+    """Replaces a disentangled token table by a plain one with the same values; leaves others alone."""
     table = encoder.token_table()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
         encoder.tokens = TokenTable(*table.shape)
@@ -245,11 +246,11 @@ def merge_token_table(encoder: Encoder) -> None:
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
-    """Draws every parameter from its own random key, so that no weight depends on the order of construction.
+    """Draws every parameter from its own random key, so that weights do not depend on the building order.
 
     Args:
         module: all networks, or one.
-        seed: of the keys.
+        seed: determines the keys.
         initialisation: one of
             paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
             reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
@@ -261,25 +262,25 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
         name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)
     }
     for name, parameter in module.named_parameters():
-        draw = torch.Generator().manual_seed(key(seed, f"init/{name}"))
+        rng = torch.Generator().manual_seed(key(seed, f"init/{name}"))
         with torch.no_grad():
             if parameter.dim() < 2:
                 parameter.fill_(1.0 if "norm" in name and name.endswith("weight") else 0.0)
             elif initialisation == "reference" and name.endswith(
                 ("encoder.projection.weight", "head.prediction.weight")
             ):
-                nn.init.xavier_uniform_(parameter, generator=draw)
+                nn.init.xavier_uniform_(parameter, generator=rng)
             else:
                 std = 0.02 if initialisation != "fan_in" else _fan_in_std(name, parameter, num_layers)
-                nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=draw)
+                nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=rng)
 
 
 def initialise_projection(encoder: Encoder, seed: int) -> None:
     """Draws the projection of a projected table so that the result has the scale of the source table."""
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         weight = encoder.tokens.projection.weight
-        draw = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))
-        nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=draw)
+        rng = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))
+        nn.init.normal_(weight, std=weight.shape[1] ** -0.5, generator=rng)
 
 
 def _fan_in_std(name: str, parameter: nn.Parameter, num_layers: dict[str, int]) -> float:

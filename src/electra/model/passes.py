@@ -1,10 +1,10 @@
-"""Batched inference: rows of any length through a trained network, with little padding.
+"""Batched inference on rows of any length, with little padding.
 
 Rows are sorted by length within pools of 1,024 and batched up to a number of positions. On a CPU small
 batches are fast, because the activations of a layer stay in its caches. Measured on 4 x 128 and 4 x 256
 networks (one AVX-512 thread, fp32, padding not counted): 256 to 2,048 positions are within a few percent of
-each other, 4,096 take 1.1 times as long per position and 8,192 take 1.2 times. The number for a GPU fills
-one and has not been tuned.
+each other; with 4,096 a position takes 1.1 times as long, and with 8,192 1.2 times. The number for a GPU is
+large enough to keep it busy, and has not been tuned.
 
 Shapes: B rows of a batch, T positions of its longest row.
 """
@@ -46,13 +46,13 @@ def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
 class PaddedBatch:
     """Rows of similar length, padded to the longest, as an encoder reads them."""
 
-    index: Ints  # [B] the rows' numbers, counted from 0 over all rows
+    index: Ints  # [B] of each row among all rows
     lengths: Ints  # [B]
     input_ids: Tensor  # [B, T]
     piece_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding, which no token attends to; None: no padding
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
-        """[B, T] from one array [length] per row of this batch (token types, say), padded with `fill`."""
+        """Pads one array [length] per row, such as token types, with `fill`, and stacks them to [B, T]."""
         return torch.from_numpy(_padded(values, fill)).to(self.input_ids.device)
 
     def unpadded(self, values_BT: Tensor) -> list[npt.NDArray[Any]]:
@@ -62,20 +62,20 @@ class PaddedBatch:
 
 
 def positions_per_batch(device: torch.device | str) -> int:
-    """Maximum positions in one forward pass, padding included."""
+    """Returns the maximum number of positions in a forward pass, including padding."""
     return 1024 if torch.device(device).type == "cpu" else 16384
 
 
 def padded_batches(
     rows: Iterable[Ints], device: torch.device | str, *, pad: int = 0
 ) -> Iterator[PaddedBatch]:
-    """Batches rows of token ids, special tokens included, by length.
+    """Yields batches of rows of similar length; rows are token ids, including special tokens.
 
-    Within a pool the longest come first, so that a batch too large for the memory fails at once.
+    Within a pool the longest come first, so that a batch that exceeds the memory fails at once.
     """
     for first, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            yield _make(first, pool, members, device, pad)
+            yield _batch(first, pool, members, device, pad)
 
 
 def map_rows(
@@ -88,11 +88,11 @@ def map_rows(
 ) -> Iterator[Result]:
     """Yields the result of `network` for each row, in the order of the rows.
 
-    One pool of rows and results is in memory at a time; results too large for that (attention weights) are
-    better reduced batch by batch, over `padded_batches`.
+    One pool of rows and results is in memory at a time. If results are too large for that, as attention
+    weights are, reduce them batch by batch, over `padded_batches`.
 
     Args:
-        rows: token ids, special tokens included.
+        rows: token ids, including special tokens.
         network: returns one result per row of a batch; runs in inference mode.
         device: where the batches are put.
         precision: "fp32" or "bf16".
@@ -103,14 +103,14 @@ def map_rows(
         results: dict[int, Result] = {}
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
             getattr(_thread, "before_batch", lambda: None)()
-            batch = _make(first, pool, members, device, pad)
+            batch = _batch(first, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(batch), strict=True))
         yield from (results[i] for i in range(len(pool)))
 
 
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
-    """Yields pools as (number of the first row, rows)."""
+    """Yields pools as (index of the first row, rows)."""
     source, first = iter(rows), 0
     while pool := list(islice(source, POOL)):
         yield first, pool
@@ -118,7 +118,7 @@ def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
 
 
 def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
-    """Yields groups of indices of similar length, as many as fit `positions` with padding, at least one."""
+    """Yields groups of indices of rows of similar length; a group fits into `positions`, or is one row."""
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if group and (len(group) + 1) * lengths[group[0]] > positions:
@@ -129,14 +129,14 @@ def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
         yield group
 
 
-def _make(
+def _batch(
     first: int, pool: list[Ints], members: list[int], device: torch.device | str, pad: int
 ) -> PaddedBatch:
     return pad_rows(np.array(members) + first, [pool[i] for i in members], device, pad)
 
 
 def pad_rows(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> PaddedBatch:
-    """Pads rows of token ids to one batch; `index` holds their numbers [B]."""
+    """Pads rows of token ids to a batch; `index` [B] says where each row stands among all rows."""
     lengths = np.array([len(row) for row in rows])
     pieces = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
     return PaddedBatch(

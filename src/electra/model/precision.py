@@ -11,7 +11,7 @@ from electra.foundation.machine import DEVICES, Device, DeviceKind
 
 
 def device_kind(device: torch.device | Tensor) -> DeviceKind:
-    """The properties of a device, or of the device a tensor is on."""
+    """Returns the properties of a device, or of the device of a tensor."""
     return DEVICES[device.device.type if isinstance(device, Tensor) else device.type]
 
 
@@ -48,5 +48,5 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Autocast to bf16 if `precision` is "bf16", else a context that does nothing."""
+    """Returns a context of autocast to bf16 if `precision` is "bf16", else one that does nothing."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

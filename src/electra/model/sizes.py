@@ -20,7 +20,7 @@ Architecture = Literal["electra", "modern", "deberta"]
 
 @dataclass(frozen=True)
 class Traits:
-    """Properties of an architecture, whatever the size."""
+    """Properties of an architecture that do not depend on the size."""
 
     norm_eps: float
     factorised: bool = True  # token embeddings may be narrower or wider than the layers
@@ -110,7 +110,7 @@ class EncoderConfig:
 
     @property
     def min_parameters(self) -> int:
-        """A lower bound of the number of parameters: the token table and the layers' matrices."""
+        """A lower bound on the number of parameters: the token table and the layers' matrices."""
         matrices = TRAITS[self.architecture].matrices
         layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
         return self.vocab_size * self.embedding_size + self.num_layers * layer
@@ -180,7 +180,10 @@ def discriminator_config(
 def generator_config(discriminator: EncoderConfig, width: float, depth: float) -> EncoderConfig:
     """Returns the shape of the auxiliary network.
 
-    width: fraction of the hidden size, rounded to whole attention heads; depth: fraction of the layers.
+    Args:
+        discriminator: Shape of the main network.
+        width: Fraction of its hidden size, rounded to whole attention heads.
+        depth: Fraction of its layers.
     """
     hidden = round(discriminator.hidden_size * width)
     if hidden > HEAD_SIZE:
@@ -198,5 +201,5 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
-    """Four times the hidden size; if gated (three matrices) two thirds of that, rounded up to 32."""
+    """Returns four times the hidden size; if gated, two thirds of that, rounded up to a multiple of 32."""
     return 4 * hidden if TRAITS[architecture].matrices == 2 else -(-8 * hidden // 3 // 32) * 32

@@ -1,4 +1,4 @@
-"""Gradient-disentangled embedding sharing: a token table that is another network's plus a learned difference.
+"""Gradient-disentangled embedding sharing: another network's token table plus a learned difference.
 
 He, Gao & Chen 2021 (DeBERTaV3), section 3.2: the discriminator's embeddings are E_D = stop_gradient(E_G) +
 E_delta, with E_delta initially zero. The discriminator thus uses the generator's embeddings without its
@@ -21,7 +21,7 @@ class DisentangledTable(nn.Module):
         self.delta = nn.Parameter(torch.zeros_like(self.source_weight()))
 
     def source_weight(self) -> Tensor:
-        """The generator's table [V, E], detached."""
+        """Returns the generator's table [V, E], detached."""
         weight = self._source[0].weight
         assert isinstance(weight, Tensor)
         return weight.detach()
@@ -32,7 +32,7 @@ class DisentangledTable(nn.Module):
         return self.source_weight() + self.delta
 
     def table(self) -> Tensor:
-        """The sum [V, E], under the name that `TokenTable` has for it."""
+        """Returns the sum [V, E], under the name that `TokenTable` has for it."""
         return self.weight
 
     def forward(self, ids: Tensor) -> Tensor:

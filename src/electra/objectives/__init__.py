@@ -1,9 +1,9 @@
 """Pre-training objectives, one file each.
 
-Every module of this folder (its sub-package `parts` aside) is an objective: it defines a frozen dataclass
-`Config` and a class `Objective` (see `parts/interface.py`). Dropping a file in gives it a name on the command
-line, a section in recipes, a row in the documentation and the contract tests. Nothing is registered by hand.
-Installed packages and files elsewhere bring theirs as `electra.foundation.extensions` says.
+Every module of this folder is an objective: it defines a frozen dataclass `Config` and a class `Objective`
+(see `parts/interface.py`). A new file here has a name on the command line, a section in recipes, a row in the
+documentation and the contract tests; nothing is registered by hand. Objectives can also come from installed
+packages and from files elsewhere (`electra.foundation.extensions`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from electra.objectives.parts.interface import Objective
 
 
 def names() -> list[str]:
-    """Returns the names of all objectives, ours and those of installed packages."""
+    """Returns the names of all objectives: built-in ones and those of installed packages."""
     return OBJECTIVES.names()
 
 
@@ -26,7 +26,7 @@ def module_of(name: str) -> Any:
     """Imports the module of an objective by name or by path.
 
     Raises:
-        ConfigError: if there is no such objective, or its `Objective` is not a subclass of ours.
+        ConfigError: if there is no such objective, or its `Objective` is not a subclass of electra's.
     """
     module = OBJECTIVES.load(name)
     if not (isinstance(module.Objective, type) and issubclass(module.Objective, Objective)):

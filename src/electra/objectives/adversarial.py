@@ -1,8 +1,8 @@
 """Adversarial training: the generator learns to fool the discriminator (Clark et al. 2020, section 3.3).
 
-Details are in the paper's appendix F. Two options are ours, without a published result that we know of:
-annealing from maximum likelihood to the adversarial gradient over the training (`anneal_from`, `anneal_to`),
-and Gumbel-softmax instead of REINFORCE.
+Details are in the paper's appendix F. Two options are not in the paper, and we know of no published result:
+annealing from maximum likelihood to the adversarial gradient (`anneal_from`, `anneal_to`), and Gumbel-softmax
+instead of REINFORCE.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from electra.foundation.errors import ConfigError
 from electra.model.encoder import PLAIN, Variation
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -53,11 +53,11 @@ class Config(masking.Options):
     """Reward for the generator's entropy, per masked token and nat. It counters collapse to a few tokens."""
 
 
-class Objective(interface.Objective):
+class Objective(masking.MaskingObjective):
     """The discriminator minimises lambda * RTD; the generator maximises it.
 
-    The generator's gradient is a times the adversarial one plus 1 - a times that of MLM; a is
-    `adversarial_share`.
+    The generator's gradient is `a` times the adversarial one plus `1 - a` times that of its MLM loss, where
+    `a` is `adversarial_share`.
 
     With `reinforce`, the reward R of a sample is the discriminator's loss at its position; the gradient is (R
     - b) * grad log p(sample). The baseline b = -log sigmoid(w . h) is a head on the generator's states,
@@ -115,11 +115,10 @@ class Objective(interface.Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        counted = dict.fromkeys(self.weights, True) | {"rtd": False}
-        return replace(masking.mask_for(self, batch, seed, progress, counted=counted), progress=progress)
+        return replace(super().corrupt(batch, seed, progress), progress=progress)
 
     def adversarial_share(self, progress: float) -> float:
-        """Returns a: 0 during maximum likelihood, 1 when training is fully adversarial."""
+        """Returns `a`: 0 while the generator learns by maximum likelihood, 1 once it is fully adversarial."""
         first, last = self.config.anneal_from, self.config.anneal_to
         return (
             min(max((progress - first) / (last - first), 0.0), 1.0)
@@ -134,9 +133,7 @@ class Objective(interface.Objective):
         slots, targets = corrupted.masked_positions, corrupted.targets
         a = self.adversarial_share(corrupted.progress)
 
-        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
-            0, 1
-        )[slots]
+        states = corrupted.masked_states(generator)
         log_p = generator.logits(states).float().log_softmax(-1)
         sampled = vocabulary.sample(log_p.detach().exp(), corrupted.uniforms)
         ids = replacing.put(corrupted, sampled)
@@ -154,7 +151,7 @@ class Objective(interface.Objective):
             mixtures = ((log_p + noise) / config.temperature).softmax(-1) @ table.detach()
             # Its value is zero; its gradient is that of the mixtures, reversed.
             zero = scale * (mixtures.detach() - mixtures)
-            variation = Added(slots, zero)
+            variation = AddedVectors(slots, zero)
         detection = detect(discriminator, corrupted, ids, variation)
 
         losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": detection.loss()}
@@ -177,7 +174,7 @@ class Objective(interface.Objective):
         return Outcome(losses, observed | {"entropy": entropy.detach()} | detection.observed())
 
 
-class Added(Variation):
+class AddedVectors(Variation):
     """Adds vectors [M, E] to the embeddings at the masked slots [M] of the flattened batch."""
 
     def __init__(self, slots_M: Tensor, vectors_ME: Tensor) -> None:

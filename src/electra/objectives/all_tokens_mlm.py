@@ -1,7 +1,7 @@
 """All-Tokens MLM: predicts the original token at every position (Clark et al. 2020, section 3.5, Table 5).
 
-Each prediction mixes a copy of the input token with a softmax. This ablation measures how much of ELECTRA's
-gain comes from learning at all positions: "a combination of BERT and ELECTRA", as the paper puts it.
+Each prediction mixes a copy of the input token with a softmax. The paper calls this variant "a combination of
+BERT and ELECTRA"; it measures how much of ELECTRA's gain comes from learning at all positions.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from torch import nn
 from typing_extensions import override
 
-from electra.data.batches import Batch
 from electra.model import flops
 from electra.model.networks import Networks
-from electra.model.pair import Generator, Pair
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.model.pair import Pair
+from electra.objectives import replace_mlm
+from electra.objectives.parts import replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 Config = replacing.Options
 
 
-class Objective(interface.Objective):
+class Objective(replace_mlm.Objective):
     """p(token) = D * [token is the one shown] + (1 - D) * softmax, with D = sigmoid(w . h).
 
     Loss = the small generator's MLM loss, plus -log p(original) over all real tokens, including [CLS] and
@@ -29,14 +29,8 @@ class Objective(interface.Objective):
     `generator_accuracy` is that of the softmax at the masked positions.
     """
 
-    main = "generator"
+    token_losses = ("mlm",)
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: All-Tokens MLM)"
-    config: replacing.Options
-
-    @property
-    @override
-    def weights(self) -> dict[str, float]:
-        return {"sampler": 1.0, "mlm": 1.0}
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
@@ -51,16 +45,9 @@ class Objective(interface.Objective):
         )
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": False})
-
-    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        main, auxiliary = pair.main, pair.auxiliary
-        assert isinstance(main, Generator) and auxiliary is not None
-        replaced = replacing.replace(auxiliary, corrupted, self.config)
+        main, replaced, hidden = self.read_samples(pair, corrupted)
         real = corrupted.real().flatten()
-        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         original, shown = corrupted.input_ids.flatten(), replaced.ids.flatten()
         mlm, correct = vocabulary.copy_loss(main, hidden[real], original[real], shown[real], gate[real])

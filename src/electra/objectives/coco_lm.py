@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
 from electra.foundation.config import weight
 from electra.model.networks import Networks
-from electra.model.pair import Generator, Pair
+from electra.model.pair import Pair
 from electra.objectives import all_tokens_mlm
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts import interface, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
@@ -34,12 +33,13 @@ class Objective(all_tokens_mlm.Objective):
     mlm: -log(D [the token shown is the original] + (1 - D) softmax) at the masked positions; it does not
     train D.
 
-    Departures: the auxiliary network is the run's small generator, not one of few layers at full width;
-    COCO-LM's sequence contrastive loss is left out, because it contrasts a text with the rest of its batch
-    and so depends on how a batch is divided. Unlike `all_tokens_mlm` (Clark et al. 2020), the gate has a loss
-    of its own, and words are learned only where they were masked.
+    Departures: the auxiliary network is the run's small generator instead of a network with few layers of
+    full width; COCO-LM's sequence contrastive loss is left out, because it contrasts a text with the rest of
+    its batch and so depends on how a batch is divided. Unlike in `all_tokens_mlm` (Clark et al. 2020), the
+    gate has a loss of its own, and the softmax is trained only at masked positions.
     """
 
+    token_losses = ("copy",)
     source = "Meng et al. 2021, COCO-LM, section 3.2"
     config: Config
 
@@ -55,19 +55,10 @@ class Objective(all_tokens_mlm.Objective):
         return interface.Objective.sequence_flops(self, networks, length) + gate
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(
-            self, batch, seed, progress, counted={"sampler": True, "mlm": True, "copy": False}
-        )
-
-    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        main, auxiliary, slots = pair.main, pair.auxiliary, corrupted.masked_positions
-        assert isinstance(main, Generator) and auxiliary is not None
-        replaced = replacing.replace(auxiliary, corrupted, self.config)
-        real = corrupted.real().flatten()
+        main, replaced, hidden = self.read_samples(pair, corrupted)
+        slots, real = corrupted.masked_positions, corrupted.real().flatten()
         is_original = (replaced.ids == corrupted.input_ids).flatten()[real]
-        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")
         mlm, top1_correct = vocabulary.copy_loss(

@@ -1,4 +1,4 @@
-"""Distillation: a student learns the states of a frozen teacher, together with replaced token detection."""
+"""Distillation: a student learns a frozen teacher's states, together with replaced token detection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from electra.model.encoder import Encoder, Variation
 from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Pair
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts import interface, masking, noise, replacing
+from electra.objectives.parts import masking, noise, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 # Relation heads of MiniLM, whatever the networks' attention heads; fewer if 12 does not divide both widths.
@@ -55,17 +55,19 @@ class Config(replacing.Options):
     """
 
 
-class Objective(interface.Objective):
+class Objective(masking.MaskingObjective):
     """Loss = MLM + lambda * RTD + weighted distances to the teacher's states, text vectors and relations.
 
     By default the teacher reads the student's input, so that the student learns its function and need not
     guess the original. States of equal width are compared directly, others through a learned projection of
     the student's. A text is a document, or the part of one in a row; its vector is the mean over all of its
     tokens, including special ones, as in sentence-transformers. Relations are those of MiniLM's second
-    version (queries with queries, keys with keys, values with values) of the last layers. Departure from it:
-    states are learned in addition.
+    version, in the last layers: queries with queries, keys with keys, values with values. Departure from
+    MiniLM: states are learned in addition.
     """
 
+    token_losses = ("rtd", "states", "vectors", "relations")
+    token_losses = ("rtd", "states", "vectors", "relations")
     source = "Sanh et al. 2019 (states); Wang et al. 2020, 2021, MiniLM (relations); Clark et al. 2020"
     config: Config
 
@@ -82,7 +84,7 @@ class Objective(interface.Objective):
 
     @property
     def teacher_weights(self) -> dict[str, float]:
-        """The weight of each distance to the teacher, without those that are 0."""
+        """The weights of the distances to the teacher that are not 0."""
         names = ("states", "vectors", "relations")
         return {name: weight for name in names if (weight := getattr(self.config, f"{name}_weight"))}
 
@@ -115,12 +117,15 @@ class Objective(interface.Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        counted = dict.fromkeys(self.weights, False) | ({"mlm": True} if self.auxiliary else {})
-        masked = masking.mask_for(self, batch, seed, progress, counted=counted)
-        if "vectors" in counted:
+        masked = super().corrupt(batch, seed, progress)
+        if "vectors" in self.weights:
             masked.counts["vectors"] = int((batch.piece_ids.max(axis=1) + 1).sum())
         drawn = noise.draw(self, batch, seed) if self.auxiliary else None
-        return masked if drawn is None else noise.Noisy(**vars(masked), noise=drawn[masked.masked_positions])
+        return (
+            masked
+            if drawn is None
+            else noise.NoisyBatch(**vars(masked), noise=drawn[masked.masked_positions])
+        )
 
     @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
@@ -142,7 +147,7 @@ class Objective(interface.Objective):
         with torch.no_grad():
             teacher_ids = ids if config.teacher_reads == "same" else corrupted.input_ids
             teacher_last = teacher.encoder(teacher_ids, *layout, variation=teacher_states)
-        # the modern encoder normalises its last states after `see`
+        # `see` gets the modern encoder's last states before they are normalised
         student_states.layers[-1], teacher_states.layers[-1] = last, teacher_last
 
         if self.auxiliary:
@@ -158,7 +163,8 @@ class Objective(interface.Objective):
                 )
                 for depth, teacher_depth in _paired_layers(*shapes, config.states_layers)
             ]
-            losses["states"] = torch.stack([each.flatten()[real].sum() for each in distances]).mean()
+            sums = [distance.flatten()[real].sum() for distance in distances]
+            losses["states"] = torch.stack(sums).mean()
         if "vectors" in self.teacher_weights:
             text = _text_index(corrupted).flatten()[real]
             projected = _project(pair, shapes[0].num_layers, last)
@@ -174,7 +180,7 @@ class Objective(interface.Objective):
 
 
 class LayerStates(Variation):
-    """Records the states of a forward pass: the embeddings, then each layer's output, all [B, T, D]."""
+    """Records the states [B, T, D] of a forward pass: the embeddings, then each layer's output."""
 
     def __init__(self) -> None:
         self.layers: list[Tensor] = []
@@ -187,7 +193,7 @@ class LayerStates(Variation):
 def _paired_layers(
     student: EncoderConfig, teacher: EncoderConfig, states_layers: str
 ) -> list[tuple[int, int]]:
-    """Returns (student layer, teacher layer) at the same relative depth, counted from 1."""
+    """Returns pairs (student layer, teacher layer) at the same relative depth, counted from 1."""
     last = student.num_layers
     first = last if states_layers == "last" else 1
     return [(depth, -(-depth * teacher.num_layers // last)) for depth in range(first, last + 1)]
@@ -204,17 +210,17 @@ def _cosine_distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _text_index(corrupted: Corrupted) -> Tensor:
-    """Returns an index of the text that each token belongs to, unique over the batch [B, T]."""
+    """Returns the id of each token's text [B, T], unique over the batch."""
     B, T = corrupted.input_ids.shape
     rows = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
     return rows.expand(B, T) if corrupted.piece_ids is None else rows + corrupted.piece_ids
 
 
 def _sum_by_text(states_ND: Tensor, text_N: Tensor) -> Tensor:
-    """Returns the sum of each text's states [texts, D], float32; its direction is that of the mean."""
-    _, place_N = torch.unique(text_N, return_inverse=True)
-    sums = states_ND.new_zeros((int(place_N.max()) + 1, states_ND.shape[1]), dtype=torch.float32)
-    return sums.index_add(0, place_N, states_ND.float())
+    """Returns the sum of each text's states, float32 [texts, D]; it has the direction of their mean."""
+    _, index_N = torch.unique(text_N, return_inverse=True)
+    sums = states_ND.new_zeros((int(index_N.max()) + 1, states_ND.shape[1]), dtype=torch.float32)
+    return sums.index_add(0, index_N, states_ND.float())
 
 
 def _last_qkv(encoder: Encoder, states: LayerStates) -> Tensor:
@@ -227,7 +233,8 @@ def _last_qkv(encoder: Encoder, states: LayerStates) -> Tensor:
 def _relation_divergence(student: Tensor, teacher: Tensor, mask: Tensor | None, real: Tensor) -> Tensor:
     """Returns KL(teacher || student) of the relations, summed over tokens.
 
-    The mean is taken over heads and over queries, keys and values. `student` and `teacher` are [3, B, T, D].
+    For each token it is the mean over heads and over queries, keys and values. `student` and `teacher` are
+    [3, B, T, D].
     """
     widths = student.shape[-1], teacher.shape[-1]
     heads = next(n for n in range(RELATION_HEADS, 0, -1) if all(width % n == 0 for width in widths))
@@ -240,5 +247,7 @@ def _relation_divergence(student: Tensor, teacher: Tensor, mask: Tensor | None, 
 
     with torch.no_grad():
         target = relations(teacher)
-    each = F.kl_div(relations(student), target, reduction="none", log_target=True).sum(-1)  # [3, B, H, T]
-    return each.mean(dim=(0, 2))[real].sum()
+    divergence = F.kl_div(relations(student), target, reduction="none", log_target=True).sum(
+        -1
+    )  # [3, B, H, T]
+    return divergence.mean(dim=(0, 2))[real].sum()

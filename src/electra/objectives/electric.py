@@ -1,7 +1,8 @@
 """Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
 
-One pass gives an energy E(x, t) for each token, an unnormalised -log p(x_t | the rest). Their sum is a
-pseudo-log-likelihood of the text in one pass, where a masked language model needs one pass per token.
+The energy E(x, t) of a token is an unnormalised -log p(x_t | the rest). A single pass gives the energies of
+all tokens, and minus their sum is a pseudo-log-likelihood of the text, for which a masked language model
+needs a pass per token.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Config:
     """Hidden size of each of the noise model's towers, as a fraction of the energy model's."""
 
 
-class OneSided(Variation):
-    """Restricts attention to the token itself and those on one side.
+class OneSidedAttention(Variation):
+    """Restricts attention to the token itself and the tokens on one side.
 
     Args:
         left: True for the tokens before it (causal), False for those after it.
@@ -85,7 +86,7 @@ class Towers(nn.Module):
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
         """Returns the states on both sides of each position [B, T, 2D], zeros beyond the row's ends."""
         left, right = (
-            tower(input_ids, position_ids, piece_ids, variation=OneSided(tower is self.left))
+            tower(input_ids, position_ids, piece_ids, variation=OneSidedAttention(tower is self.left))
             for tower in (self.left, self.right)
         )
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
@@ -120,7 +121,7 @@ class Objective(interface.Objective):
 
     Departures from the published code: neither loss counts [CLS] and [SEP], which are never replaced and say
     nothing about p; the towers' states are shifted with zeros (there they wrap around the row); k / n is the
-    recipe's, not each row's. The towers share the token embeddings with the energy model, whatever
+    recipe's instead of each row's. The towers share the token embeddings with the energy model, whatever
     model.sharing says. The exported discriminator outputs energies.
     """
 
@@ -158,14 +159,14 @@ class Objective(interface.Objective):
                 assert isinstance(source, TokenTable)
                 if isinstance(tower.tokens, ProjectedTable):
                     tower.tokens.source, weight = source, tower.tokens.projection.weight
-                    with torch.no_grad():  # keep the scale of the source table
+                    with torch.no_grad():  # preserve the scale of the source table
                         weight.mul_(weight.shape[1] ** -0.5 / weight.std())
                 else:
                     tower.tokens = source
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        """Adds two towers, and an output layer at every position that the backward pass recomputes."""
+        """Adds two towers and their output layer, which the backward pass runs again."""
         full, tower = networks.main, generator_config(networks.main, self.config.tower_width, 1.0)
         towers = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
@@ -180,7 +181,7 @@ class Objective(interface.Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Chooses the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
+        """Chooses the positions of the noise; nothing is masked, as no tower sees the token it predicts."""
         corrupted = masking.mask_batch(
             batch,
             seed,
@@ -200,7 +201,7 @@ class Objective(interface.Objective):
         return masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
 
     def candidates(self, corrupted: Corrupted) -> Tensor:
-        """Returns [B, T] True at tokens of the text: not padding, [CLS] or [SEP]."""
+        """Returns bool [B, T]: True at tokens of the text, False at padding, [CLS] and [SEP]."""
         edges = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
         return corrupted.real() & ~torch.isin(corrupted.input_ids, edges)
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from electra.data.batches import Batch
 from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator, Pair
-from electra.objectives.parts import interface, masking, vocabulary
+from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
@@ -32,10 +31,10 @@ class Config(masking.Options):
             )
 
 
-class Objective(interface.Objective):
+class Objective(masking.MaskingObjective):
     """One full-size network learns to predict the masked tokens: a generator without a discriminator.
 
-    Departures: no next-sentence prediction; masks are redrawn in every epoch, without replacement.
+    Departures: there is no next-sentence prediction; masks are redrawn in every epoch, without replacement.
     """
 
     main = "generator"
@@ -49,17 +48,9 @@ class Objective(interface.Objective):
         return {"mlm": 1.0}
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(
-            self, batch, seed, progress, counted={"mlm": True}, random_share=self.config.random_share
-        )
-
-    @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         main = pair.main
         assert isinstance(main, Generator)
-        hidden = main.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
-        mlm, top1_correct = vocabulary.loss_and_top1(
-            main, hidden[corrupted.masked_positions], corrupted.targets
-        )
+        states = corrupted.masked_states(main)
+        mlm, top1_correct = vocabulary.loss_and_top1(main, states, corrupted.targets)
         return Outcome(losses={"mlm": mlm}, observed={"top1_correct": top1_correct})

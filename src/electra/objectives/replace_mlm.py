@@ -1,27 +1,27 @@
 """Replace MLM: masked language modelling on a generator's samples (Clark et al. 2020, section 3.5, Table 5).
 
-It measures how much of ELECTRA's gain comes from never showing [MASK], which fine-tuning does not show
-either.
+This ablation measures how much of ELECTRA's gain comes from never showing [MASK], which does not occur in
+fine-tuning either.
 """
 
 from __future__ import annotations
 
+from torch import Tensor
 from typing_extensions import override
 
-from electra.data.batches import Batch
 from electra.model.pair import Generator, Pair
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 Config = replacing.Options
 
 
-class Objective(interface.Objective):
-    """Loss = the small generator's MLM + the full-size network's MLM on its samples.
+class Objective(masking.MaskingObjective):
+    """Loss = the small generator's MLM + the full-size network's MLM on text with its samples.
 
-    Both are at the same masked positions. The paper describes this arm in one sentence. Our choices: both
-    losses weigh 1, weights are shared as between generator and discriminator, and the loss covers every
-    masked position, including those where the sample equals the original.
+    Both losses cover the masked positions, even where the sample equals the original. The paper describes
+    this variant in one sentence. Our choices: both losses weigh 1, and the networks share weights as
+    generator and discriminator do.
     """
 
     main = "generator"
@@ -33,16 +33,16 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0}
 
-    @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(self, batch, seed, progress, counted={"sampler": True, "mlm": True})
-
-    @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def read_samples(self, pair: Pair, corrupted: Corrupted) -> tuple[Generator, replacing.Replaced, Tensor]:
+        """Returns the main network, the batch with samples, and the network's states on it [B x T, D]."""
         main, auxiliary = pair.main, pair.auxiliary
         assert isinstance(main, Generator) and auxiliary is not None
         replaced = replacing.replace(auxiliary, corrupted, self.config)
-        hidden = main.encoder(replaced.ids, corrupted.position_ids, corrupted.piece_ids).flatten(0, 1)
+        return main, replaced, corrupted.encode(main.encoder, replaced.ids).flatten(0, 1)
+
+    @override
+    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+        main, replaced, hidden = self.read_samples(pair, corrupted)
         mlm, top1_correct = vocabulary.loss_and_top1(
             main, hidden[corrupted.masked_positions], corrupted.targets
         )

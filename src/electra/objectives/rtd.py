@@ -10,11 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.batches import Batch
 from electra.foundation.config import check_shares, weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, masking, replacing
+from electra.objectives.parts import masking, replacing
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
@@ -38,8 +37,8 @@ class Config(replacing.Options):
         check_shares(self, ("label_smoothing",), "objective.")
 
 
-class Objective(interface.Objective):
-    """Loss = MLM + lambda * RTD; a token that the generator happens to restore counts as "original".
+class Objective(masking.MaskingObjective):
+    """Loss = MLM + lambda * RTD; a sample that equals the original token counts as "original".
 
     Departures from the published code: positions are masked without replacement (it draws with replacement
     and averages ids where two samples collide), and samples are exact draws rather than float32 Gumbel-max
@@ -57,7 +56,7 @@ class Objective(interface.Objective):
             self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
 
     def __init_subclass__(cls) -> None:
-        if "judged" in vars(cls):  # the name that `learned_positions` had in the last release
+        if "judged" in vars(cls):  # the name of `learned_positions` in the last release
             cls.learned_positions = vars(cls)["judged"]  # type: ignore[method-assign]
 
     @property
@@ -65,12 +64,6 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         detection = {"rtd": self.config.discriminator_weight}
         return detection if self.noise else {"mlm": 1.0, **detection}
-
-    @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        return masking.mask_for(
-            self, batch, seed, progress, counted=dict.fromkeys(self.weights, True) | {"rtd": False}
-        )
 
     def learned_positions(self, corrupted: Corrupted) -> Tensor:
         """Returns the flattened positions that the discriminator learns from: every real token."""
@@ -96,7 +89,7 @@ class Objective(interface.Objective):
 
         positions = self.learned_positions(corrupted)
         is_replaced = (ids != corrupted.input_ids).flatten()[positions]
-        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
+        hidden = corrupted.encode(discriminator.encoder, ids)
         logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()[positions]
         labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")

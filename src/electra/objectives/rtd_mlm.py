@@ -20,10 +20,10 @@ from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.objectives.parts import interface, masking, noise, replacing, vocabulary
+from electra.objectives.parts import masking, noise, replacing, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
-HEAD = "naming"  # of the main network's masked language model, as checkpoints call it
+HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class Config(replacing.Options):
 
 
 @dataclass(frozen=True)
-class SplitRows(noise.Noisy):
-    """A masked batch whose rows use either the MLM loss or RTD."""
+class SplitBatch(noise.NoisyBatch):
+    """A masked batch, some rows of which use the MLM loss and the others RTD."""
 
-    mlm_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [B]
+    mlm_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [B] True: MLM
 
 
-class Objective(interface.Objective):
-    """Loss = on RTD rows the small generator's MLM + lambda * RTD; on MLM rows the main network's MLM.
+class Objective(masking.MaskingObjective):
+    """Loss = the small generator's MLM + lambda * RTD on some rows, the main network's MLM on the others.
 
     The generator reads and learns from the RTD rows alone. Rows alternate by example number, so every batch
-    has the same proportion of both.
+    has the same proportion of both kinds.
     """
 
-    source = "ours; of the parts of Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
+    source = "ours, after Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
     config: Config
 
     def __init__(self, config: Config, **context: Any) -> None:
@@ -109,16 +109,14 @@ class Objective(interface.Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        masked = masking.mask_for(
-            self, batch, seed, progress, counted={"mlm": True, "rtd": False, "naming": True}
-        )
+        masked = super().corrupt(batch, seed, progress)
         share = self.mlm_share(progress)
         mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
         real = int((batch.piece_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~mlm_slots).sum()), "rtd": real, "naming": int(mlm_slots.sum())}
         drawn = noise.draw(self, batch, seed)[masked.masked_positions]
-        return SplitRows(
+        return SplitBatch(
             **vars(masked) | {"counts": counts}, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn
         )
 
@@ -126,26 +124,26 @@ class Objective(interface.Objective):
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
         assert isinstance(discriminator, Discriminator) and generator is not None
-        assert isinstance(corrupted, SplitRows)
+        assert isinstance(corrupted, SplitBatch)
         mlm_rows, ids, slots = corrupted.mlm_rows, corrupted.masked_ids, corrupted.masked_positions
-        rtd_part = corrupted.rows(~mlm_rows)
+        rtd_rows = corrupted.rows(~mlm_rows)
         mlm_slots = mlm_rows[slots // ids.shape[1]]
         observed: dict[str, Tensor] = {}
         losses: dict[str, Tensor] = {}
-        if rtd_part.counts["rtd"]:
-            replaced = noise.replace(generator, rtd_part, self.config, corrupted.noise[~mlm_slots])
+        if rtd_rows.counts["rtd"]:
+            replaced = noise.replace(generator, rtd_rows, self.config, corrupted.noise[~mlm_slots])
             ids = ids.index_copy(0, (~mlm_rows).nonzero().squeeze(1), replaced.ids)
             losses["mlm"] = replaced.mlm
-            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(rtd_part)}
+            observed = {"top1_correct": replaced.top1_correct, **replaced.observed(rtd_rows)}
 
-        hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids)
+        hidden = corrupted.encode(discriminator.encoder, ids)
         losses["naming"], _ = vocabulary.loss_and_top1(
             self.language_model(pair), hidden.flatten(0, 1)[slots[mlm_slots]], corrupted.targets[mlm_slots]
         )
-        if rtd_part.counts["rtd"]:
-            real = rtd_part.real()
-            is_replaced = (replaced.ids != rtd_part.input_ids)[real]
-            logits = discriminator.logits(hidden[~mlm_rows], rtd_part.position_ids).float()[real]
+        if rtd_rows.counts["rtd"]:
+            real = rtd_rows.real()
+            is_replaced = (replaced.ids != rtd_rows.input_ids)[real]
+            logits = discriminator.logits(hidden[~mlm_rows], rtd_rows.position_ids).float()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         return Outcome({name: losses.get(name, hidden.new_zeros(())) for name in self.weights}, observed)

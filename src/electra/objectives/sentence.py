@@ -1,11 +1,11 @@
 """Sentence-level detection: was this text corrupted at all? (Clark et al. 2020, appendix F).
 
-The paper tried it together with replaced token detection and saw slightly lower scores; it is here so that
-the negative result can be reproduced.
+The paper tried it together with replaced token detection and saw slightly lower scores. It is included so
+that this negative result can be reproduced.
 
-Not included: next-sentence pairs, because a token store packs documents end to end and marks neither
-sentences nor a second segment; contrasts with the other texts of a batch, because a loss must not depend on
-how a batch is divided.
+Not included are next-sentence pairs, because a token store packs documents end to end and marks neither
+sentences nor a second segment, and contrasts with the other texts of a batch, because a loss must not depend
+on how a batch is divided.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from electra.foundation import seeds
 from electra.foundation.config import share, weight
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, masking, replacing
+from electra.objectives.parts import masking, replacing
 from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -42,18 +42,20 @@ class Config(replacing.Options):
 
 
 @dataclass(frozen=True)
-class WithUntouched(Corrupted):
+class UntouchedBatch(Corrupted):
     """A masked batch in which some texts get no replacements."""
 
-    untouched: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [M]
+    untouched: Tensor = field(
+        default_factory=lambda: torch.zeros(0, dtype=torch.bool)
+    )  # [M] True: no replacement
 
 
-class Objective(interface.Objective):
+class Objective(masking.MaskingObjective):
     """Loss = MLM + lambda * RTD + a cross-entropy per text: does it contain a replaced token?
 
-    The text's [CLS] answers. A text is a document, or the part of one in a row. The generator also learns
-    from texts without replacements. A text whose every replacement restored the original counts as
-    uncorrupted. Departure: the paper gives no weight for this loss; here it is 1.
+    The prediction is made at the text's [CLS]. A text is a document, or the part of one in a row. The
+    generator also learns from texts without replacements. A text whose replacements all equal the original
+    counts as uncorrupted. The paper gives no weight for this loss; here it is 1.
     """
 
     source = "Clark et al. 2020, ELECTRA, appendix F (sentence-level contrastive objective)"
@@ -69,14 +71,14 @@ class Objective(interface.Objective):
         return {"sentence": nn.Linear(networks.main.hidden_size, 1)}
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> WithUntouched:
-        corrupted = masking.mask_for(self, batch, seed, progress, counted={"mlm": True, "rtd": False})
-        # "spared" names the random stream: another name would draw other texts
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> UntouchedBatch:
+        corrupted = super().corrupt(batch, seed, progress)
+        # "spared" names the random stream; another name would select other texts
         draws = seeds.uniforms(seeds.keys(seed, "spared", 0, batch.examples), batch.input_ids.shape[1])
         drawn = np.take_along_axis(draws, batch.piece_ids.clip(min=0), axis=1)
         untouched = torch.from_numpy((drawn < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
-        return WithUntouched(
+        return UntouchedBatch(
             **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
         )
 
@@ -84,7 +86,7 @@ class Objective(interface.Objective):
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator = pair.auxiliary, pair.main
         assert (
-            isinstance(corrupted, WithUntouched)
+            isinstance(corrupted, UntouchedBatch)
             and generator is not None
             and isinstance(discriminator, Discriminator)
         )

@@ -17,7 +17,7 @@ from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
-from electra.objectives.parts import interface, masking, replacing, vocabulary
+from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
@@ -35,21 +35,21 @@ class Config(masking.Options):
 
 
 @dataclass(frozen=True)
-class Selected(Corrupted):
+class CandidatesBatch(Corrupted):
     """A masked batch with the random numbers that draw the candidates."""
 
-    choices: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
+    choices: Tensor = field(default_factory=lambda: torch.zeros(0, 0))  # [M, candidates - 1] in [0, 1)
 
 
-class Objective(interface.Objective):
-    """Loss = MLM + RTD + at each masked position: which of a few candidates is the original?
+class Objective(masking.MaskingObjective):
+    """Loss = MLM + RTD + multi-word selection: a choice of the original among a few candidates.
 
-    The other candidates are distinct, drawn one after another from the generator's distribution without the
-    original, and independently of the replacement. So whether the shown word is among them says little about
-    whether it is the original.
+    There is a selection at each masked position. The other candidates are distinct; they are drawn one after
+    another from the generator's distribution without the original, independently of the replacement. So
+    whether the shown word is among them says little about whether it is the original.
 
-    Departures: both tasks read the same last layer (TEAMS gives each a layer of its own), and the networks
-    share what model.sharing says (TEAMS shares the bottom layers).
+    Departures: both tasks use the last layer (TEAMS gives each a layer of its own), and the networks share
+    the weights that model.sharing selects (TEAMS shares the bottom layers).
     """
 
     source = "Shen et al. 2021, Training ELECTRA Augmented with Multi-word Selection, section 3"
@@ -85,26 +85,22 @@ class Objective(interface.Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        masked = masking.mask_for(
-            self, batch, seed, progress, counted={"mlm": True, "rtd": False, "selection": True}
-        )
+        masked = super().corrupt(batch, seed, progress)
         others = self.config.candidates - 1
         draws = seeds.uniforms(
             seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others
         )
         choices = torch.from_numpy(draws.reshape(-1, others))[masked.masked_positions]
-        return Selected(**vars(masked), choices=choices)
+        return CandidatesBatch(**vars(masked), choices=choices)
 
     @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         generator, discriminator, selection = pair.auxiliary, pair.main, pair.heads["selection"]
         assert generator is not None and isinstance(discriminator, Discriminator)
-        assert isinstance(selection, GeneratorHead) and isinstance(corrupted, Selected)
+        assert isinstance(selection, GeneratorHead) and isinstance(corrupted, CandidatesBatch)
         slots, targets, uniforms = corrupted.masked_positions, corrupted.targets, corrupted.uniforms
 
-        states = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
-            0, 1
-        )[slots]
+        states = corrupted.masked_states(generator)
         mlm, sampled, top1_correct = vocabulary.loss_and_sample(generator, states, targets, uniforms)
         detection = detect(discriminator, corrupted, replacing.put(corrupted, sampled))
 
@@ -122,12 +118,12 @@ class Objective(interface.Objective):
 
 
 def draw_candidates(probabilities_MV: Tensor, targets_M: Tensor, choices_MC: Tensor) -> Tensor:
-    """Returns the original, then C other tokens drawn without replacement from the softmax [M, 1 + C].
+    """Returns [M, 1 + C]: the original, then C other tokens, drawn from the softmax without replacement.
 
     Args:
         probabilities_MV: The generator's softmax at each slot.
         targets_M: The original tokens.
-        choices_MC: Uniform random numbers in [0, 1), one per candidate.
+        choices_MC: Uniform random numbers in [0, 1), one for each other token.
     """
     # positive everywhere, so that a softmax with all its mass on one word still yields others
     remaining = probabilities_MV.clamp_min(torch.finfo(torch.float32).tiny)

@@ -1,4 +1,4 @@
-"""Two-stage training: the generator, then the discriminator (Clark et al. 2020, section 3.3, Figure 3)."""
+"""Two-stage training: first the generator, then the discriminator (Clark et al. 2020, section 3.3)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Config(rtd.Config):
 
 
 class Objective(rtd.Objective):
-    """Stage one trains the generator alone; stage two the discriminator, on the frozen generator's samples.
+    """Stage one trains the generator, stage two the discriminator on the frozen generator's samples.
 
-    Without `initialise` the paper saw discriminators that never leave the majority class: watch `recall`,
+    Without `initialise`, the paper's discriminators sometimes never left the majority class: watch `recall`,
     `gain` and the collapse alarm.
 
     The networks share no weights, because the discriminator's updates would change the frozen generator. The
-    paper gives both stages the same number of steps and says nothing about schedules; here learning rate and
-    mask rate complete one schedule in each stage. In stage two the optimizer keeps the generator's moments
-    unchanged; the discriminator's begin there, with their own bias correction.
+    paper gives both stages the same number of steps and says nothing about schedules; here the learning rate
+    and the mask fraction complete a schedule in each stage. In stage two the optimizer leaves the generator's
+    moments unchanged; the discriminator's start there, with their own bias correction.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"
@@ -88,7 +88,7 @@ class Objective(rtd.Objective):
         return share * generator + (1 - share) * (generator / 2 + discriminator) + sampling
 
     def stage_progress(self, progress: float) -> float:
-        """Returns the fraction of the current stage that is done, from 0 to 1."""
+        """Returns the fraction of the current stage that is done, 0 to 1."""
         share = self.config.generator_share
         if self.in_stage_two(progress) and share < 1:
             return (progress - share) / (1 - share)
@@ -103,7 +103,6 @@ class Objective(rtd.Objective):
 
     @override
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        """In stage two the loss of the frozen generator is only recorded."""
         if self.in_stage_two(corrupted.progress):
             return super().forward(pair, corrupted)
         assert pair.auxiliary is not None

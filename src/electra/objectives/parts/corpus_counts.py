@@ -31,7 +31,7 @@ class CorpusCounts:
 
     @cached_property
     def continues(self) -> Bools:
-        """True for tokens that continue a word [V].
+        """Bool [V]: True for tokens that continue a word.
 
         Raises:
             ConfigError: if the tokenizer does not mark where words begin or continue.

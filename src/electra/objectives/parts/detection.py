@@ -1,4 +1,4 @@
-"""The discriminator's side of replaced token detection, shared by the objectives that extend it."""
+"""The discriminator's part of replaced token detection, for objectives that extend it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Detection(NamedTuple):
 def detect(
     discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, variation: Variation = PLAIN
 ) -> Detection:
-    """Runs the discriminator on the text `ids` [B, T], in which some tokens of the batch are replaced."""
-    hidden = discriminator.encoder(ids, corrupted.position_ids, corrupted.piece_ids, variation=variation)
+    """Runs the discriminator on `ids` [B, T], the batch with some tokens replaced."""
+    hidden = corrupted.encode(discriminator.encoder, ids, variation=variation)
     logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
     replaced = (ids != corrupted.input_ids).flatten()
     return Detection(hidden.flatten(0, 1), logits, replaced, corrupted.real().flatten())

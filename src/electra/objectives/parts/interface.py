@@ -1,9 +1,9 @@
 """The contract between an objective and the training loop.
 
-An objective (1) corrupts a batch, drawing every random number from keys of the examples, on the host and
-before any network runs; (2) computes losses as sums. The counts that divide them come with the corrupted
-batch, because the loop must know the global denominators, over processes and accumulated micro-batches,
-before the first backward pass: means of means are never taken.
+An objective (1) corrupts a batch: it draws every random number from keys of the examples, on the host and
+before any network runs; (2) computes losses as sums. The counts that divide the sums come with the corrupted
+batch, because the loop adds them up over processes and accumulated micro-batches before the first backward
+pass. So no mean of means is ever taken.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from electra.artifacts.networks import Head
 from electra.data.batches import Batch
 from electra.model import flops
+from electra.model.encoder import Encoder
 from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
 from electra.model.precision import to_device
@@ -50,25 +51,33 @@ class Corrupted:
         }
         return replace(self, **tensors)
 
-    def rows(self, kept: Tensor) -> Corrupted:
-        """Returns the batch with only the rows where `kept` [B] is True; `counts` are unchanged."""
+    def rows(self, selected: Tensor) -> Corrupted:
+        """Returns the batch with only the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
-        at = kept[self.masked_positions // T]
-        moved = (kept.cumsum(0) - 1)[self.masked_positions[at] // T]
+        slots = selected[self.masked_positions // T]
+        new_rows = (selected.cumsum(0) - 1)[self.masked_positions[slots] // T]
         return Corrupted(
-            input_ids=self.input_ids[kept],
-            masked_ids=self.masked_ids[kept],
-            masked_positions=moved * T + self.masked_positions[at] % T,
-            targets=self.targets[at],
-            uniforms=self.uniforms[at.to(self.uniforms.device)],
-            position_ids=None if self.position_ids is None else self.position_ids[kept],
-            piece_ids=None if self.piece_ids is None else self.piece_ids[kept],
+            input_ids=self.input_ids[selected],
+            masked_ids=self.masked_ids[selected],
+            masked_positions=new_rows * T + self.masked_positions[slots] % T,
+            targets=self.targets[slots],
+            uniforms=self.uniforms[slots.to(self.uniforms.device)],
+            position_ids=None if self.position_ids is None else self.position_ids[selected],
+            piece_ids=None if self.piece_ids is None else self.piece_ids[selected],
             counts=self.counts,
             progress=self.progress,
         )
 
+    def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
+        """Returns the last states [B, T, D] of an encoder that reads `ids` [B, T] in place of the batch's."""
+        return encoder(ids, self.position_ids, self.piece_ids, **options)  # type: ignore[no-any-return]
+
+    def masked_states(self, network: Generator) -> Tensor:
+        """Returns the last states [M, D] of a masked language model at the masked slots."""
+        return self.encode(network.encoder, self.masked_ids).flatten(0, 1)[self.masked_positions]
+
     def real(self) -> Tensor:
-        """Returns [B, T] True at tokens, False at padding."""
+        """Returns bool [B, T]: True at tokens, False at padding."""
         return (
             torch.ones_like(self.input_ids, dtype=torch.bool)
             if self.piece_ids is None
@@ -84,7 +93,7 @@ class Outcome:
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
 
 
-Shapes = Networks  # the old name, for objectives written for the last release
+Shapes = Networks  # the name in the last release, for objectives that import it
 
 
 @runtime_checkable
@@ -175,7 +184,7 @@ class Objective(ABC):
 
     @property
     def masked_share(self) -> float:
-        """The fraction of positions that is masked, averaged over the training."""
+        """The fraction of positions that are masked, averaged over the training."""
         first: float = getattr(self.config, "mask_fraction", 0.15)
         final: float | None = getattr(self.config, "final_mask_fraction", None)
         return first if final is None else first + (final - first) * self.mean_progress
@@ -211,10 +220,10 @@ class Objective(ABC):
 
         Options declared with `evaluated` (see `config.option`) are set to that value.
         """
-        other = copy(self)
+        fixed_copy = copy(self)
         metadata = {f.name: f.metadata for f in fields(self.config)}
         fixed = {name: extra["evaluated"] for name, extra in metadata.items() if "evaluated" in extra}
         fixed |= {"mask_fraction": mask_fraction, "final_mask_fraction": None}
         fixed = {name: value for name, value in fixed.items() if name in metadata}
-        other.config = replace(self.config, **fixed)
-        return other
+        fixed_copy.config = replace(self.config, **fixed)
+        return fixed_copy

@@ -1,4 +1,4 @@
-"""The old name of `detection`, for objectives written for the last release."""
+"""The name of `detection` in the last release, for objectives that import it."""
 
 from __future__ import annotations
 

@@ -1,19 +1,21 @@
-"""Chooses the positions to mask and their replacements (Clark et al. 2020, section 3.1).
+"""Chooses the positions to mask and what they show (Clark et al. 2020, section 3.1).
 
-The split of the masked positions into mask, random and kept is BERT's. Departure from the published code:
-positions are drawn without replacement, so the masked fraction is exact, and special tokens are never masked.
-Everything here is numpy on the host, drawn from keys of the examples: nothing depends on batch layout or
-device. Shapes: B rows, T positions, V vocabulary.
+As in BERT, a masked position shows [MASK], a random token or the original one. Departure from the published
+code: positions are drawn without replacement, so the masked fraction is exact, and special tokens are never
+masked. All of this is numpy on the host, drawn from keys of the examples, so nothing depends on batch layout
+or device. Shapes: B rows, T positions, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from typing_extensions import override
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
@@ -30,7 +32,7 @@ SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
 @dataclass(frozen=True)
 class Options:
-    """Base class for the `Config` of an objective that masks tokens."""
+    """Base class of the `Config` of an objective that masks tokens."""
 
     mask_fraction: float = share(0.15)
     """Fraction of each row's non-special tokens to mask."""
@@ -44,6 +46,21 @@ class Options:
     """
 
 
+class MaskingObjective(Objective):
+    """Base class of the objectives that mask tokens; their `Config` is derived from `Options`.
+
+    Attributes:
+        token_losses: The losses with a term per real token; the others have one per masked slot.
+    """
+
+    token_losses: Collection[str] = ("rtd",)
+
+    @override
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+        counted = {name: name not in self.token_losses for name in self.weights}
+        return mask_for(self, batch, seed, progress, counted=counted)
+
+
 def mask_for(
     objective: Objective,
     batch: Batch,
@@ -51,9 +68,8 @@ def mask_for(
     progress: float,
     *,
     counted: dict[str, bool],
-    random_share: float = 0.0,
 ) -> Corrupted:
-    """Corrupts a batch according to the objective's `Options`; see `mask_batch`."""
+    """Corrupts a batch as the objective's options say; see `mask_batch` for `counted`."""
     options = objective.config
     fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
     return mask_batch(
@@ -61,7 +77,7 @@ def mask_for(
         seed,
         fraction=fraction,
         mask_share=options.mask_share,
-        random_share=random_share,
+        random_share=getattr(options, "random_share", 0.0),
         mask_id=objective.specials["mask"],
         vocab_size=objective.vocab_size,
         special_ids=list(objective.specials.values()),
@@ -87,8 +103,7 @@ def mask_batch(
 ) -> Corrupted:
     """Corrupts a batch for a masked language model.
 
-    Of the chosen positions, `mask_share` show [MASK], `random_share` a uniformly random non-special token,
-    the rest the original.
+    Masked positions show [MASK], a uniformly random non-special token, or, the rest of them, the original.
 
     Args:
         batch: The rows.
@@ -100,7 +115,7 @@ def mask_batch(
         vocab_size: Size of the vocabulary.
         special_ids: Ids that are never drawn as random tokens.
         counted: For each loss, whether it has one term per masked slot (True) or per real token (False).
-        chosen: The positions [B, T], if another scheme than uniform masking chose them.
+        chosen: The positions to mask [B, T] (default: uniformly random ones).
     """
     T = batch.input_ids.shape[1]
     uniforms = seeds.uniforms(_keys(seed, "mask", batch), 2 * T)
@@ -138,7 +153,8 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
 def budget(special: Bools, fraction: float) -> Ints:
     """Returns the number of masked positions per row [B].
 
-    It is round(fraction x candidates), but at least 1 in a row that has candidates.
+    It is round(fraction x candidates), where candidates are the non-special tokens, and at least 1 if there
+    are any.
     """
     num_candidates: Ints = (~special).sum(axis=1)
     num_masked: Ints = np.rint(num_candidates * fraction).astype(np.int64)
@@ -146,7 +162,7 @@ def budget(special: Bools, fraction: float) -> Ints:
 
 
 def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
-    """Returns [B, T] True at each row's budget of non-special positions with the lowest scores."""
+    """Returns bool [B, T]: True at the non-special positions with the lowest scores, `budget` in each row."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
     np.put_along_axis(chosen, order, np.arange(special.shape[1]) < budget(special, fraction)[:, None], axis=1)
@@ -154,7 +170,7 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
 
 
 def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
-    """Returns the positions [B, T] that a masking scheme other than uniform chooses."""
+    """Returns bool [B, T]: True where a scheme other than uniform masks."""
     uniforms = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), 2 * batch.input_ids.shape[1])
     scores, lengths = np.split(uniforms, 2, axis=1)
     if scheme == "span":
@@ -170,17 +186,17 @@ def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fracti
 
     The paper's appendix reports masking rare tokens more often as a negative result; the weights are XLM's
     (Lample & Conneau 2019, section 3.3). The draw is the exponential race of Efraimidis and Spirakis (2006):
-    the earliest arrivals are such a sample, of exactly the budget's size.
+    the earliest arrivals are a weighted sample without replacement.
     """
     weights = (counts + 1.0) ** -RARITY_EXPONENT  # + 1: held-out text has tokens the training text lacks
     return choose(special, -np.log1p(-scores) / weights, fraction)
 
 
 def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
-    """Masks all tokens of a word or none (BERT's whole-word masking), in random order of words.
+    """Masks words in random order, each as a whole (BERT's whole-word masking).
 
-    A word that does not fit into the remaining budget is skipped. A row whose every word exceeds the budget
-    masks the first word drawn.
+    A word that does not fit into the remaining budget is skipped. If no word of a row fits, the first one is
+    masked all the same.
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)
@@ -198,9 +214,9 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
 def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: float) -> Bools:
     """Masks runs of 1 to 10 tokens with geometric lengths (SpanBERT, Joshi et al. 2020, section 3.1).
 
-    Starts come in random order; a span ends early at a special token, at a masked token, or when the budget
-    is used up, which is therefore met exactly. Departure: spans of tokens instead of whole words, so that any
-    tokenizer works.
+    Starts are drawn in random order. A span ends early at a special or masked token, or when the budget is
+    used up, so exactly the budget is masked. Departure: spans consist of tokens instead of whole words, so
+    that any tokenizer works.
     """
     sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=LONGEST_SPAN - 1) + 1
     chosen = np.zeros_like(special)

@@ -24,7 +24,7 @@ POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
 
 @dataclass(frozen=True)
-class Noisy(Corrupted):
+class NoisyBatch(Corrupted):
     """A masked batch with a noise token for some slots [M]; -1 where the generator's sample is used."""
 
     noise: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
@@ -45,10 +45,10 @@ def frequencies(objective: Objective) -> replacing.Noise:
 
 
 def draw(objective: Any, batch: Batch, seed: int) -> Tensor:
-    """Returns for every position [B T] a noise token, or -1 where the generator's sample is used.
+    """Returns a noise token for every position of the flattened batch [B x T], or -1 for none.
 
     Args:
-        objective: Has the option `noise_share` and the property `frequencies`.
+        objective: An objective with the option `noise_share` and the property `frequencies`.
         batch: The rows.
         seed: The run's seed.
     """
@@ -64,17 +64,17 @@ def draw(objective: Any, batch: Batch, seed: int) -> Tensor:
 def replace(
     generator: Generator, corrupted: Corrupted, options: replacing.Options, noise: Tensor | None = None
 ) -> replacing.Replaced:
-    """As `replacing.replace`, with the noise tokens in place of the samples at their slots.
+    """Like `replacing.replace`, but noise tokens take the place of samples at their slots.
 
     Args:
-        generator: The generator, which also learns at the slots of the noise.
+        generator: The generator; it learns at all slots, including those of the noise.
         corrupted: The batch.
         options: The objective's options.
-        noise: Noise tokens [M] (default: those of the batch).
+        noise: Noise tokens [M], -1 for none (default: those of the batch).
     """
     replaced = replacing.replace(generator, corrupted, options)
     if noise is None:
-        if not isinstance(corrupted, Noisy):
+        if not isinstance(corrupted, NoisyBatch):
             return replaced
         noise = corrupted.noise
     sampled = torch.where(noise < 0, replaced.sampled, noise)

@@ -18,7 +18,7 @@ from electra.objectives.parts.interface import Corrupted
 
 @dataclass(frozen=True)
 class Options(masking.Options):
-    """Base class for the `Config` of an objective with a small generator."""
+    """Base class of the `Config` of an objective with a small generator."""
 
     temperature: float = 1.0
     """Softmax temperature of the generator's samples."""
@@ -48,7 +48,7 @@ class Replaced(NamedTuple):
 
     @property
     def guessed(self) -> Tensor:
-        """The old name of `top1_correct`, for objectives written for the last release."""
+        """The name of `top1_correct` in the last release, for objectives that use it."""
         return self.top1_correct
 
     def observed(self, corrupted: Corrupted) -> dict[str, Tensor]:
@@ -57,15 +57,12 @@ class Replaced(NamedTuple):
 
 
 def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Replaced:
-    """Trains the generator at the masked slots and inserts its samples there. Samples carry no gradient."""
+    """Computes the generator's loss at the masked slots and inserts its samples there, without a gradient."""
 
     def predict() -> tuple[Tensor, Tensor, Tensor]:
-        hidden = generator.encoder(corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids).flatten(
-            0, 1
-        )
         return vocabulary.loss_and_sample(
             generator,
-            hidden[corrupted.masked_positions],
+            corrupted.masked_states(generator),
             corrupted.targets,
             corrupted.uniforms,
             options.temperature,
@@ -92,7 +89,7 @@ def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
 
 
 class Noise:
-    """Draws replacements from one distribution for every slot, exactly, by inverse CDF.
+    """Draws replacements from the same distribution for every slot, exactly, by inverse CDF.
 
     Args:
         weights_V: Unnormalised probabilities; at least one must be positive.
@@ -100,7 +97,7 @@ class Noise:
 
     def __init__(self, weights_V: npt.NDArray[Any]) -> None:
         cumulative = np.cumsum(weights_V, dtype=np.float64)  # exact for counts, which are whole numbers
-        self.upto_V = torch.from_numpy(cumulative)
+        self.cumulative_V = torch.from_numpy(cumulative)
         self.before_V = torch.from_numpy(np.concatenate([[0.0], cumulative[:-1]]))
         self.last = int(np.flatnonzero(weights_V)[-1])
 
@@ -109,14 +106,14 @@ class Noise:
 
         Args:
             uniforms_M: Random numbers in [0, 1).
-            excluded_M: A token per slot that is not drawn; the others keep their proportions.
+            excluded_M: For each slot a token that is not drawn; the others keep their proportions.
         """
-        upto, before = self.upto_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
+        cumulative, before = self.cumulative_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
         excluded_M = None if excluded_M is None else excluded_M.to(uniforms_M.device)
-        aim = uniforms_M * upto[-1]
+        points = uniforms_M * cumulative[-1]
         if excluded_M is not None:  # draw from the CDF without the excluded token's interval
-            interval = upto[excluded_M] - before[excluded_M]
-            aim = uniforms_M * (upto[-1] - interval)
-            aim = torch.where(aim >= before[excluded_M], aim + interval, aim)
+            interval = cumulative[excluded_M] - before[excluded_M]
+            points = uniforms_M * (cumulative[-1] - interval)
+            points = torch.where(points >= before[excluded_M], points + interval, points)
         # rounding may step past the end
-        return torch.searchsorted(upto, aim, right=True).clamp_(max=self.last)
+        return torch.searchsorted(cumulative, points, right=True).clamp_(max=self.last)

@@ -1,9 +1,9 @@
 """The generator's output layer: loss and samples at the masked slots in one pass over the vocabulary.
 
-The logits [M, V] are never all in memory: each chunk of slots computes its logits, loss, samples and
-gradients, and is freed. No fused library kernel fits, because the generator must sample as well as learn.
+The logits [M, V] are never all in memory: logits, loss, samples and gradients are computed for one chunk of
+slots after another. No fused library kernel does this, because the generator must sample as well as learn.
 Softmax, loss and sampling are float32. A `LossRule` replaces -log p as the loss. Shapes: M masked slots (N:
-all positions), m slots of one chunk, E embedding, V vocabulary.
+all positions), m slots of a chunk, E embedding, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from electra.foundation.machine import DEVICES
 from electra.model.pair import Generator
 from electra.model.precision import to_float64
 
-CHUNK_ELEMENTS = 1 << 21  # logits alive at once: 8 MiB in float32, which fits a CPU's caches
+CHUNK_ELEMENTS = 1 << 21  # logits in memory at once: 8 MiB in float32, which fits a CPU's caches
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
 
 
@@ -30,34 +30,39 @@ def rows_at_once(vocab_size: int, device_type: str) -> int:
 
 
 def block_sums(probabilities_MV: Tensor) -> Tensor:
-    """Returns the sum of each block of the vocabulary [M, blocks]: summed in float32, returned in float64."""
+    """Returns the sum of each block of the vocabulary, float64 [M, blocks]; the sums are taken in float32."""
     M, V = probabilities_MV.shape
-    whole = V - V % BLOCK
-    sums = probabilities_MV[:, :whole].view(M, whole // BLOCK, BLOCK).sum(-1)
-    if whole < V:
-        sums = torch.cat([sums, probabilities_MV[:, whole:].sum(-1, keepdim=True)], dim=1)
+    rest = V - V % BLOCK  # index of the first token after the full blocks
+    sums = probabilities_MV[:, :rest].view(M, rest // BLOCK, BLOCK).sum(-1)
+    if rest < V:
+        sums = torch.cat([sums, probabilities_MV[:, rest:].sum(-1, keepdim=True)], dim=1)
     return to_float64(sums)
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
-    """Draws one token for each row by inverse CDF. Rows of `probabilities` [M, V] need not be normalised.
+    """Draws a token for each row by inverse CDF.
 
-    Two levels: first a block of the vocabulary, by float64 cumulative sums of the blocks, then a token inside
-    it. This avoids a float32 cumulative sum over the whole vocabulary, whose rounding would favour some
-    tokens, and needs only one uniform number per row.
+    There are two levels: first a block of the vocabulary is drawn, by float64 cumulative sums of the blocks,
+    then a token of the block. This avoids a float32 cumulative sum over the vocabulary, whose rounding would
+    favour some tokens, and needs only one random number per row.
+
+    Args:
+        probabilities_MV: Probabilities, which need not be normalised.
+        uniforms_M: Random numbers in [0, 1).
+        blocks_MN: The result of `block_sums`, if it is known already.
     """
     V = probabilities_MV.shape[1]
-    upto = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
-    aim = uniforms_M.to(upto.device, torch.float64) * upto[:, -1]
-    block = torch.searchsorted(upto, aim[:, None], right=True).clamp_(max=upto.shape[1] - 1)
-    before = torch.where(block > 0, upto.gather(1, (block - 1).clamp_(min=0)), 0.0)
+    cumulative = (block_sums(probabilities_MV) if blocks_MN is None else blocks_MN).cumsum(-1)
+    point = uniforms_M.to(cumulative.device, torch.float64) * cumulative[:, -1]
+    block = torch.searchsorted(cumulative, point[:, None], right=True).clamp_(max=cumulative.shape[1] - 1)
+    before = torch.where(block > 0, cumulative.gather(1, (block - 1).clamp_(min=0)), 0.0)
     tokens = block * BLOCK + torch.arange(BLOCK, device=block.device)
-    shown = probabilities_MV.gather(1, tokens.clamp(max=V - 1).to(probabilities_MV.device))
-    inside = to_float64(shown).masked_fill_(tokens >= V, 0)
-    offset = torch.searchsorted(inside.cumsum(-1), aim[:, None] - before, right=True)
-    # Rounding may step past the end of the block: fall back to its last token of non-zero probability.
-    last = BLOCK - 1 - (inside.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
-    # Only logits that are not finite lead past the vocabulary; the training loop reports them when it checks
+    in_block = probabilities_MV.gather(1, tokens.clamp(max=V - 1).to(probabilities_MV.device))
+    in_block = to_float64(in_block).masked_fill_(tokens >= V, 0)
+    offset = torch.searchsorted(in_block.cumsum(-1), point[:, None] - before, right=True)
+    # Rounding may step past the end of the block; then its last token of non-zero probability is drawn.
+    last = BLOCK - 1 - (in_block.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
+    # Only logits that are not finite lead past the vocabulary. The training loop reports them when it checks
     # the gradient.
     drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
     return drawn.to(probabilities_MV.device)
@@ -70,8 +75,7 @@ class Sampling(NamedTuple):
     disallow_correct: bool = False
 
 
-# A loss other than -log p: (log-probabilities [m], extras [m] ...) -> losses [m]; its derivative
-# by the log-probability is the weight of the slot's softmax gradient.
+# A loss other than -log p: a function of log-probabilities [m] and extras [m] ... that returns losses [m].
 LossRule = Callable[..., Tensor]
 
 
@@ -113,15 +117,15 @@ class _LossAndSample(torch.autograd.Function):
         with torch.autocast(device, enabled=False):
             num_rows = rows_at_once(V, device)
             for start in range(0, M, num_rows):
-                part = slice(start, start + num_rows)
-                logits = F.linear(hidden[part], table).float().add_(bias_V)
-                target = targets_M[part, None]
+                chunk = slice(start, start + num_rows)
+                logits = F.linear(hidden[chunk], table).float().add_(bias_V)
+                target = targets_M[chunk, None]
                 maximum = logits.amax(-1)
-                at_target = logits.gather(1, target).squeeze(1)
+                target_logit = logits.gather(1, target).squeeze(1)
                 # Ties are common among bfloat16 logits. In training a tie counts as correct, because finding
                 # the first maximum costs another pass.
-                top1_correct[part] = (
-                    at_target == maximum if needs_gradient else logits.argmax(-1) == targets_M[part]
+                top1_correct[chunk] = (
+                    target_logit == maximum if needs_gradient else logits.argmax(-1) == targets_M[chunk]
                 )
                 reshaped = (
                     _sampling_weights(logits, target, sampling)
@@ -131,17 +135,17 @@ class _LossAndSample(torch.autograd.Function):
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
                 total = blocks.sum(-1).float().to(exponentials.device)
-                losses, weights = total.log() + maximum - at_target, None
+                losses, weights = total.log() + maximum - target_logit, None
                 if rule is not None:
-                    losses, weights, grads = _apply_rule(rule, -losses, [extra[part] for extra in extras_M])
-                    for whole, grad in zip(grad_extras, grads, strict=True):
-                        whole[part] = grad
+                    losses, weights, grads = _apply_rule(rule, -losses, [extra[chunk] for extra in extras_M])
+                    for grad_extra, grad in zip(grad_extras, grads, strict=True):
+                        grad_extra[chunk] = grad
                 loss += losses.sum()
                 if uniforms_M is not None:
                     if reshaped is None:
-                        sampled[part] = sample(exponentials, uniforms_M[part], blocks)
+                        sampled[chunk] = sample(exponentials, uniforms_M[chunk], blocks)
                     else:
-                        sampled[part] = sample(reshaped, uniforms_M[part])
+                        sampled[chunk] = sample(reshaped, uniforms_M[chunk])
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
                     grad_logits = exponentials.div_(total[:, None])
                     grad_logits.scatter_add_(1, target, torch.full_like(target, -1, dtype=torch.float32))
@@ -149,8 +153,8 @@ class _LossAndSample(torch.autograd.Function):
                         grad_logits *= weights[:, None]
                     grad_bias += grad_logits.sum(0)
                     grad_logits = grad_logits.to(dtype)
-                    grad_hidden[part] = grad_logits @ table
-                    grad_table += grad_logits.t() @ hidden[part]
+                    grad_hidden[chunk] = grad_logits @ table
+                    grad_table += grad_logits.t() @ hidden[chunk]
         if grad_hidden is not None and grad_table is not None and grad_bias is not None:
             grad_extras = [grad.to(extra.dtype) for grad, extra in zip(grad_extras, extras_M, strict=True)]
             ctx.save_for_backward(
@@ -166,10 +170,7 @@ class _LossAndSample(torch.autograd.Function):
 
 
 def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Tensor:
-    """Returns unnormalised probabilities [m, V] at the sampling temperature.
-
-    The target's is 0 if it is disallowed.
-    """
+    """Returns unnormalised probabilities [m, V] for sampling; 0 for the target if it is disallowed."""
     logits = logits / sampling.temperature
     if sampling.disallow_correct:
         logits.scatter_(1, target, -torch.inf)
@@ -179,15 +180,15 @@ def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Ten
 def _apply_rule(
     rule: LossRule, log_probabilities: Tensor, extras: list[Tensor]
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Returns the rule's losses, and their gradients.
+    """Returns the rule's losses [m], the weights [m] of the softmax gradients, and the extras' gradients.
 
-    The gradients are the weight of each slot's softmax gradient, and those of the extras.
+    A weight is minus the derivative of the loss by the slot's log-probability.
     """
     leaves = [tensor.detach().float().requires_grad_() for tensor in (log_probabilities, *extras)]
     with torch.enable_grad():
         losses = rule(*leaves)
-        by_log, *by_extras = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-    return losses.detach(), -by_log, list(by_extras)
+        grad_log_p, *grad_extras = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
+    return losses.detach(), -grad_log_p, list(grad_extras)
 
 
 def loss_and_sample(
@@ -215,28 +216,29 @@ def loss_and_sample(
         focal_gamma: Above 0, the loss is -(1 - p)^gamma log p.
     """
     rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
-    return _run(generator, hidden_MD, targets_M, uniforms_M, Sampling(temperature, disallow_correct), rule)
+    sampling = Sampling(temperature, disallow_correct)
+    return _apply_head(generator, hidden_MD, targets_M, uniforms_M, sampling, rule)
 
 
 def loss_and_top1(generator: Generator, hidden_MD: Tensor, targets_M: Tensor) -> tuple[Tensor, Tensor]:
-    """As `loss_and_sample` without samples: the summed loss, and whether the top token is correct [M]."""
-    loss, _, top1_correct = _run(generator, hidden_MD, targets_M, None, Sampling(), None)
+    """Returns the summed MLM loss, and whether the top token is correct [M]; draws no samples."""
+    loss, _, top1_correct = _apply_head(generator, hidden_MD, targets_M, None, Sampling(), None)
     return loss, top1_correct
 
 
-loss_and_guessed = loss_and_top1  # the old name, for objectives written for the last release
+loss_and_guessed = loss_and_top1  # the name in the last release, for objectives that import it
 
 
 def copy_loss(
     generator: Generator, hidden_ND: Tensor, targets_N: Tensor, shown_N: Tensor, gate_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Returns the summed loss of p = D [target is the token shown] + (1 - D) softmax(logits).
+    """Returns the summed loss -log p, and whether the top token of the softmax is correct [N].
 
-    D = sigmoid(gate). Also returns where the top token of the softmax is correct [N]. Memory is that of one
-    chunk of logits, whatever N and V.
+    p = D [target is the token shown] + (1 - D) softmax(logits), with D = sigmoid(gate). One chunk of logits
+    is in memory at a time, whatever N and V.
     """
     shown_is_target = (targets_N == shown_N).float()
-    loss, _, top1_correct = _run(
+    loss, _, top1_correct = _apply_head(
         generator, hidden_ND, targets_N, None, Sampling(), copy_or_generate, gate_N, shown_is_target
     )
     return loss, top1_correct
@@ -255,7 +257,7 @@ def copy_or_generate(log_softmax: Tensor, gate: Tensor, shown_is_target: Tensor)
     return -torch.where(shown_is_target > 0, torch.logaddexp(copied, generated), generated)
 
 
-def _run(  # noqa: PLR0917
+def _apply_head(  # noqa: PLR0917
     generator: Generator,
     hidden_MD: Tensor,
     targets_M: Tensor,
