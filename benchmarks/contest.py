@@ -1,8 +1,7 @@
-"""Contenders side by side: each run is a process of its own, contenders take turns, medians and ratios are
-what is told.
+"""Compares contenders, which take turns; prints medians and ratios.
 
-A contender is a command whose last line of output is a JSON object. On a busy machine absolute figures swing;
-turns make the ratios fair.
+A contender is a command whose last line of output is a JSON object; each turn is a process of its own. On a
+busy machine absolute figures vary a lot, but within a turn all contenders meet the same conditions.
 """
 
 from __future__ import annotations
@@ -37,8 +36,9 @@ def electra(*arguments: object) -> list[str]:
 
 
 def timed(work: Callable[[], Any], count: int) -> tuple[Any, dict[str, float]]:
-    """What `work` gives, and how many of `count` texts a second of the clock, and of a processor, took. The
-    latter says more on a machine that others use, too.
+    """Returns the result of `work`, and how many of `count` texts it did per second and per processor second.
+
+    Processor seconds vary less on a machine that other programs use.
     """
     wall, processor = time.perf_counter(), time.process_time()
     results = work()
@@ -48,18 +48,19 @@ def timed(work: Callable[[], Any], count: int) -> tuple[Any, dict[str, float]]:
 
 def options(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each contender")
+    parser.add_argument("--rounds", type=int, default=rounds, help="number of turns of each contender")
     parser.add_argument(
-        "--out", type=Path, default=Path("runs/bench"), help="where the JSON and the figure go"
+        "--out", type=Path, default=Path("runs/bench"), help="folder for the JSON file and the figure"
     )
     return parser
 
 
-def hold(
+def compare(
     name: str, contenders: list[Contender], *, rounds: int, out: Path, rate: str, unit: str, baseline: str
 ) -> dict[str, Any]:
-    """Let all contenders have their turns; print the table; write OUT/NAME.json and OUT/NAME.svg. `rate`: the
-    key that is compared.
+    """Runs all contenders, prints a table, and writes OUT/NAME.json and OUT/NAME.svg.
+
+    `rate` is the key of the value that is compared, and `baseline` the contender with ratio 1.
     """
     results: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
     for turn in range(rounds):
@@ -70,7 +71,7 @@ def hold(
                 sys.exit(f"\n{contender.name} failed: {' '.join(contender.command)}\n{ended.stderr}")
             results[contender.name].append(json.loads(ended.stdout.splitlines()[-1]))
     sys.stderr.write("\r" + " " * 70 + "\r")
-    # A ratio is taken within each turn, where both sides met the same machine, and then the median.
+    # a ratio is taken within each turn; the median is that of the ratios
     rows = {}
     for contender, turns in results.items():
         rates = [turn[rate] for turn in turns]
@@ -100,7 +101,7 @@ def hold(
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Bars of the medians, with the spread of the turns."""
+    """Draws a bar for each median, with the spread over the turns."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,18 +1,16 @@
-"""What a training token costs, against model size, length, batch and vocabulary: measured on a grid, and a
-law of five terms.
+"""Measures what a training token costs on a grid of settings, and fits a law of five terms.
 
     python benchmarks/cost_law.py [--seconds 2] [--recipe budget-tiny] [--sizes tiny mini small] [--compile]
     [--out runs/bench]
 
-    seconds per token = c0 + c1 x FLOPs in layers and heads + c2 x FLOPs in the vocabulary layer + c3 x
-    attention weights
-                      + c4 x parameters / tokens in a batch
+    seconds per token = c0 + c1 x FLOPs in layers and heads + c2 x FLOPs in the vocabulary layer
+                      + c3 x attention weights + c4 x parameters / tokens in a batch
 
-FLOPs are those of forward and backward, without dense lookups (model/flops.py); attention weights are layers
-x heads x length, which are passed over many times for few FLOPs; the last term is the optimizer's. The
-coefficients are fitted by non-negative least squares on relative errors. One thread; processor seconds are
-counted, not those of the clock, so other work on the machine disturbs less. One setting is varied at a time
-around a centre. Writes cost-law.json and cost-law.svg.
+FLOPs are those of forward and backward passes, without dense lookups (model/flops.py). There are layers x
+heads x length attention weights per token, which cost memory traffic rather than FLOPs. The last term is the
+optimizer's. The coefficients are fitted by non-negative least squares on relative errors. A single thread
+runs, and processor seconds are counted, because other programs affect them less than wall-clock seconds. One
+setting at a time is varied around a centre. Writes cost-law.json and cost-law.svg.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ TERMS = (
     "each FLOP in layers",
     "each FLOP in the vocabulary layer",
     "each attention weight",
-    "each parameter, once a batch",
+    "each parameter, once per batch",
 )
 
 
@@ -85,9 +83,7 @@ def build(point: Point, recipe: str) -> Run:
 
 
 def measure(point: Point, recipe: str, seconds: float, compiled: bool) -> dict[str, Any]:
-    """Processor seconds of the fastest of some updates, and what the law says they depend on, all for one
-    token.
-    """
+    """Returns the processor seconds per token of the fastest update, and the terms of the law for a token."""
     run = build(point, recipe)
     if compiled and (problem := compilation.compile_layers(run)):
         sys.exit(f"the layers cannot be compiled: {problem}")
@@ -125,7 +121,7 @@ def measure(point: Point, recipe: str, seconds: float, compiled: bool) -> dict[s
 
 
 def fit(rows: list[dict[str, Any]]) -> list[float]:
-    """The coefficients, none negative, that make the relative errors small."""
+    """Returns the non-negative coefficients with the least squared relative errors."""
     from scipy.optimize import nnls
 
     measured = np.array([row["seconds_per_token"] for row in rows])
@@ -136,7 +132,7 @@ def fit(rows: list[dict[str, Any]]) -> list[float]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A line for each setting: tokens per second as measured, and by the law."""
+    """Draws, for each setting, the measured tokens per second and those by the law."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -172,11 +168,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--seconds", type=float, default=2.0, help="of training at each point, at least four updates"
+        "--seconds", type=float, default=2.0, help="seconds of training at each point (at least four updates)"
     )
     parser.add_argument("--recipe", default="budget-tiny")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "mini", "small"])
-    parser.add_argument("--compile", action="store_true", help="the layers, as long runs do")
+    parser.add_argument("--compile", action="store_true", help="compile the layers, as long runs do")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -1,7 +1,7 @@
-"""DeBERTa's encoder beside transformers' DebertaV2Model: the same weights, interleaved runs, medians.
+"""Compares the speed of DeBERTa's encoder with transformers' DebertaV2Model, with the same weights, in turns.
 
-Prints one line of JSON for each length and mode (training: forward and backward with dropout as given;
-scoring: forward alone).
+Prints a line of JSON with medians for each length and mode (training: forward and backward, with dropout;
+scoring: only forward).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=list(SIZES), default="small")
     parser.add_argument("--layers", type=int)
-    parser.add_argument("--tokens", type=int, default=1024, help="of a batch")
+    parser.add_argument("--tokens", type=int, default=1024, help="tokens per batch")
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dropout", type=float, default=0.1)

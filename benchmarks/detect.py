@@ -1,13 +1,12 @@
-"""Sentences a second when a discriminator scores 10,000 sentences of mixed length, beside the usual padded
-transformers loop.
+"""Compares the speed of scoring sentences with a discriminator with that of a padded transformers loop.
 
     python benchmarks/detect.py [MODEL] [--sentences 10000] [--rounds 3]
 
-MODEL is a folder that both sides load, or tiny-en (none: ELECTRA-Small's shape with fresh weights, and a
-vocabulary trained on such sentences). The sentences are of Python's own documentation, cut at full stops.
-Both sides start from text, in fp32, and give P(replaced) of every token; the largest difference is told, and
-how often both agree whether it is above a half. --onnx adds the same network as an ONNX graph, in fp32 and in
-int8.
+MODEL is a folder that both sides load, or tiny-en (default: ELECTRA-Small's shape with random weights, and a
+vocabulary trained on such sentences). The sentences, of mixed length, are from Python's documentation, split
+at full stops. Both sides start from text, compute in fp32, and return P(replaced) of every token. The largest
+difference is printed, and how often both agree whether it is above 0.5. --onnx adds the same network as an
+ONNX graph, in fp32 and in int8.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from contest import Contender, hold, options, python, timed
+from contest import Contender, compare, options, python, timed
 
 
-def sentences(count: int) -> list[str]:
+def read_sentences(count: int) -> list[str]:
     from electra.data.python_docs import documents
 
-    results = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
-    kept = [" ".join(part.split()) for part in results if 3 <= len(part.split()) <= 80]
-    return [kept[i] for i in np.random.default_rng(0).permutation(len(kept))[:count]]
+    parts = [part.strip() for text in documents() for part in re.split(r"(?<=[.?!])\s+|\n\n", text)]
+    sentences = [" ".join(part.split()) for part in parts if 3 <= len(part.split()) <= 80]
+    return [sentences[i] for i in np.random.default_rng(0).permutation(len(sentences))[:count]]
 
 
 def fresh_model(folder: Path) -> Path:
@@ -39,7 +38,7 @@ def fresh_model(folder: Path) -> Path:
     from electra.model.pair import build_pair
     from electra.model.sizes import discriminator_config, resolve_size
 
-    tokenizer = Tokenizer.train(sentences(10_000), TokenizerConfig(vocab_size=8192))
+    tokenizer = Tokenizer.train(read_sentences(10_000), TokenizerConfig(vocab_size=8192))
     shape = discriminator_config(
         resolve_size("small"),
         "electra",
@@ -107,7 +106,7 @@ def main() -> None:
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--scores", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    texts = sentences(arguments.sentences)
+    texts = read_sentences(arguments.sentences)
     if arguments.side:
         score = {"electra": ours, "transformers": reference}.get(arguments.side, graph)(
             arguments.model, texts
@@ -144,7 +143,7 @@ def main() -> None:
             )
             for side in models
         ]
-        hold(
+        compare(
             "detect",
             contenders,
             rounds=arguments.rounds,
@@ -157,10 +156,13 @@ def main() -> None:
         for side in list(models)[1:]:
             other = np.load(f"{folder}/{side}.npy")
             if expected.shape != other.shape:
-                print(f"{side}: NOT THE SAME TOKENS")
+                print(f"{side}: the tokens differ")
                 continue
-            agreed, worst = ((expected >= 0.5) == (other >= 0.5)).mean(), np.abs(expected - other).max()
-            print(f"{side}: largest difference of a score {worst:.1e}; {agreed:.4%} of the marks agree")
+            agreement, difference = (
+                ((expected >= 0.5) == (other >= 0.5)).mean(),
+                np.abs(expected - other).max(),
+            )
+            print(f"{side}: scores differ by at most {difference:.1e}; {agreement:.4%} of the marks agree")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""How fast text becomes a token store, against a plain loop over the tokenizers library, side by side and in
-turns.
+"""Compares the speed of preparing a token store with that of a plain loop over the tokenizers library.
 
     python benchmarks/encode.py [CORPUS] [--tokenizer DIR] [--vocab-size N] [--rounds N] [--workers N]
 
-Both sides read the same documents with the same tokenizer. The plain side calls `encode_batch` on a hundred
-documents at a time (with the library's own threads on all cores) and appends the ids to one file; ours builds
-the whole store: duplicates, held-out documents, hashes, audit. The ids are compared. Also timed: assembling a
-batch of 128 rows of 128. Ends with one line of JSON.
+The two sides take turns, with the same documents and tokenizer. The plain side calls `encode_batch` on a
+hundred documents at a time, with the library's own threads on all cores, and appends the ids to a file. Ours
+builds the whole store, with duplicates, held-out documents, hashes and audit. The ids are compared. The
+assembly of a batch of 128 rows of 128 is timed, too. The last line of output is JSON.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def cpu_seconds() -> float:
 
 
 def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Wall-clock and processor seconds."""
+    """Returns the wall-clock and processor seconds of `work`."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     work()
     return time.perf_counter() - wall, cpu_seconds() - cpu
@@ -61,26 +60,24 @@ def plain(corpus: str, tokenizer: Tokenizer, out: Path) -> None:
 
 
 def same_ids(store: TokenStore, file: Path) -> bool:
-    """Whether every document of the plain side is, in its order, the next one of a split of the store (or a
-    repetition).
-    """
+    """Whether each document of the plain side is the next one in a split of the store, or a duplicate."""
     tokens, ends = (
         np.fromfile(file, dtype=store.train.tokens.dtype),
         np.fromfile(f"{file}.index", dtype="<u8").astype(np.int64),
     )
-    places = {"train": 0, "heldout": 0}
+    positions = {"train": 0, "heldout": 0}
     distinct = set()
     for ids in np.split(tokens, ends[:-1]):
-        for split, place in places.items():
+        for split, position in positions.items():
             documents = getattr(store, split)
-            if place < documents.num_documents and np.array_equal(documents.document(place), ids):
-                places[split] += 1
+            if position < documents.num_documents and np.array_equal(documents.document(position), ids):
+                positions[split] += 1
                 break
         else:
             if ids.tobytes() not in distinct:
                 return False
         distinct.add(ids.tobytes())
-    return all(place == getattr(store, split).num_documents for split, place in places.items())
+    return all(position == getattr(store, split).num_documents for split, position in positions.items())
 
 
 def default_corpus() -> str:
@@ -97,9 +94,9 @@ def main() -> None:
         "corpus",
         nargs="?",
         default=default_corpus(),
-        help="default: a shard of enwiki-2015 where it is at hand, else python-docs",
+        help="default: a shard of enwiki-2015 if it is available, else python-docs",
     )
-    parser.add_argument("--tokenizer", help="a tokenizer folder (none: train one on the corpus)")
+    parser.add_argument("--tokenizer", help="a tokenizer folder (default: train one on the corpus)")
     parser.add_argument("--vocab-size", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=os.cpu_count())

@@ -1,14 +1,13 @@
-"""Examples a second of a whole fine-tuning (tokenise, train, score the dev set), beside the transformers
-Trainer.
+"""Compares the speed of fine-tuning, from text to dev score, with that of the transformers Trainer.
 
     python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--examples 2000] [--epochs 1] [--rounds 3]
     [--precision bf16|fp32]
 
 The Trainer needs the package accelerate.
 
-MODEL is an exported folder that both sides load. Same data, batch of 32, epochs, learning rate, at most 128
-tokens; the Trainer pads each batch to its longest row. Its dev accuracy is told beside ours: a comparison of
-speeds holds only while they agree within noise.
+MODEL is an exported folder that both sides load. Both use the same data, epochs and learning rate, batches of
+32 and at most 128 tokens; the Trainer pads each batch to its longest row. Both dev accuracies are printed,
+because the comparison of speeds is valid only if they agree within noise.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from contest import Contender, hold, options, python
+from contest import Contender, compare, options, python
 
 
 def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """(text, label) of a thinned training set and of the dev set."""
+    """Returns the (text, label) pairs of a subset of the training set, and of the dev set."""
     from electra.finetuning.runner.dataset import read_dataset
     from electra.finetuning.settings import Settings
     from electra.finetuning.tasks import load_task
@@ -105,21 +104,14 @@ def main() -> None:
             seconds = time.perf_counter() - began
         print(json.dumps({"examples_per_s": arguments.examples * arguments.epochs / seconds, **scores}))
         return
-    shared = [
-        arguments.model,
-        "--data",
-        arguments.data,
-        "--examples",
-        arguments.examples,
-        "--epochs",
-        arguments.epochs,
-    ]
+    shared = [arguments.model, "--data", arguments.data]
+    shared += ["--examples", arguments.examples, "--epochs", arguments.epochs]
     shared += ["--learning-rate", arguments.learning_rate, "--precision", arguments.precision]
     contenders = [
         Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
     ]
     name = f"finetune-{arguments.precision}"
-    result = hold(
+    result = compare(
         name,
         contenders,
         rounds=arguments.rounds,

@@ -1,15 +1,13 @@
-"""Everything that wants a CUDA device, in one command: the tests marked for it, training beside the
-transformers loop, attention.
+"""All measurements on a CUDA device: its tests, training compared with a transformers loop, attention.
 
     python benchmarks/gpu.py [--rounds 3] [--seconds 10] [--out runs/bench-gpu]
-    python benchmarks/gpu.py --rehearse          # tiny shapes on the CPU: does every part run? (not the
-    compiled transformers loop)
+    python benchmarks/gpu.py --rehearse          # tiny shapes on the CPU, to try every part
 
-For ELECTRA-Small and -Base, at lengths 128 and 512, with the paper's dropout: the loop one would write with
-transformers (fp32, bf16, bf16 compiled) and ours (bf16, and with compiled layers), in turns, with 16,384
-tokens a batch. Then attention over packed rows, forward and backward: without a mask, with a mask, and as
-variable-length flash attention. Prints tokens/s, MFU (the share of this device's own rate of matrix
-products), and what the paper's run of ELECTRA-Small (a million steps of 128 x 128) would take.
+ELECTRA-Small and -Base are trained at lengths 128 and 512, with the paper's dropout and 16,384 tokens per
+batch. A plain transformers loop (fp32, bf16, bf16 compiled) and electra (bf16, and with compiled layers) take
+turns. Then attention over packed rows, forward and backward, is timed: without a mask, with a mask, and as
+variable-length flash attention. Prints tokens/s, MFU relative to this device's own rate of matrix products,
+and how long the paper's run of ELECTRA-Small (a million steps of 128 x 128) would take.
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contest import HERE, Contender, electra, hold, options, python
+from contest import HERE, Contender, compare, electra, options, python
 from torch import Tensor
 from torch.nn import functional as F
 
-TOKENS = 16_384  # in a batch
+TOKENS = 16_384  # per batch
 PAPER_TOKENS = 1_000_000 * 128 * 128
 
 
@@ -41,7 +39,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device = "cpu" if arguments.rehearse else "cuda"
     if device == "cuda" and not torch.cuda.is_available():
-        sys.exit("no CUDA device here: nothing was measured (--rehearse tries the parts on the CPU)")
+        sys.exit("there is no CUDA device; --rehearse tries the parts on the CPU")
     if arguments.attention:
         print(json.dumps(attention_row(device)))
         return
@@ -56,16 +54,14 @@ def main() -> None:
         text=True,
         check=False,
     )
-    sys.exit(ended.stderr) if ended.returncode else tell_attention(
-        json.loads(ended.stdout.splitlines()[-1]), arguments.out
-    )
+    if ended.returncode:
+        sys.exit(ended.stderr)
+    report_attention(json.loads(ended.stdout.splitlines()[-1]), arguments.out)
 
 
 def describe(device: str) -> str:
     name = (
-        torch.cuda.get_device_name()
-        if device == "cuda"
-        else "CPU (a rehearsal: no figure below means anything)"
+        torch.cuda.get_device_name() if device == "cuda" else "CPU (a rehearsal: the figures are meaningless)"
     )
     return f"{name}, torch {torch.__version__}, Python {sys.version.split()[0]}"
 
@@ -85,24 +81,13 @@ def run_tests(device: str) -> None:
 
 
 def train(size: str, length: int, device: str, arguments: argparse.Namespace) -> None:
-    """The contest of one size and length."""
+    """Compares training at one size and length."""
     batch = 2 if device == "cpu" else TOKENS // length
     shared = ["--batch", batch, "--length", length, "--seconds", arguments.seconds, "--device", device]
     loop = python(HERE / "transformers_loop.py", "--size", size, "--dropout", 0.1, *shared)
     recipe = "tiny" if size == "tiny" else f"paper-{size}"
-    ours = electra(
-        "bench",
-        "--recipe",
-        recipe,
-        "--vocab-size",
-        30522,
-        "--dropout",
-        0.1,
-        "--precision",
-        "bf16",
-        "--json",
-        *shared,
-    )
+    settings = ["--vocab-size", 30522, "--dropout", 0.1, "--precision", "bf16", *shared]
+    ours = electra("bench", "--recipe", recipe, *settings, "--json")
     contenders = [
         Contender("transformers, fp32", [*loop, "--precision", "fp32"]),
         Contender("transformers, bf16", [*loop, "--precision", "bf16"]),
@@ -111,9 +96,9 @@ def train(size: str, length: int, device: str, arguments: argparse.Namespace) ->
         Contender("electra, bf16, compiled layers", [*ours, "--compile", "on"]),
     ]
     if device == "cpu":
-        del contenders[2]  # takes minutes to compile there, and its options are those of the two before it
+        del contenders[2]  # takes minutes to compile on a CPU
     print(f"\n{size}, {batch} x {length}", flush=True)
-    result = hold(
+    result = compare(
         f"gpu-{size}-{length}",
         contenders,
         rounds=arguments.rounds,
@@ -136,15 +121,13 @@ def train(size: str, length: int, device: str, arguments: argparse.Namespace) ->
 
 
 def packed_ends(rows: int, length: int) -> Tensor:
-    """Where the pieces of packed rows end: each row holds three, of 1/2, 1/4 and 1/4 of its length. Starts
-    with 0.
-    """
-    cuts = torch.tensor([length // 2, length // 4, length - length // 2 - length // 4]).repeat(rows)
-    return F.pad(cuts.cumsum(0), (1, 0)).to(torch.int32)
+    """Returns 0 and the ends of packed documents: three per row, of 1/2, 1/4 and 1/4 of its length."""
+    lengths = torch.tensor([length // 2, length // 4, length - length // 2 - length // 4]).repeat(rows)
+    return F.pad(lengths.cumsum(0), (1, 0)).to(torch.int32)
 
 
 def attention_row(device: str) -> dict[str, Any]:
-    """Milliseconds of attention, forward and backward, for 12 heads of 64 (bf16, no dropout)."""
+    """Returns the milliseconds of attention, forward and backward, for 12 heads of 64 (bf16, no dropout)."""
     from electra.training.bench import best_of
 
     results: dict[str, Any] = {}
@@ -165,7 +148,7 @@ def attention_row(device: str) -> dict[str, Any]:
             "variable length": partial(variable_length, q, k, v, ends, length),
         }
         if device == "cpu":
-            ways.pop("variable length")  # a kernel of GPUs
+            ways.pop("variable length")  # has a kernel only for GPUs
         results[str(length)] = {
             name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device))
             for name, way in ways.items()
@@ -190,7 +173,7 @@ def variable_length(q: Tensor, k: Tensor, v: Tensor, ends: Tensor, longest: int)
     return out.view_as(q)
 
 
-def tell_attention(results: dict[str, Any], out: Path) -> None:
+def report_attention(results: dict[str, Any], out: Path) -> None:
     print("\nattention, forward and backward, ms")
     for length, ways in results.items():
         print(f"  length {length}: " + ", ".join(f"{name} {value:.3g}" for name, value in ways.items()))

@@ -1,5 +1,4 @@
-"""What the transfer panel's frozen probes say of given models, of their twins with fresh weights, and how
-long they take.
+"""Scores models, and the same networks with random weights, on the default tasks of studies.
 
 python benchmarks/panel.py DATA MODEL...
 """
@@ -16,7 +15,7 @@ from electra.model.encoder import Encoder
 from electra.model.pair import build_pair
 
 
-def fresh(loaded: Loaded) -> Encoder:
+def random_network(loaded: Loaded) -> Encoder:
     network = build_pair(loaded.config, seed=1, initialisation="fan_in").main
     assert network is not None
     return network.encoder
@@ -25,7 +24,7 @@ def fresh(loaded: Loaded) -> Encoder:
 def main(data: Path, models: list[str]) -> None:
     for model in models:
         loaded = load(model, "encoder")
-        for kind, encoder in (("trained", loaded.encoder), ("fresh", fresh(loaded))):
+        for kind, encoder in (("trained", loaded.encoder), ("random", random_network(loaded))):
             subject = panel.Subject(
                 encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False
             )

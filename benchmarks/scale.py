@@ -1,10 +1,10 @@
-"""Memory over size: of prepare over the text, of pretrain over the steps, each with its slope.
+"""Measures how memory grows: of `prepare` with the size of the text, of `pretrain` with the steps.
 
     python benchmarks/scale.py [--megabytes 30 60 120] [--near-duplicates 0.8] [--steps 2000] [--figures HERE]
 
-The text is generated: sentences of about 60 characters, one a document, none twice. Each measurement is a
-process of its own that samples its memory: `own` cannot be taken back, `mapped` is pages of files, which the
-system takes back when it needs them. Ends with one line of JSON.
+The text is generated: documents of a sentence of about 60 characters, all distinct. Each measurement is a
+process of its own that samples its memory. `own` memory stays with the process; `mapped` memory is pages of
+files, which the system reclaims when it needs them. The last line of output is JSON.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 
 WORDS = 5000
-CORPUS = 570_000_000  # sentences that the slope is extrapolated to
+CORPUS = 570_000_000  # number of sentences to which the slope is extrapolated
 PREPARE = """
 import json, sys, threading, time
 from pathlib import Path
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.packing import build_store
-peak, over = {"RssAnon": 0, "RssFile": 0}, threading.Event()
+peak, done = {"RssAnon": 0, "RssFile": 0}, threading.Event()
 def watch():
-    while not over.wait(0.02):
+    while not done.wait(0.02):
         for line in Path("/proc/self/status").read_text().splitlines():
             name, _, value = line.partition(":")
             if name in peak:
@@ -44,7 +44,7 @@ try:
     tokenizer = TokenizerConfig(vocab_size=2000, sample_mb=5)
     store = build_store([text], tokenizer, out, config=config, workers=1, memory=int(memory))
 finally:
-    over.set()
+    done.set()
 watching.join()
 row = {"documents": store.train.num_documents + store.heldout.num_documents, "own": peak["RssAnon"]}
 print(json.dumps(row | {"mapped": peak["RssFile"], "cpu_seconds": time.process_time() - began}))
@@ -60,34 +60,34 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 steps = int(sys.argv[2])
 often = {"steps": steps, "checkpoint_every": 100, "evaluate_every": 100}
-found = []
+rows = []
 with start(toy.recipe(training=often), Path(sys.argv[1]), toy.store(), World()) as run:
     def stop():
         if run.step % max(1, steps // 20) == 0:
-            found.append((run.step, resident(), len(list(Path("/proc/self/fd").iterdir()))))
+            rows.append((run.step, resident(), len(list(Path("/proc/self/fd").iterdir()))))
         return False
     loop.train(run, stop)
-print(json.dumps(found))
+print(json.dumps(rows))
 """
 
 
 def write_text(path: Path, megabytes: float) -> None:
-    draw = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     words = np.array(
-        ["".join(draw.choice(list("aeioubdfgklmnprst"), draw.integers(2, 9))) for _ in range(WORDS)]
+        ["".join(rng.choice(list("aeioubdfgklmnprst"), rng.integers(2, 9))) for _ in range(WORDS)]
     )
     written = number = 0
     with open(path, "w", encoding="utf-8") as file:
         while written < megabytes * 1e6:
-            for row in words[draw.integers(0, WORDS, (1000, 9))]:
+            for row in words[rng.integers(0, WORDS, (1000, 9))]:
                 number += 1
                 written += file.write(f"{' '.join(row)} {number}\n")
 
 
 def measure(program: str, *words: object) -> Any:
     command = [sys.executable, "-c", program, *map(str, words)]
-    alone = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1"}
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=one_thread).stdout
     return json.loads(output.splitlines()[-1])
 
 
@@ -96,7 +96,7 @@ def slope(x: list[float], y: list[float]) -> float:
 
 
 def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The peak of each size, and what a document adds from the first size to the last."""
+    """Returns the peak memory for each size, and the bytes that a document adds."""
     rows = []
     for size in arguments.megabytes:
         write_text(folder / "text.txt", size)
@@ -114,15 +114,17 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             flush=True,
         )
     documents = [row["documents"] for row in rows]
-    each = {name: slope(documents, [row[name] for row in rows]) for name in ("own", "mapped")}
-    last = rows[-1]["own"] + max(0.0, each["own"]) * (CORPUS - documents[-1])
-    print(f"prepare: {each['own']:.1f} bytes of its own a document, {each['mapped']:.1f} mapped")
-    print(f"prepare: {last / 1e9:.1f} GB of its own for {CORPUS / 1e6:.0f} million documents at this slope")
-    return {"prepare": rows, "bytes_per_document": each, "extrapolated": last}
+    per_document = {name: slope(documents, [row[name] for row in rows]) for name in ("own", "mapped")}
+    last = rows[-1]["own"] + max(0.0, per_document["own"]) * (CORPUS - documents[-1])
+    print("prepare: {own:.1f} bytes of own memory per document, {mapped:.1f} mapped".format(**per_document))
+    print(
+        f"prepare: {last / 1e9:.1f} GB of own memory for {CORPUS / 1e6:.0f} million documents at this slope"
+    )
+    return {"prepare": rows, "bytes_per_document": per_document, "extrapolated": last}
 
 
 def pretrain(folder: Path, steps: int) -> dict[str, Any]:
-    """Memory and open files over the steps; the first quarter is left out of the slope."""
+    """Returns memory and open files over the steps; the slope is without the first quarter."""
     rows = measure(PRETRAIN, folder / "run", steps)
     late = [row for row in rows if row[0] >= steps // 4]
     per_step = slope([row[0] for row in late], [row[1] for row in late])
@@ -130,12 +132,12 @@ def pretrain(folder: Path, steps: int) -> dict[str, Any]:
     print(
         f"pretrain: {late[0][1] / 2**20:.0f} MiB at step {late[0][0]}, {late[-1][1] / 2**20:.0f} at the end"
     )
-    print(f"pretrain: {per_step:.0f} bytes a step over {steps} steps, open files {files}")
+    print(f"pretrain: {per_step:.0f} bytes per step over {steps} steps, open files {files}")
     return {"pretrain": rows, "bytes_per_step": per_step, "open_files": files}
 
 
 def draw(record: dict[str, Any], folder: Path) -> None:
-    """scale-prepare.svg and scale-pretrain.svg."""
+    """Draws scale-prepare.svg and scale-pretrain.svg."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -166,9 +168,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--megabytes", type=float, nargs="+", default=[30, 60, 120])
-    parser.add_argument("--memory", type=int, default=1000, help="megabytes for finding duplicates")
+    parser.add_argument("--memory", type=int, default=1000, help="megabytes for the search for duplicates")
     parser.add_argument("--near-duplicates", type=float)
-    parser.add_argument("--steps", type=int, default=2000, help="0: prepare alone")
+    parser.add_argument("--steps", type=int, default=2000, help="0 to measure only prepare")
     parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")
     arguments = parser.parse_args()
     began = time.monotonic()

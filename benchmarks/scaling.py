@@ -1,12 +1,12 @@
-"""What data parallelism can give, from bytes and FLOPs: a model on paper, not a measurement.
+"""Estimates the efficiency of data parallelism from bytes and FLOPs, without a measurement.
 
     python benchmarks/scaling.py
 
-An update computes for  t_c = batch x length x FLOPs per token / (devices x rate)  and then reduces its
-gradients for t_r = 2 (n - 1) / n x 4 bytes x parameters / bandwidth  (ring all-reduce of float32, not
-overlapped with the backward pass; within a node first, then between nodes). Efficiency is t_c / (t_c + t_r).
-Rates: 40 % of a dense bf16 peak of 990 TFLOP/s; 300 GB/s between the GPUs of a node; 50 or 12.5 GB/s between
-nodes (400 or 100 Gbit/s). Put your own numbers in.
+An update computes for t_c = batch x length x FLOPs per token / (devices x rate) seconds and then sums its
+gradients for t_r = 2 (n - 1) / n x 4 bytes x parameters / bandwidth (ring all-reduce of float32, not
+overlapped with the backward pass; within a node first, then between nodes). The efficiency is t_c / (t_c +
+t_r). Assumed are 40 % of a dense bf16 peak of 990 TFLOP/s, 300 GB/s between the GPUs of a node, and 50 or
+12.5 GB/s between nodes (400 or 100 Gbit/s). Change the constants for other hardware.
 """
 
 from __future__ import annotations

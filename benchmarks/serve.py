@@ -1,9 +1,9 @@
-"""Load test of `electra serve` on loopback: many clients at once, each asking again and again.
+"""Load test of `electra serve` on loopback, with many clients at once that each send many requests.
 
     python benchmarks/serve.py MODEL --clients 300 --requests 20
 
-Starts the server in a process of its own, and reports errors, requests a second, the times until an answer
-(p50, p99), the texts that were computed together, and the server's memory before, half-way and at the end.
+The server runs in a process of its own. Reports errors, requests per second, response times (p50, p99), the
+mean number of texts in a batch, and the server's memory before and after each round.
 """
 
 from __future__ import annotations
@@ -39,24 +39,23 @@ OBJECTS = [
 ]
 
 
-def sentence(draw: random.Random) -> str:
+def sentence(rng: random.Random) -> str:
     parts = [
-        f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)}"
-        for _ in range(draw.randint(1, 3))
+        f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}" for _ in range(rng.randint(1, 3))
     ]
     return " and ".join(parts) + "."
 
 
 async def client(
-    base: httpx.AsyncClient, number: int, requests: int, times: list[float], statuses: list[int]
+    base: httpx.AsyncClient, seed: int, requests: int, times: list[float], statuses: list[int]
 ) -> None:
-    draw = random.Random(number)
+    rng = random.Random(seed)
     for _ in range(requests):
-        path = draw.choice(["/detect", "/detect", "/embed"])
+        path = rng.choice(["/detect", "/detect", "/embed"])
         began = time.perf_counter()
-        answer = await base.post(path, json={"texts": [sentence(draw)]})
+        response = await base.post(path, json={"texts": [sentence(rng)]})
         times.append(time.perf_counter() - began)
-        statuses.append(answer.status_code)
+        statuses.append(response.status_code)
 
 
 async def load(address: str, clients: int, requests: int) -> tuple[list[float], list[int], float]:
@@ -70,7 +69,7 @@ async def load(address: str, clients: int, requests: int) -> tuple[list[float], 
 
 
 def memory(process: int) -> float:
-    """MiB that a process holds now."""
+    """Returns the resident memory of a process in MiB."""
     status = Path(f"/proc/{process}/status").read_text()
     return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
@@ -79,38 +78,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--clients", type=int, default=300)
-    parser.add_argument("--requests", type=int, default=20, help="of each client")
+    parser.add_argument("--requests", type=int, default=20, help="requests of each client")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", default="1")
     arguments = parser.parse_args()
-    command = [
-        sys.executable,
-        "-m",
-        "electra",
-        "serve",
-        arguments.model,
-        "--port",
-        "0",
-        "--threads",
-        arguments.threads,
-    ]
+    command = [sys.executable, "-m", "electra", "serve", arguments.model]
+    command += ["--port", "0", "--threads", arguments.threads]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = next(
             re.findall(r"http://\S+?(?=/ )", line)[0] for line in server.stdout if "http://" in line
         )
-        asyncio.run(load(address, 10, 5))  # warm
-        held = [memory(server.pid)]
+        asyncio.run(load(address, 10, 5))  # warm-up
+        used = [memory(server.pid)]
         for turn in range(arguments.rounds):
             times, statuses, seconds = asyncio.run(load(address, arguments.clients, arguments.requests))
-            held.append(memory(server.pid))
-            wrong = sum(status != 200 for status in statuses)
+            used.append(memory(server.pid))
+            errors = sum(status != 200 for status in statuses)
             p50, p99 = np.percentile(times, [50, 99])
             row = {
-                "round": turn + 1, "clients": arguments.clients, "requests": len(statuses), "errors": wrong,
+                "round": turn + 1, "clients": arguments.clients, "requests": len(statuses), "errors": errors,
                 "requests_per_second": round(len(statuses) / seconds, 1),
                 "p50_ms": round(1000 * p50, 1),
-                "p99_ms": round(1000 * p99, 1), "memory_mib": round(held[-1], 1),
+                "p99_ms": round(1000 * p99, 1), "memory_mib": round(used[-1], 1),
             }  # fmt: skip
             print(json.dumps(row))
         lines = httpx.get(f"{address}/metrics").text.splitlines()
@@ -118,7 +108,7 @@ def main() -> None:
             float(next(line for line in lines if line.startswith(f"electra_batch_texts_{name}")).split()[1])
             for name in ("sum", "count")
         )
-        print(json.dumps({"texts_together": round(total / count, 1), "memory_before_mib": round(held[0], 1)}))
+        print(json.dumps({"texts_together": round(total / count, 1), "memory_before_mib": round(used[0], 1)}))
         server.terminate()
         print(json.dumps({"exit_code": server.wait(40)}))
 

@@ -1,8 +1,7 @@
-"""The replaced-token-detection step one would write today with transformers: two models with shared
-embeddings, Gumbel-max sampling.
+"""Times replaced token detection as one would write it with transformers: two models, shared embeddings.
 
-Prints one line of JSON. Random ids; AdamW (fused), clipping, dropout as given; the head over the vocabulary
-at every position, as the library's ElectraForMaskedLM computes it.
+The text is random ids; samples are drawn by Gumbel-max; the optimizer is the fused AdamW, with clipping. The
+output layer runs at every position, as in the library's ElectraForMaskedLM. Prints a line of JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from torch.nn import functional as F
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 VOCABULARY, MASK = 30522, 103
-# layers, hidden, heads, embedding, width of the generator
+# layers, hidden size, heads, embedding size, relative width of the generator
 SIZES = {"tiny": (4, 128, 2, 128, 0.5), "small": (12, 256, 4, 128, 0.25), "base": (12, 768, 12, 768, 1 / 3)}
 
 

@@ -1,11 +1,10 @@
-"""Texts a second when sentences of mixed length become vectors, or are classified, beside the usual padded
-transformers loop and sentence-transformers.
+"""Compares the speed of embedding or classifying sentences with transformers and sentence-transformers.
 
     python benchmarks/vectors.py embed [--sentences 2000] [--rounds 3]
     python benchmarks/vectors.py predict
 
-The model is tiny-en; to predict, it is fine-tuned for a moment. All start from text, in fp32 (int8 but for
-that one), and the largest difference from the transformers loop is told.
+The model is tiny-en; for `predict` it is fine-tuned briefly. All sides start from sentences of mixed length
+and compute in fp32, except int8. The largest difference from the padded transformers loop is printed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contest import Contender, hold, options, python, timed
-from detect import sentences
+from contest import Contender, compare, options, python, timed
+from detect import read_sentences
 
 Score = Callable[[], Any]
 
@@ -88,17 +87,17 @@ def tune(folder: Path, texts: list[str]) -> str:
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("what", choices=["embed", "predict"])
+    parser.add_argument("task", choices=["embed", "predict"])
     parser.add_argument("--sentences", type=int, default=2_000)
     parser.add_argument("--model", help=argparse.SUPPRESS)
     parser.add_argument("--side", help=argparse.SUPPRESS)
-    parser.add_argument("--found", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--scores", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    texts = sentences(arguments.sentences)
-    work = {"embed": embed, "predict": predict}[arguments.what]
+    texts = read_sentences(arguments.sentences)
+    work = {"embed": embed, "predict": predict}[arguments.task]
     if arguments.side:
         results, timing = timed(work(arguments.side, arguments.model, texts), len(texts))
-        np.save(arguments.found, results)
+        np.save(arguments.scores, results)
         print(json.dumps(timing))
         return
     with tempfile.TemporaryDirectory() as name:
@@ -107,10 +106,10 @@ def main() -> None:
 
         folder = Path(name)
         model = (
-            str(MODELS / "tiny-en" / "discriminator") if arguments.what == "embed" else tune(folder, texts)
+            str(MODELS / "tiny-en" / "discriminator") if arguments.task == "embed" else tune(folder, texts)
         )
         models = {"transformers": model, "electra": model}
-        if arguments.what == "embed":
+        if arguments.task == "embed":
             models["sentence-transformers"] = model
         for side in ("onnx", "int8"):
             models[side] = str(folder / side)
@@ -119,14 +118,14 @@ def main() -> None:
             Contender(
                 side,
                 python(
-                    __file__, arguments.what, f"--sentences={len(texts)}", f"--side={side}",
-                    f"--model={models[side]}", f"--found={folder / side}.npy",
+                    __file__, arguments.task, f"--sentences={len(texts)}", f"--side={side}",
+                    f"--model={models[side]}", f"--scores={folder / side}.npy",
                 ),
             )
             for side in models
         ]  # fmt: skip
-        hold(
-            arguments.what, contenders, rounds=arguments.rounds, out=arguments.out,
+        compare(
+            arguments.task, contenders, rounds=arguments.rounds, out=arguments.out,
             rate="sentences_per_s", unit="sentences/s", baseline="transformers",
         )  # fmt: skip
         expected = np.load(folder / "transformers.npy")
@@ -134,7 +133,7 @@ def main() -> None:
             other = np.load(folder / f"{side}.npy")
             close = f"{side}: largest difference {np.abs(expected - other).max():.1e}"
             same = f"; {(expected.argmax(1) == other.argmax(1)).mean():.2%} of the labels agree"
-            print(close + (same if arguments.what == "predict" else ""))
+            print(close + (same if arguments.task == "predict" else ""))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Pre-training is interrupted halfway and resumed; fine-tuning reads a DataFrame.
 
-    python examples/api.py FOLDER     # about twenty seconds on one core; everything it makes lies in FOLDER
+    python examples/api.py FOLDER     # takes about twenty seconds on one core; writes only to FOLDER
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SMALL = {
 
 
 def write_text(path: Path) -> Path:
-    """A corpus of small sentences, one document a line."""
-    draw = random.Random(0)
+    """Writes a corpus of simple sentences, with one document per line. Returns its path."""
+    rng = random.Random(0)
     sentences = [
-        f"{draw.choice(ANIMALS + PEOPLE)} {draw.choice(VERBS)} {draw.choice(OBJECTS)} ." for _ in range(900)
+        f"{rng.choice(ANIMALS + PEOPLE)} {rng.choice(VERBS)} {rng.choice(OBJECTS)} ." for _ in range(900)
     ]
     path.write_text("\n".join(" ".join(sentences[i : i + 4]) for i in range(0, 900, 4)))
     return path
@@ -74,9 +74,9 @@ def journey(folder: Path) -> dict[str, object]:
 
     frame = pandas.DataFrame(
         [
-            {"text": f"{who} {verb} the house .", "label": kind}
-            for kind, several in (("animal", ANIMALS), ("person", PEOPLE))
-            for who in several
+            {"text": f"{subject} {verb} the house .", "label": kind}
+            for kind, subjects in (("animal", ANIMALS), ("person", PEOPLE))
+            for subject in subjects
             for verb in VERBS
         ]
     )

@@ -5,14 +5,15 @@
     electra finetune runs/mine --task examples/prompting.py --head examples/prompting.py \
         --data sst-2/ --limit-train 32 --epochs 50 --layer-decay 1 --out runs/few-shot
 
-A template combines the text with each label's words into a sentence; the discriminator reads all of them, and
-the label whose words look most original wins (Xia et al. 2022). Training continues replaced token detection
-on such sentences: the correct label's words are original, the others replaced. sst-2/ contains GLUE's files;
-for your own task change TEMPLATE, WORDS and `TASK`. Templates of other tasks: Gao et al. 2021, Table 1.
+A template combines the text and each label's words into a sentence. The discriminator reads all of them, and
+the label whose words look most original is predicted (Xia et al. 2022). Training continues replaced token
+detection on such sentences: the correct label's words count as original, the others as replaced. sst-2/
+contains GLUE's files; for your own task, change TEMPLATE, WORDS and `TASK`. There are templates for other
+tasks in Gao et al. 2021, Table 1.
 
-The task is a classification with one window per label of each example. The head is the discriminator's, and
-its logit of a sentence is the mean over the tokens of the label's words. If k labels share the highest score
-and one of them is correct, the example counts 1/k.
+The task is a classification with one window per label of each example. The head is the discriminator's; its
+logit for a sentence is the mean over the tokens of the label's words. If k labels share the highest score and
+one of them is correct, the example counts as 1/k correct.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ MARKS = ".,;:!?"
 
 @dataclass(frozen=True, kw_only=True)
 class Prompting(TextClassification):
+    """Classification by the label whose words the discriminator takes for original."""
+
     head: ClassVar[HeadKind] = "candidates"
     has_classes: ClassVar[bool] = False
 
@@ -63,17 +66,17 @@ class Prompting(TextClassification):
         ids, targets, truncated = list[Ids](), list[Ids](), 0
         known = all(example.gold is not None for example in examples)
         for example in examples:
-            gold, cut = self.gold_class(example) if known else None, False
-            for number, words in enumerate(self.words):
-                kept, places, whole = encode(
+            gold, complete = self.gold_class(example) if known else None, True
+            for label, words in enumerate(self.words):
+                row, positions, fits = encode(
                     tokens.tokenizer, self.template, example.texts, words, max_length
                 )
-                target = np.full(len(kept), NO_TARGET, np.int64)
-                target[places] = ORIGINAL if number == gold else REPLACED
-                ids.append(kept)
+                target = np.full(len(row), NO_TARGET, np.int64)
+                target[positions] = ORIGINAL if label == gold else REPLACED
+                ids.append(row)
                 targets.append(target)
-                cut |= not whole
-            truncated += cut
+                complete &= fits
+            truncated += not complete
         return Windows(
             input_ids=ids,
             token_type_ids=[np.zeros(len(row), np.int64) for row in ids],
@@ -85,26 +88,25 @@ class Prompting(TextClassification):
         )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Replaced token detection on the labels' words: logits [B], targets [B, T]."""
+        """Returns the loss of replaced token detection on the labels' words: logits [B], targets [B, T]."""
         replaced = targets.amax(1).float()
         return F.binary_cross_entropy_with_logits(logits, replaced, reduction="sum"), len(logits)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         """Returns for each example the probabilities of its labels."""
-        odds = -np.stack(outputs).astype(np.float64).reshape(-1, windows.group)
-        shares = np.exp(odds - odds.max(1, keepdims=True))
-        return list(shares / shares.sum(1, keepdims=True))
+        log_odds = -np.stack(outputs).astype(np.float64).reshape(-1, windows.group)
+        odds = np.exp(log_odds - log_odds.max(1, keepdims=True))
+        return list(odds / odds.sum(1, keepdims=True))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         if any(example.gold is None for example in examples):
             return {}
-        shares = np.stack(predictions)
         gold = np.array([self.gold_class(example) for example in examples])
-        return {"accuracy": Score(expected_accuracy(shares, gold))}
+        return {"accuracy": Score(expected_accuracy(np.stack(predictions), gold))}
 
 
-class OwnHead(HeadModule):
-    """The mean log-odds [B] that the tokens with a target were replaced."""
+class PromptHead(HeadModule):
+    """A discriminator's head; outputs the mean log-odds [B] that the tokens with a target were replaced."""
 
     not_in_graphs = "the candidates' tokens are known by their targets, which graphs do not have"
 
@@ -119,7 +121,9 @@ class OwnHead(HeadModule):
         return (logits_BT.float() * has_target_BT).sum(1) / has_target_BT.sum(1)
 
 
-class DiscriminatorsOwn(HeadFactory):
+class PromptHeadFactory(HeadFactory):
+    """Builds a head from that of the pre-trained discriminator."""
+
     name = "prompting"
     kinds = ("candidates",)
     purpose = "for the task of its file"
@@ -127,15 +131,18 @@ class DiscriminatorsOwn(HeadFactory):
     dropout = 0.0
     starts_from: ClassVar[Kind] = "discriminator"
 
-    def build(self, shape: HeadShape) -> OwnHead:
-        own = shape.pretrained or DiscriminatorHead(shape.config)  # a saved model's weights follow
-        return OwnHead(copy.deepcopy(own))
+    def build(self, shape: HeadShape) -> PromptHead:
+        own = shape.pretrained or DiscriminatorHead(shape.config)  # a saved model's weights are loaded later
+        return PromptHead(copy.deepcopy(own))
 
 
 def encode(
     tokenizer: Tokenizer, template: str, texts: Sequence[str], words: str, max_length: int
 ) -> tuple[Ids, Ids, bool]:
-    """Returns (ids, positions of the label's tokens, whether all fits); the longer text is truncated."""
+    """Returns the ids, the positions of the label's tokens, and whether nothing had to be truncated.
+
+    The longer text is truncated first.
+    """
     values = dict(zip(("text", "text2"), texts, strict=False)) | {"label": words}
     parts = re.split(r"\{(text2?|label)\}", template)  # literal, field, literal, ...
     sentence, spans = parts[0], dict[str, tuple[int, int]]()
@@ -145,8 +152,8 @@ def encode(
             value = value.rstrip(MARKS + " ")
         spans[field] = (len(sentence), len(sentence) + len(value))
         sentence += value + literal
-    whole = tokenizer.encode(sentence)
-    tokens = list(zip(whole.offsets, whole.special, strict=True))
+    encoding = tokenizer.encode(sentence)
+    tokens = list(zip(encoding.offsets, encoding.special, strict=True))
 
     def inside(span: tuple[int, int]) -> list[int]:
         return [
@@ -154,26 +161,26 @@ def encode(
         ]
 
     label = inside(spans.pop("label"))
-    if not label or tokenizer.specials.unk in [whole.ids[i] for i in label]:
+    if not label or tokenizer.specials.unk in [encoding.ids[i] for i in label]:
         raise ConfigError(f"the model's vocabulary cannot write {words!r}", fix="Change WORDS")
-    cuttable, removed = [inside(span) for span in spans.values()], set[int]()
-    while len(whole.ids) - len(removed) > max_length:
-        longest = max(cuttable, key=len)
+    removable, removed = [inside(span) for span in spans.values()], set[int]()
+    while len(encoding.ids) - len(removed) > max_length:
+        longest = max(removable, key=len)
         if not longest:
             problem = f"the template alone has more than {max_length} tokens"
             raise ConfigError(problem, key="max_length", fix="Raise it")
         removed.add(longest.pop())
-    kept = [i for i in range(len(whole.ids)) if i not in removed]
-    return np.array(whole.ids, np.int64)[kept], np.flatnonzero(np.isin(kept, label)), not removed
+    rest = [i for i in range(len(encoding.ids)) if i not in removed]
+    return np.array(encoding.ids, np.int64)[rest], np.flatnonzero(np.isin(rest, label)), not removed
 
 
-def expected_accuracy(shares: npt.NDArray[Any], gold: npt.NDArray[Any]) -> float:
-    """Returns the expected accuracy of drawing one of the most probable labels at random."""
-    top = shares == shares.max(1, keepdims=True)
+def expected_accuracy(probabilities: npt.NDArray[Any], gold: npt.NDArray[Any]) -> float:
+    """Returns the expected accuracy if ties for the most probable label are broken at random."""
+    top = probabilities == probabilities.max(1, keepdims=True)
     return float((top[np.arange(len(gold)), gold] / top.sum(1)).mean())
 
 
-HEAD = DiscriminatorsOwn()
+HEAD = PromptHeadFactory()
 TASK = Prompting(
     name="prompting",
     version=1,

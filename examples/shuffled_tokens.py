@@ -4,8 +4,8 @@
         --budget 30m
     electra pretrain --objective.name examples/shuffled_tokens.py --help    # lists the options below
 
-In every row some tokens trade places; one network reads the row and predicts, at every position, whether the
-token is original. No generator is trained. Only word order can be learned: every wrong word comes from
+In every row some tokens trade places. A network reads the row and predicts, at every position, whether the
+token is original. No generator is trained. Only word order helps, because every wrong token comes from
 elsewhere in the same row.
 
 The file of an objective defines a frozen dataclass `Config`, whose fields are its options, and a class
@@ -29,12 +29,14 @@ from electra.objectives.parts.interface import Corrupted, Outcome
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the objective."""
+
     mask_fraction: float = 0.15
     """Fraction of each row's non-special tokens that trade places."""
     final_mask_fraction: float | None = None
     """Fraction at the end of training, if it changes linearly (default: constant)."""
     reach: float | None = None
-    """About how many of the chosen places a token may move, so that local order matters (default: any)."""
+    """About how many of the chosen places a token may move, to test local order (default: any)."""
 
     def __post_init__(self) -> None:
         if self.reach is not None and self.reach <= 0:
@@ -44,8 +46,8 @@ class Config:
 class Objective(interface.Objective):
     """Binary cross-entropy over all real tokens.
 
-    Departures from the source: trained from scratch rather than to refine a masked language model, and a
-    token that lands where the same token stood counts as original.
+    Departures from the source: the network is trained from scratch rather than refined from a masked language
+    model, and a token that lands where the same token was counts as original.
     """
 
     auxiliary = False  # the discriminator is trained alone
@@ -57,35 +59,35 @@ class Objective(interface.Objective):
         return {"shuffled": 1.0}  # total loss = sum over names of weight * summed loss / count
 
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Draws everything random on the host, from keys of the examples.
+        """Draws all random numbers on the host, from keys of the examples.
 
-        So the result does not depend on how a batch is divided over processes, and a resumed run draws the
-        same.
+        So the result does not depend on how a batch is divided over processes, and is the same in a resumed
+        run.
         """
         fraction = masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
-        part = masking.mask_batch(
+        masked = masking.mask_batch(
             batch,
             seed,
             fraction=fraction,
-            mask_share=0.0,  # choose the positions, show no [MASK]
+            mask_share=0.0,  # chooses the positions, but shows no [MASK]
             random_share=0.0,
             mask_id=self.specials["mask"],
             vocab_size=self.vocab_size,
             special_ids=list(self.specials.values()),
             counted={"shuffled": False},  # one term for every real token
         )
-        shuffled = part.input_ids.flatten().clone()
-        shuffled[part.masked_positions] = part.targets[self._order(part, batch.input_ids.shape[1])]
-        return replace(part, masked_ids=shuffled.view_as(part.input_ids))
+        shuffled = masked.input_ids.flatten().clone()
+        shuffled[masked.masked_positions] = masked.targets[self._order(masked, batch.input_ids.shape[1])]
+        return replace(masked, masked_ids=shuffled.view_as(masked.input_ids))
 
-    def _order(self, part: Corrupted, length: int) -> torch.Tensor:
-        """For each chosen place [M], the number of the place its new token comes from, in the same row."""
-        rows, places = part.masked_positions.numpy() // length, np.arange(len(part.targets))
-        draws, reach = part.uniforms.numpy(), self.config.reach
+    def _order(self, masked: Corrupted, length: int) -> torch.Tensor:
+        """Returns, for each chosen place [M], the index of the place in its row that gives its new token."""
+        rows, places = masked.masked_positions.numpy() // length, np.arange(len(masked.targets))
+        draws, reach = masked.uniforms.numpy(), self.config.reach
         return torch.from_numpy(np.lexsort((draws if reach is None else places + reach * draws, rows)))
 
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
-        """Losses are sums; the counts that divide them come with the batch."""
+        """Returns losses as sums; the counts that divide them come with the batch."""
         assert isinstance(pair.main, Discriminator)
         detection = detect(pair.main, corrupted, corrupted.masked_ids)
         return Outcome({"shuffled": detection.loss()}, detection.observed())

@@ -1,12 +1,13 @@
-"""A task of one's own: how many stars does a review give?
+"""A custom task: how many stars does a review give?
 
     electra finetune runs/mine --task examples/star_ratings.py --data reviews/ --out runs/stars
     electra predict runs/stars new.csv --task examples/star_ratings.py --out stars.tsv
 
-reviews/ holds train and dev files (csv, tsv, jsonl or parquet) with a column `text` or `review` and one named
-`stars` or `rating`. Labels have an order, which plain classification ignores and regression takes for equal
-steps. Here the loss spreads a part of each label over its neighbours; the primary measure is Cohen's kappa
-with quadratic weights: two stars off cost four times as much as one.
+reviews/ contains train and dev files (csv, tsv, jsonl or parquet) with a column `text` or `review` and a
+column `stars` or `rating`. The labels have an order, which classification ignores; regression would also
+assume equal steps between them. Here the loss spreads a part of each label over its neighbours. The primary
+metric is Cohen's kappa with quadratic weights, so an error of two stars costs four times as much as an error
+of one.
 
 The file of a task defines `TASK`. `tests/examples/test_example_files.py` shows how to run electra's own tests
 on it.
@@ -34,13 +35,13 @@ class OrderedClasses(TextClassification):
     sharpness: float = 2.0  # each step away from the label gets exp(-sharpness) times the weight
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """(sum, count), never a mean: the trainer divides once, over all micro-batches."""
+        """Returns the sum and the count of the loss; the trainer divides once, over all micro-batches."""
         classes = torch.arange(logits.shape[-1], device=logits.device)
         soft = torch.softmax(-self.sharpness * (classes - targets[:, None]).abs().float(), dim=-1)
         return -(soft * torch.log_softmax(logits.float(), dim=-1)).sum(), float(len(targets))
 
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        """Scores predictions of `TextClassification.predict`: the probability of each class."""
+        """Scores the probabilities that `TextClassification.predict` returns."""
         predicted = np.stack(predictions).argmax(-1)
         gold = np.array([self.gold_class(example) for example in examples])
         return {
@@ -51,10 +52,10 @@ class OrderedClasses(TextClassification):
 
 
 def quadratic_kappa(predicted: Any, gold: Any) -> Score:
-    """Returns 1 minus the squared error relative to that of shuffled predictions (Cohen 1968)."""
+    """Returns 1 minus the ratio of the squared error to that of shuffled predictions (Cohen 1968)."""
     chance = float(((predicted[:, None] - gold[None, :]) ** 2).mean())
     if chance == 0:
-        return Score(None, "one label only, in the data and predicted")
+        return Score(None, "data and predictions have one and the same label")
     return Score(1 - float(((predicted - gold) ** 2).mean()) / chance)
 
 

@@ -28,16 +28,18 @@ from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.words import owners, suspicion, word_values
 from electra.laboratory.analysis.texts import held_out
 
-MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # of a word, at one of its inner letters
-    "transposed letters": lambda word, at: word[:at] + word[at + 1] + word[at] + word[at + 2 :],
-    "a dropped letter": lambda word, at: word[:at] + word[at + 1 :],
-    "a doubled letter": lambda word, at: word[:at] + word[at] + word[at:],
+MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word and the index of a letter
+    "transposed letters": lambda word, i: word[:i] + word[i + 1] + word[i] + word[i + 2 :],
+    "a dropped letter": lambda word, i: word[:i] + word[i + 1 :],
+    "a doubled letter": lambda word, i: word[:i] + word[i] + word[i:],
 }
 TOKENS = "number of tokens in the word"
 
 
 @dataclass(frozen=True)
 class Config:
+    """Options of the probe."""
+
     sentences: int = 300
     """Sentences of held-out text."""
     fraction: float = 0.1
@@ -49,12 +51,14 @@ class Config:
 
 
 class Probe(contract.Probe):
+    """Area under the ROC curve of word scores, for each kind of misspelling."""
+
     title = "Misspellings"
     question = "Does P(replaced) find misspelt words?"
     source = "Kinds of misspelling: Damerau 1964. No published answer for discriminators."
     version = 1  # raise it whenever a change alters a number
     needs = ("discriminator",)
-    scales: ClassVar[Mapping[str, tuple[float, float]]] = {  # what chance gets, and what a perfect scorer
+    scales: ClassVar[Mapping[str, tuple[float, float]]] = {  # values of chance and of a perfect scorer
         f"AUC, {kind}": (0.5, 1.0) for kind in MISSPELLINGS
     }
     config: Config
@@ -63,10 +67,10 @@ class Probe(contract.Probe):
         return (held_out.text_input(),)
 
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        """Numbers are added with their place on named axes; tables and figures say which of them to show."""
+        """Adds numbers to the findings by their place on named axes; tables and figures select some."""
         config, findings, tokenizer = self.config, Findings(), models[0].discriminator.tokenizer
         texts = held_out.held_out_sentences(tokenizer, data["text"], count=config.sentences)
-        for number, kind in enumerate(MISSPELLINGS):
+        for kind_index, kind in enumerate(MISSPELLINGS):
             misspelt = [self.misspell(words, kind, index) for index, words in enumerate(texts)]
             wrong = np.concatenate(
                 [np.array(new) != np.array(old) for new, old in zip(misspelt, texts, strict=True)]
@@ -89,8 +93,8 @@ class Probe(contract.Probe):
                 findings.add_all(auc, misspelling=kind, scorer=scorer)
             findings.headline[f"AUC, {kind}"] = findings.of(misspelling=kind, scorer=models[0].name)["AUC"]
             findings.notes.append(f"{kind}: {int(wrong.sum()):,} of {len(wrong):,} words are misspelt.")
-            progress(kind, (number + 1) / len(MISSPELLINGS))
-        note = "0.5: no better than chance. 1: every misspelt word is more suspicious than every other."
+            progress(kind, (kind_index + 1) / len(MISSPELLINGS))
+        note = "0.5: no better than chance. 1: every misspelt word scores higher than every correct one."
         findings.tables.append(Table("Which misspellings are found", ("misspelling", "scorer"), note=note))
         findings.figures.append(
             Figure("typos", "AUC", "misspelling", "scorer", {"measure": "AUC"}, note, "AUC", "categories")
@@ -98,7 +102,7 @@ class Probe(contract.Probe):
         return findings
 
     def misspell(self, words: Sequence[str], kind: str, index: int) -> list[str]:
-        """Returns the sentence with some words misspelt, drawn from the key of the sentence."""
+        """Returns a sentence with some of its words misspelt, drawn from a key of its index."""
         keys = seeds.keys(self.config.seed, f"typos/{kind}", 0, np.array([index]))
         chosen, places = seeds.uniforms(keys, 2 * len(words)).reshape(2, -1)
         return [

@@ -134,7 +134,7 @@ def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path)
 
 @pytest.mark.slow
 def test_updates_that_were_skipped_are_skipped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spikes, "FEWEST", 8)
+    monkeypatch.setattr(spikes, "MIN_UPDATES", 8)
     settings = {"training": {"steps": 16, "on_spike": "skip"}, "objective": {"name": SPIKY}}
     made = merge(toy.recipe().to_sections(), {**settings, "objective": {"name": SPIKY}})
     made["training"] |= {"checkpoint_every": 4, "evaluate_every": 16}

@@ -19,7 +19,7 @@ from electra.testing import toy
 from electra.training import loop, spikes
 from electra.training.distributed import World
 from electra.training.run import build_run
-from electra.training.spikes import FEWEST, WINDOW, RecentLosses
+from electra.training.spikes import MIN_UPDATES, WINDOW, RecentLosses
 from electra.training.start import start
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -37,7 +37,7 @@ AT = 12 + 1  # the step that is finished with the update of batch 12
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare with few updates already."""
-    monkeypatch.setattr(spikes, "FEWEST", 8)
+    monkeypatch.setattr(spikes, "MIN_UPDATES", 8)
 
 
 def noisy(number: int, seed: int = 0) -> list[float]:
@@ -55,7 +55,7 @@ def test_what_is_a_spike() -> None:
 
 
 def test_too_few_to_compare_with_is_no_spike() -> None:
-    recent = RecentLosses(noisy(FEWEST - 1))
+    recent = RecentLosses(noisy(MIN_UPDATES - 1))
     assert recent.add(1000.0) is None and recent.add(1000.0) is not None
 
 

@@ -1,8 +1,8 @@
 """Replaced token detection: for each token and word of a text, the probability that it was replaced.
 
-Offsets count Unicode code points, as Python's str does: text[start:end] is the source of a token in the
-original text (before lower-casing or any other normalisation), with its combining marks. Texts are never
-truncated: one that is longer than the model's positions is read in overlapping windows, and each token is
+Offsets count Unicode code points, as Python's str does: text[start:end] is a token as it stands in the
+original text, before lower-casing or any other normalisation, with its combining marks. Texts are never
+truncated: a text that is longer than the model's positions is read in overlapping windows, and each token is
 scored in the window where it is farthest from the edge.
 """
 
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Detection:
-    """The scores of one text; words with P(replaced) of at least `threshold` are marked."""
+    """The scores of a text; words with P(replaced) of at least `threshold` are marked."""
 
     text: str
     tokens: tuple[Span, ...]
@@ -56,7 +56,7 @@ class Detection:
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
 
     def suspects(self, most: int = 3) -> tuple[Span, ...]:
-        """The `most` words with the highest P(replaced), marked or not, highest first."""
+        """Returns the `most` words with the highest P(replaced), highest first, marked or not."""
         return tuple(sorted(self.words, key=lambda word: -word.p_replaced)[:most])
 
     def _repr_html_(self) -> str:
@@ -71,7 +71,7 @@ class Detection:
         return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
     def for_terminal(self) -> Text:
-        """The text as a rich `Text`: suspect words in colour, marked ones as "[word 0.93]"."""
+        """Returns the text as a rich `Text`: suspect words in colour, marked ones as "[word 0.93]"."""
         from rich.text import Text
 
         line, position, text = Text(), 0, visible(self.text)
@@ -87,7 +87,7 @@ class Detection:
         return line
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, as `electra detect --json` and the server write it; probabilities to 6 decimals."""
+        """Returns what `electra detect --json` and the server write; probabilities have 6 decimals."""
 
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
             return [
@@ -111,12 +111,12 @@ class Detection:
 
 @dataclass(frozen=True)
 class TokenizedText:
-    """A text's tokens without special tokens: ids, names, offsets, and the index of each token's word."""
+    """A text's tokens, without special tokens."""
 
     ids: npt.NDArray[np.int64]
     names: list[str]
-    offsets: list[tuple[int, int]]
-    words: list[int | None]
+    offsets: list[tuple[int, int]]  # start and end in the text
+    words: list[int | None]  # index of the token's word; None outside of words
 
 
 def detect(
@@ -126,7 +126,7 @@ def detect(
 
     Args:
         loaded: a discriminator whose logits are log-odds.
-        texts: read lazily, `TEXTS_PER_CHUNK` at a time.
+        texts: the texts, read lazily, `TEXTS_PER_CHUNK` at a time.
         threshold: P(replaced) from which a word is marked (default: the model's own).
         overlap: fraction of a window that the next one repeats.
 
@@ -149,18 +149,18 @@ def detect(
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
         windows = [
-            (number, *window)
-            for number, tokens in enumerate(tokenized)
+            (index, *window)
+            for index, tokens in enumerate(tokenized)
             for window in overlapping_windows(len(tokens.ids), size, int(size * overlap))
         ]
         rows = (
-            np.array([specials.cls, *tokenized[number].ids[start:stop], specials.sep])
-            for number, start, stop, _, _ in windows
+            np.array([specials.cls, *tokenized[index].ids[start:stop], specials.sep])
+            for index, start, stop, _, _ in windows
         )
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
         outputs = map_rows(rows, probabilities, loaded.device, pad=specials.pad)
-        for (number, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
-            scores[number][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
+        for (index, start, _, keep_from, keep_to), values in zip(windows, outputs, strict=True):
+            scores[index][keep_from:keep_to] = values[keep_from - start + 1 : keep_to - start + 1]
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
 
@@ -176,23 +176,23 @@ def require_log_odds(loaded: Loaded) -> None:
 
 
 def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
-    """Tokenises `text`, whatever its length; offsets include the combining marks of each token."""
+    """Tokenises a text of any length, without special tokens; offsets include combining marks."""
     encoding = tokenizer.encode(text)
-    kept = [i for i, special in enumerate(encoding.special) if not special]
-    ids = [encoding.ids[i] for i in kept]
+    ordinary = [i for i, special in enumerate(encoding.special) if not special]
+    ids = [encoding.ids[i] for i in ordinary]
     return TokenizedText(
         ids=np.asarray(ids, np.int64),
         names=[tokenizer.readable(i) for i in ids],
-        offsets=_whole_characters(text, [encoding.offsets[i] for i in kept]),
-        words=[encoding.words[i] for i in kept],
+        offsets=_whole_characters(text, [encoding.offsets[i] for i in ordinary]),
+        words=[encoding.words[i] for i in ordinary],
     )
 
 
 def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
-    """Windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
+    """Returns windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
-    Only the tokens from keep_from to keep_to take their result from the window; neighbouring windows divide
-    their overlap in half. The last window is as long as the others, so that its tokens have as much context.
+    A window gives the results of the tokens from keep_from to keep_to; neighbouring windows divide their
+    overlap in half. The last window is as long as the others, so that its tokens have as much context.
     """
     if length == 0:
         return []
@@ -205,7 +205,7 @@ def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int,
 def build_detection(
     text: str, tokenized: TokenizedText, scores: npt.NDArray[np.float64], threshold: float
 ) -> Detection:
-    """Combines P(replaced) of each token [T] into words; a word's score is the maximum over its tokens."""
+    """Returns the detection of a text, from P(replaced) of each token [T]; a word has its tokens' maximum."""
     starts, ends = zip(*tokenized.offsets, strict=True) if tokenized.offsets else ((), ())
     tokens = tuple(map(Span, tokenized.names, starts, ends, scores.tolist()))
     words = []
@@ -223,10 +223,10 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     if text.isascii():
         return list(offsets)
     claimed = {position for start, end in offsets for position in range(start, end)}
-    whole = []
+    extended = []
     for start, stop in offsets:
         end = stop
         while start < end < len(text) and end not in claimed and unicodedata.category(text[end]) == "Mn":
             end += 1
-        whole.append((start, end))
-    return whole
+        extended.append((start, end))
+    return extended

@@ -1,7 +1,7 @@
 """One vector per text, pooled from the last hidden states of its tokens.
 
-A text longer than the model's positions is read in overlapping windows, as in detection: each token counts
-once, in the window where it is farthest from the edge; [CLS] is that of the first window.
+A text that is longer than the model's positions is read in overlapping windows, as in detection: each token
+counts once, in the window where it is farthest from the edge. [CLS] is that of the first window.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def embed(
     overlap: float = 0.25,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Vectors:
-    """Returns float32 [N, D], one vector for each of N texts, in their order.
+    """Returns the vectors of N texts, float32 [N, D].
 
     Args:
         loaded: any model with an encoder.
         texts: the texts.
         pooling: "mean" over all tokens including [CLS] and [SEP], their "max", the "last" token or "cls";
-            None: as the model's folder says, with every step that sentence-transformers applies before and
-            after pooling.
+            None: as the model's folder says, including the steps of sentence-transformers before and after
+            pooling.
         overlap: fraction of a window that the next one repeats.
         progress: called with the fraction that is done.
     """
@@ -57,35 +57,36 @@ def _pool_texts(
 ) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    # for each row: the number of its text, the tokens before it, the positions from and to which it counts
-    parts: list[tuple[int, int, int, int]] = []
-    for number, text in enumerate(texts):
+    # for each row: index of its text, number of tokens before it, first and last position that counts
+    sources: list[tuple[int, int, int, int]] = []
+    for text_index, text in enumerate(texts):
         full = recipe.prompt + text
         ids = tokenize(loaded.tokenizer, full.lower() if recipe.lowercase else full).ids
         if recipe.max_length is not None:
             room = min(recipe.max_length - 2, size)
             ids = ids[-room:] if recipe.keep_end else ids[:room]
         windows = overlapping_windows(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
-        for index, (start, stop, keep_from, keep_to) in enumerate(windows):
-            first, last = index == 0, index == len(windows) - 1
+        for window_index, (start, stop, keep_from, keep_to) in enumerate(windows):
+            first, last = window_index == 0, window_index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
             before = keep_from + (not first)
-            parts.append((number, before, keep_from - start + (not first), keep_to - start + 1 + last))
+            end = keep_to - start + 1 + last
+            sources.append((text_index, before, keep_from - start + (not first), end))
 
     def pooled(batch: PaddedBatch) -> list[PooledText]:
         hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids).cpu().double().numpy()
         return [
             PooledText(recipe.modes, hidden_TD[begin:end], before)
             for hidden_TD, (_, before, begin, end) in zip(
-                hidden_BTD, (parts[row] for row in batch.index), strict=True
+                hidden_BTD, (sources[row] for row in batch.index), strict=True
             )
         ]
 
     by_text: dict[int, PooledText] = {}
     outputs = map_rows(rows, pooled, loaded.device, pad=specials.pad)
-    for (number, *_), window in zip(parts, outputs, strict=True):
-        if number in by_text:
-            by_text[number].join(window)
+    for (text_index, *_), window in zip(sources, outputs, strict=True):
+        if text_index in by_text:
+            by_text[text_index].join(window)
         else:
-            by_text[number] = window
-    return np.array([by_text[number].vector() for number in range(len(texts))])
+            by_text[text_index] = window
+    return np.array([by_text[text_index].vector() for text_index in range(len(texts))])

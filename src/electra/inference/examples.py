@@ -1,6 +1,6 @@
-"""The paper's Figure 2 for any sentence: masked tokens, the generator's samples, P(replaced).
+"""The paper's Figure 2 for any sentence: masked tokens, the generator's samples, and P(replaced).
 
-Masks and samples are drawn from the seed alone, so the same text and seed give the same rows.
+Masks and samples depend only on the seed, so the same text and seed give the same rows.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def example_rows(
     seed: int = 1,
     masked: float = 0.4,
 ) -> list[Row]:
-    """Corrupts `text` with the generator and scores the result with the discriminator; one row per token.
+    """Corrupts `text` with the generator, scores the result with the discriminator; returns a row per token.
 
     Args:
-        discriminator: None: no probabilities.
-        generator: None: the text is scored as it is.
-        text: at least one token, at most as many as both models have positions.
+        discriminator: the discriminator, or None for rows without probabilities.
+        generator: the generator, or None to score the text as it is.
+        text: a text of at least one token that fits into the positions of both models.
         seed: determines masks and samples.
-        masked: fraction of the tokens to mask, at least one; the default masks two of five, as the paper's
-            figure does.
+        masked: fraction of the tokens to mask (at least one is masked). By default two of five are, as in the
+            paper's figure.
 
     Raises:
         ModelError: the text has no tokens or too many, or the two tokenizers differ.
@@ -80,13 +80,13 @@ def example_rows(
         )
     specials = tokenizer.specials
     row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
-    hidden = np.zeros(len(ids), dtype=bool)
+    is_masked = np.zeros(len(ids), dtype=bool)
     corrupted = row.clone()
     if generator is not None:
-        hidden = _masked_positions(len(ids), masked, seed)
-        shown = row.clone()
-        shown[0, 1:-1][torch.from_numpy(hidden)] = specials.mask
-        corrupted[0, 1:-1][torch.from_numpy(hidden)] = _sample(generator, shown, hidden, seed)
+        is_masked = _masked_positions(len(ids), masked, seed)
+        masked_row = row.clone()
+        masked_row[0, 1:-1][torch.from_numpy(is_masked)] = specials.mask
+        corrupted[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)
     probabilities = [None] * len(ids)
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
@@ -96,7 +96,7 @@ def example_rows(
     return [
         Row(
             original=tokenizer.readable(int(old)),
-            masked=None if generator is None else mask_name if hidden[i] else tokenizer.readable(int(old)),
+            masked=None if generator is None else mask_name if is_masked[i] else tokenizer.readable(int(old)),
             generated=None if generator is None else tokenizer.readable(new[i]),
             label=None if generator is None else "replaced" if new[i] != old else "original",
             p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
@@ -106,9 +106,9 @@ def example_rows(
 
 
 def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
-    """A rich table of rows with five values each, in the order of COLUMNS.
+    """Returns a rich table of rows with five values each, in the order of COLUMNS.
 
-    Tokens of at least `threshold` are marked with a star as well as by colour.
+    Tokens with P(replaced) of at least `threshold` have a star as well as a colour.
     """
     from rich.markup import escape
     from rich.table import Table
@@ -139,12 +139,12 @@ def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bo
     return chosen
 
 
-def _sample(generator: Loaded, shown: Tensor, hidden: npt.NDArray[np.bool_], seed: int) -> Tensor:
+def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.bool_], seed: int) -> Tensor:
     """Draws one token for each masked position from the generator's softmax."""
     import torch
 
     with torch.inference_mode():
-        logits = generator.logits(shown)[0, 1:-1].cpu()[torch.from_numpy(hidden)]
+        logits = generator.logits(masked_row)[0, 1:-1].cpu()[torch.from_numpy(is_masked)]
         cumulative = to_float64(logits).softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
         drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]

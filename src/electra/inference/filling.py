@@ -24,9 +24,9 @@ class Candidate:
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
-    """Returns, for each text, for each mask in it, the `top` most probable tokens, most probable first.
+    """Returns, for each mask of each text, the `top` most probable tokens, most probable first.
 
-    Masks are spelled as the tokenizer spells its mask token.
+    A mask in a text is spelled as the tokenizer spells its mask token.
 
     Raises:
         ModelError: a text has no mask, or more tokens than the model has positions.
@@ -56,9 +56,9 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Token ids of a text, split at its masks: the tokenizer would read "[MASK]" as plain characters."""
+    """Returns the token ids of a text. Tokenises between the masks, which would be read as plain text."""
     first, *rest = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
-    ids: list[int] = first + [number for part in rest for number in (loaded.tokenizer.specials.mask, *part)]
+    ids: list[int] = first + [i for part in rest for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
     if not rest:
         raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} in place of a word")
@@ -72,5 +72,5 @@ def _candidates(loaded: Loaded, ids: Sequence[int], probabilities: Sequence[floa
 
 
 def to_json(slots: Sequence[Sequence[Candidate]]) -> list[list[dict[str, Any]]]:
-    """The candidates of each mask as plain data, probabilities to 6 decimals."""
-    return [[{"token": each.token, "p": round(each.p, 6)} for each in slot] for slot in slots]
+    """Returns the candidates of each mask as JSON data; probabilities have 6 decimals."""
+    return [[{"token": word.token, "p": round(word.p, 6)} for word in candidates] for candidates in slots]

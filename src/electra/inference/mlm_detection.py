@@ -1,8 +1,8 @@
-"""Detection by a masked language model: mask each word in turn and score how probable it is there.
+"""Detection by a masked language model, which masks each word in turn and scores how probable it is there.
 
-A discriminator scores a whole text in one pass, but it was trained on a generator's samples and rarely
-flags a rare word, since generators rarely write one. A masked language model needs one row per word, and
-flags whatever does not fit.
+A discriminator scores a whole text in one pass. But it was trained on a generator's samples, which are seldom
+rare words, so it seldom flags a rare word. A masked language model needs a row per word, and flags any word
+that does not fit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from electra.inference.detection import (
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import to_float64
 
-TEXTS_PER_CHUNK = 16  # scored together: every word of each is a row
+TEXTS_PER_CHUNK = 16  # scored together; each of their words is a row
 OVERLAP = 0.25  # fraction of a window that the next one repeats
 INSERTED_SHARE = 0.1  # fraction of words to replace when a threshold is chosen
 
@@ -39,16 +39,16 @@ class MaskedWord:
     """A window of a text with one word masked."""
 
     text: int  # index of the text
-    ids: npt.NDArray[np.int64]  # the window's, with [CLS] and [SEP]
-    at: npt.NDArray[np.int64]  # positions of the word's tokens in the window
-    pieces: npt.NDArray[np.int64]  # their positions in the text
-    tokens: npt.NDArray[np.int64]  # their ids before masking
+    ids: npt.NDArray[np.int64]  # of the window, with [CLS] and [SEP]
+    positions: npt.NDArray[np.int64]  # of the word's tokens in the window
+    text_positions: npt.NDArray[np.int64]  # of the word's tokens in the text
+    tokens: npt.NDArray[np.int64]  # the word's ids before masking
 
 
 def detect_with(
     loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None
 ) -> Iterator[Detection]:
-    """Yields the detection of each text, by a discriminator or a masked language model as loaded."""
+    """Yields the detection of each text, by a discriminator or a masked language model."""
     method = detect_by_mlm if loaded.kind == "generator" else detect
     return method(loaded, texts, threshold=threshold)
 
@@ -79,12 +79,12 @@ def detect_by_mlm(
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
         rows = (
             row
-            for number, tokens in enumerate(tokenized)
-            for row in _mask_words(loaded, number, tokens, overlap)
+            for index, tokens in enumerate(tokenized)
+            for row in _mask_words(loaded, index, tokens, overlap)
         )
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
         for row, surprisal in _surprisal(loaded, rows):
-            scores[row.text][row.pieces] = _posterior(surprisal.mean(), loaded.tokenizer.vocab_size)
+            scores[row.text][row.text_positions] = _posterior(surprisal.mean(), loaded.tokenizer.vocab_size)
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
 
@@ -94,12 +94,12 @@ def insert_wrong_words(
 ) -> list[tuple[str, set[int]]]:
     """Replaces a random `share` of the words of each text with words drawn from all the texts.
 
-    Punctuation is kept, since a word in its place could merge with its neighbour.
+    Punctuation stays, since a word in its place could merge with its neighbour.
 
     Returns:
         For each text, the changed text and the offsets in it at which replaced words begin.
     """
-    draw = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     words_of_texts = []
     for text in texts:
         tokens = tokenize(tokenizer, text)
@@ -108,28 +108,28 @@ def insert_wrong_words(
     pool = [word.text for words in words_of_texts for word in words]
     changed = []
     for text, words in zip(texts, words_of_texts, strict=True):
-        new_text, at, starts = "", 0, set()
+        new_text, position, starts = "", 0, set()
         for word in words:
-            new_text += text[at : word.start]
+            new_text += text[position : word.start]
             new_word = word.text
-            if draw.random() < share:
-                new_word = pool[draw.integers(len(pool))]
+            if rng.random() < share:
+                new_word = pool[rng.integers(len(pool))]
             if new_word != word.text:
                 starts.add(len(new_text))
-            new_text, at = new_text + new_word, word.end
-        changed.append((new_text + text[at:], starts))
+            new_text, position = new_text + new_word, word.end
+        changed.append((new_text + text[position:], starts))
     return changed
 
 
 def _words(tokenized: TokenizedText, start: int, stop: int) -> Iterator[list[int]]:
-    """Positions of the tokens of each word; a token outside all words is alone."""
+    """Yields the positions of each word's tokens; a token outside of words is a word of its own."""
     words = tokenized.words
     for _, members in groupby(range(start, stop), key=lambda i: i if words[i] is None else (words[i],)):
         yield list(members)
 
 
 def _mask_words(
-    loaded: Loaded, number: int, tokenized: TokenizedText, overlap: float
+    loaded: Loaded, text_index: int, tokenized: TokenizedText, overlap: float
 ) -> Iterator[MaskedWord]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
@@ -137,16 +137,16 @@ def _mask_words(
         for members in _words(tokenized, keep_from, keep_to):
             word = np.array(members)
             ids = np.array([specials.cls, *tokenized.ids[start:stop], specials.sep])
-            at = word - start + 1
-            tokens = ids[at].copy()
-            ids[at] = specials.mask
-            yield MaskedWord(number, ids, at, word, tokens)
+            positions = word - start + 1
+            tokens = ids[positions].copy()
+            ids[positions] = specials.mask
+            yield MaskedWord(text_index, ids, positions, word, tokens)
 
 
 def count_read_tokens(
     loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, most: float = math.inf
 ) -> int:
-    """Counts the tokens that `detect_by_mlm` reads: each window once per word. Stops above `most`."""
+    """Counts the tokens that `detect_by_mlm` reads, a window for each word; stops above `most`."""
     count, size = 0, loaded.config.max_positions - 2
     for tokenized in (tokenize(loaded.tokenizer, text) for text in texts):
         windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
@@ -160,12 +160,12 @@ def count_read_tokens(
 def _surprisal(
     loaded: Loaded, rows: Iterable[MaskedWord]
 ) -> Iterator[tuple[MaskedWord, npt.NDArray[np.float64]]]:
-    """Yields each row with -log p of its masked tokens. Long texts have thousands: few are in memory."""
+    """Yields each row with -log p of its masked tokens. Few rows are in memory at a time."""
     pending: dict[int, MaskedWord] = {}
 
     def ids() -> Iterator[npt.NDArray[np.int64]]:
-        for number, row in enumerate(rows):
-            pending[number] = row
+        for index, row in enumerate(rows):
+            pending[index] = row
             yield row.ids
 
     def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
@@ -173,13 +173,13 @@ def _surprisal(
         surprisals = []
         for hidden_TD, index in zip(hidden_BTD, batch.index, strict=True):
             row = pending[int(index)]
-            log_p = to_float64(loaded.token_logits(hidden_TD[row.at])).log_softmax(-1).cpu().numpy()
-            surprisals.append(-log_p[np.arange(len(row.at)), row.tokens])
+            log_p = to_float64(loaded.token_logits(hidden_TD[row.positions])).log_softmax(-1).cpu().numpy()
+            surprisals.append(-log_p[np.arange(len(row.tokens)), row.tokens])
         return surprisals
 
     outputs = map_rows(ids(), network, loaded.device, pad=loaded.tokenizer.specials.pad)
-    for number, surprisal in enumerate(outputs):
-        yield pending.pop(number), surprisal
+    for index, surprisal in enumerate(outputs):
+        yield pending.pop(index), surprisal
 
 
 def _posterior(surprisal: float, vocab_size: int) -> float:

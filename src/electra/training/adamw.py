@@ -10,7 +10,7 @@ from typing_extensions import override
 
 
 def _undecorated(method: Any) -> Any:
-    """Returns the method without torch's decorator, which imports the compiler: a second at every start."""
+    """Returns the method without torch's decorator, which imports the compiler and so takes a second."""
     return getattr(method, "__wrapped__", method)
 
 
@@ -54,5 +54,5 @@ class AdamW(torch.optim.AdamW):
         group["weight_decay"] = decay * math.sqrt(c2) / c1
 
     def _num_updates(self, group: dict[str, Any]) -> int:
-        """Returns the updates of the group's weights: fewer than the run's if their stage began later."""
+        """Returns how often the weights of the group were updated, which differs if a stage trains them."""
         return next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)

@@ -1,6 +1,6 @@
-"""Prepares the next update's rows in the background: reads, if need be fetches, and corrupts them.
+"""Prepares the next update's rows in the background: reads, if necessary fetches, and corrupts them.
 
-The rows do not depend on when they are prepared: they are drawn from keys of the examples
+The rows are the same whenever they are prepared, because they are drawn from keys of the examples
 (objectives/parts/interface.py).
 """
 

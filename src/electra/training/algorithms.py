@@ -1,6 +1,6 @@
-"""The optimizers that a recipe may name, one row each.
+"""The optimizers that a recipe can select, as a table.
 
-torch is imported only when an optimizer is built, because `--help` reads this module.
+torch is imported only when an optimizer is built, because `--help` imports this module.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class OptimizerSection:
 
 @dataclass(frozen=True)
 class AlgorithmSpec:
-    """An optimizer that recipes may name."""
+    """An optimizer that a recipe can select."""
 
     build: Callable[[Groups, OptimizerSection], torch.optim.Optimizer]
     moments: tuple[str, ...]
-    """Its state for each weight, as named in checkpoints."""
+    """Names, in checkpoints, of its state for each weight."""
     accepts: Callable[[str, Tensor], bool] = lambda name, weight: True
-    """Whether it can update a weight; AdamW updates the others."""
+    """Whether it updates a weight of this name; AdamW updates the others."""
 
 
 def _adamw(groups: Groups, settings: OptimizerSection) -> torch.optim.Optimizer:

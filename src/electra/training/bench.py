@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from electra.data.store import TokenDocuments, TokenStore
@@ -29,12 +30,12 @@ from electra.training.recipe import Recipe
 from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
-WARM_UP = 2  # steps before the clock starts
-FEWEST = 5  # minimum number of measured steps
+WARM_UP = 2  # steps that are not measured
+MIN_STEPS = 5  # measured at least
 
 
 def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
-    """Returns a store of random non-special ids, in memory."""
+    """Returns a store of random ids of ordinary tokens, in memory."""
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
     return TokenStore(
@@ -51,7 +52,7 @@ def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> To
 def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
     """Trains on random ids for about `seconds`, after a warm-up, and returns the measurements.
 
-    Rates are those of all processes together. Times are in seconds, `mfu` is a fraction.
+    Rates are summed over the processes. Times are in seconds; `mfu` is a fraction.
 
     Raises:
         RunFailed: if the recipe says `compile=on` and the layers cannot be compiled.
@@ -72,15 +73,15 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         FlopCounterMode(display=False) as counter,
     ):
         update(run)
-    steps = int(str(world.broadcast(max(FEWEST, round(seconds / (now() - began) * 2)))))
+    steps = world.broadcast(max(MIN_STEPS, round(seconds / (now() - began) * 2)))
     times = []
     for _ in range(steps):
         began = now()
         update(run)
         times.append(now() - began)
-    memory = device_kind(run.device).peak_memory()  # before `ceiling` and `copy_rate` allocate their own
+    memory = device_kind(run.device).peak_memory()  # before `matmul_rate` and `copy_rate` allocate theirs
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
-    peak = ceiling(run.device, run.precision)
+    peak = matmul_rate(run.device, run.precision)
     return {
         "objective": recipe.objective.get("name"),
         "size": recipe.model.size,
@@ -107,7 +108,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
 
 def parts(run: Run, steps: int) -> dict[str, float]:
-    """Returns the median seconds of each part of a step, timed separately and synchronised on a GPU."""
+    """Returns the median seconds of each part of a step; a GPU is synchronised before and after each part."""
     now = clock(run.device)
     spent: dict[str, float] = {}
 
@@ -124,8 +125,9 @@ def parts(run: Run, steps: int) -> dict[str, float]:
 
     timed("data", run, "micro_batches")
     timed("data", run.objective, "corrupt")
-    for kind, network in run.pair.named.items():
-        timed(kind, network.encoder, "forward")
+    networks = run.pair.named
+    for name, network in networks.items():
+        timed(name, network.encoder, "forward")
     timed("forward", run.objective, "forward")
     timed("optimizer", run.optimizer, "clip")
     timed("optimizer", run.optimizer, "step")
@@ -136,15 +138,18 @@ def parts(run: Run, steps: int) -> dict[str, float]:
         began = now()
         update(run)
         total = now() - began
-        encoders = sum(spent.get(kind, 0.0) for kind, _ in run.pair.named.items())
-        row = {"data": spent["data"], **{kind: spent.get(kind, 0.0) for kind, _ in run.pair.named.items()}}
-        row["vocabulary, sampling, losses"] = spent["forward"] - encoders
-        row["backward and rest"] = (
-            total - spent["data"] - spent["forward"] - spent["optimizer"] - spent["reduction"]
+        encoders = {name: spent.get(name, 0.0) for name in networks}
+        rest = total - sum(spent[name] for name in ("data", "forward", "optimizer", "reduction"))
+        rows.append(
+            {
+                "data": spent["data"],
+                **encoders,
+                "vocabulary, sampling, losses": spent["forward"] - sum(encoders.values()),
+                "backward and rest": rest,
+                "reduction": spent["reduction"],
+                "optimizer": spent["optimizer"],
+            }
         )
-        row["reduction"] = spent["reduction"]
-        row["optimizer"] = spent["optimizer"]
-        rows.append(row)
     return {name: round(statistics.median(row[name] for row in rows), 6) for name in rows[0]}
 
 
@@ -159,8 +164,8 @@ def clock(device: torch.device) -> Callable[[], float]:
     return now
 
 
-def ceiling(device: torch.device, precision: str) -> float:
-    """Returns the FLOP/s of a large square matrix product, at its best moment."""
+def matmul_rate(device: torch.device, precision: str) -> float:
+    """Returns the highest measured FLOP/s of a large square matrix product."""
     size = 8192 if device_kind(device).chunk > 1 else 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = (torch.ones(size, size, dtype=dtype, device=device) for _ in range(2))
@@ -168,22 +173,13 @@ def ceiling(device: torch.device, precision: str) -> float:
 
 
 def copy_rate(device: torch.device) -> float:
-    """Returns the bytes/s, read plus written, of copying an array larger than the caches."""
-    source = torch.ones(
-        1 << (28 if device_kind(device).own_memory else 26), dtype=torch.float32, device=device
-    )
+    """Returns the highest measured bytes/s, read plus written, of copying an array larger than the caches."""
+    source = torch.ones(1 << (28 if device_kind(device).own_memory else 26), device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / best_of(lambda: target.copy_(source), device)
 
 
 def best_of(work: Callable[[], object], device: torch.device, seconds: float = 0.5) -> float:
-    """Returns the shortest time of `work` in seconds, over at least three calls and `seconds` in all."""
-    now = clock(device)
-    work()
-    times: list[float] = []
-    started = now()
-    while len(times) < 3 or now() - started < seconds:
-        began = now()
-        work()
-        times.append(now() - began)
-    return min(times)
+    """Returns the shortest measured time of `work` in seconds, over about `seconds` of calls."""
+    timer = Timer("work()", timer=clock(device), globals={"work": work}, num_threads=torch.get_num_threads())
+    return float(min(timer.blocked_autorange(min_run_time=seconds).times))

@@ -25,7 +25,7 @@ class Clock:
 
     seconds: float
     began: float
-    """Start, by this process's monotonic clock; moved back by the updates of earlier processes."""
+    """Start by this process's monotonic clock, minus the time that updates took before it resumed."""
     _first: tuple[int, float] | None = field(default=None, init=False)
 
     def due(self, step: int, seconds: float, total: int) -> bool:
@@ -37,7 +37,7 @@ class Clock:
             total: Total number of steps as estimated so far.
         """
         if self._first is None and seconds:
-            self._first = step, seconds  # the first updates of a process are slower and not representative
+            self._first = step, seconds  # a process's first updates are slower than the others
         return step > 0 and (self.past_a_tenth or step >= TENTH * total)
 
     @property

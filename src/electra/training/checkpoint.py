@@ -26,7 +26,7 @@ def write(
     protect: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Writes and verifies a checkpoint, then removes the oldest ones beyond `keep`.
+    """Writes and verifies a checkpoint, then removes the oldest ones until `keep` are left.
 
     Args:
         folder: The run's checkpoints.
@@ -35,10 +35,10 @@ def write(
         state: JSON-serialisable state; contains `step`.
         keep: Number of checkpoints to keep, at least 1.
         protect: The step of a checkpoint that is never removed.
-        ops: File operations, replaced by tests.
+        ops: File operations, which tests replace.
 
     Raises:
-        CheckpointError: if the written checkpoint does not verify; older ones are then kept.
+        CheckpointError: if the written checkpoint is damaged; no older ones are then removed.
     """
     target = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {

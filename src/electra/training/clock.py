@@ -1,10 +1,10 @@
 """Re-estimates the number of steps of a time budget while the run is in its first tenth.
 
-Before a run starts, a few updates are measured, which gives an estimate within seconds. It may be far off:
-the machine was busy, or the layers are compiled later. So in the first tenth of the run the number of steps
-is re-estimated from the real times of updates, evaluations and checkpoints, and the learning rate follows it
-from there on. Each estimate is recorded with the step from which it holds, so resumed and replayed runs use
-the same numbers.
+Before a run starts, a few updates are timed, which gives an estimate within seconds. It may be far off, for
+example because the machine was busy or the layers are compiled later. So in the first tenth of the run the
+number of steps is re-estimated from the actual times of updates, evaluations and checkpoints, and the
+learning rate follows it from there on. Each estimate is recorded with the step from which it holds, so
+resumed and replayed runs use the same numbers.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ def follow_clock(run: Run, clock: Clock) -> bool:
     before = run.total_steps
     costs = Costs(clock.update(run.step, run.seconds), **run.costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
-    last = clock.past_a_tenth or abs(steps - before) <= TENTH * before
-    [steps, is_last] = map(int, run.world.broadcast([steps, last]))  # type: ignore[call-overload]
+    final = clock.past_a_tenth or abs(steps - before) <= TENTH * before
+    steps, final = run.world.broadcast((steps, final))
     run.lengths.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.recipe.training, steps=steps))
     if run.world.is_main:
         folder = RunFolder(run.folder)
-        folder.write_record(with_lengths(folder.record, run, settled=bool(is_last)))
-        final = "now fixed" if is_last else "re-estimated during the first tenth of the run"
-        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {final}"
+        folder.write_record(with_lengths(folder.record, run, settled=final))
+        state = "now fixed" if final else "re-estimated during the first tenth of the run"
+        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {state}"
         run.telemetry.event(run.step, "budget", message, steps=steps)
-    return bool(is_last)
+    return final
 
 
 def with_lengths(

@@ -1,9 +1,9 @@
-"""Regional compilation: torch.compile of each encoder layer, so that layers of one shape share a compilation.
+"""Regional compilation: torch.compile of each encoder layer; layers of equal shape share compiled code.
 
 Nothing else is compiled and no module is wrapped, so names of weights, checkpoints and exports are unchanged.
-Shapes are fixed (rows and length of a micro-batch; the number of masked slots never reaches a layer). So
-compilation happens at the start or not at all, and a resumed run uses the same kernels as an uninterrupted
-one. torch caches compiled code on disk.
+The layers' inputs have a fixed shape, because the number of masked slots does not affect it. So layers are
+compiled at the start or not at all, and a resumed run uses the same kernels as an uninterrupted one. torch
+caches compiled code on disk.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from electra.model.precision import autocast, device_kind
 from electra.training import budget
 from electra.training.run import Run
 
-WORTH_SECONDS = 600.0  # `auto`: in shorter runs a minute of compiling may not pay off
-# Compiled variants that torch may keep per layer: generator and discriminator, first layer and others, sizes
-# of micro-batches.
-SHAPES = 64
+MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
+# Compiled variants of a layer that torch may keep: for generator and discriminator, the first layer and the
+# others, several micro-batch sizes.
+MAX_VARIANTS = 64
 
 
 def worth_it(run: Run) -> bool:
-    """Whether to compile the run: as its recipe says, or for `auto` according to its expected duration.
+    """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
-    On a CPU compiled layers with dropout are not faster than uncompiled ones.
+    Not on a CPU with dropout, where compiled layers are not faster.
     """
     setting, text = run.machine.compile, run.schedule.budget
     if setting != "auto":
@@ -42,7 +42,7 @@ def worth_it(run: Run) -> bool:
     expected = (
         amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
     )
-    return expected >= WORTH_SECONDS and device_kind(run.device).has_compiler()
+    return expected >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
 def drops(run: Run) -> bool:
@@ -53,14 +53,14 @@ def drops(run: Run) -> bool:
 def compile_layers(run: Run) -> str | None:
     """Compiles the layers of all networks and runs them once.
 
-    Returns None, or, after undoing it, the compiler's error message.
+    If that fails, undoes it and returns the compiler's error message; otherwise returns None.
     """
     import torch._dynamo
     import torch._inductor.config
 
     cache = Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "compiled"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)  # type: ignore[assignment]
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_VARIANTS)  # type: ignore[assignment]
     for layer in layers(run.pair):
         layer.compile(dynamic=False)
     run.compiled = True
@@ -90,13 +90,13 @@ def layers(pair: Pair) -> Iterator[nn.Module]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Runs layers uncompiled within the block, for rare work that is not worth a compilation."""
+    """Runs layers uncompiled within the block, for work that is too rare to be worth compiling."""
     with torch.compiler.set_stance("force_eager"):
         yield
 
 
 def _rehearse(run: Run) -> None:
-    """Runs forward and backward through every encoder for each micro-batch size; applies no update."""
+    """Runs every encoder forward and backward for each micro-batch size, without an update."""
     run.pair.train()
     for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
         ids, positions, pieces = (

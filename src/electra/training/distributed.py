@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -19,14 +19,16 @@ from electra.foundation.errors import ConfigError, LostProcess
 from electra.foundation.machine import LAUNCHED, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
+Value = TypeVar("Value")
+
 TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
-# Parts of gloo's messages about a lost connection; gloo has no error classes.
+# Matches gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
 
 @dataclass(frozen=True)
 class World:
-    """This process within the group: `rank` of `size`.
+    """This process within the group of processes that train together: `rank` of `size`.
 
     A single process needs no launcher and no process group.
     """
@@ -44,31 +46,18 @@ class World:
         """Returns each value summed over the processes, by one all-reduce in float64."""
         if self.size == 1:
             return values
-        device = (
-            torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
-        )
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         buffer = torch.tensor(values, dtype=torch.float64, device=device)
         dist.all_reduce(buffer)
         summed: list[float] = buffer.tolist()
         return summed
 
-    def broadcast(self, value: object) -> object:
-        """Returns the main process's value in every process; the value must be JSON-serialisable."""
-        if self.size == 1:
-            return value
-        import json
-
-        text = json.dumps(value).encode() if self.is_main else b""
-        [length] = self.sum([float(len(text))])
-        device = (
-            torch.device("cuda", self.local_rank) if dist.get_backend() == "nccl" else torch.device("cpu")
-        )
-        buffer: Tensor = torch.zeros(int(length), dtype=torch.uint8, device=device)
-        if self.is_main:
-            buffer.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-        dist.broadcast(buffer, 0)
-        received: object = json.loads(bytes(buffer.cpu().tolist()))
-        return received
+    def broadcast(self, value: Value) -> Value:
+        """Returns the main process's value in every process."""
+        values = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(values, 0)
+        return values[0]
 
     def barrier(self) -> None:
         """Waits until all processes get here."""
@@ -81,20 +70,20 @@ BUCKET_BYTES = 8 << 20  # size of the gradients in one all-reduce
 class Reduction:
     """Sums gradients over the processes while the backward pass is still computing others.
 
-    Parameters lie in fixed buckets, the last parameters first, which is about the order in which their
-    gradients become ready. A bucket is sent once its gradients are ready and earlier buckets have been sent.
-    So all processes send the same buckets in the same order, and a resumed run adds in the same order as an
-    uninterrupted one. (DistributedDataParallel rebuilds its buckets after the first step, which changes
-    results in the last bits.) Buckets that are unsent at the end of the backward pass, for example because a
-    weight got no gradient, are sent then.
+    Parameters are divided into fixed buckets, the last parameters first, which is about the order in which
+    their gradients become ready. A bucket is sent once its gradients are ready and the buckets before it have
+    been sent. So all processes send the same buckets in the same order, and a resumed run adds in the same
+    order as an uninterrupted one. (DistributedDataParallel rebuilds its buckets after the first step, which
+    changes results in the last bits.) Buckets left over at the end of the backward pass, for example because
+    a weight got no gradient, are sent then.
     """
 
     def __init__(
         self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES
     ) -> None:
         self.buckets: list[list[nn.Parameter]] = []
-        self.missing: list[int] = []  # per bucket, the number of gradients it still waits for
-        self.sent: list[tuple[Tensor, Any]] = []  # per sent bucket, its gradients and the all-reduce's handle
+        self.missing: list[int] = []  # number of gradients that each bucket still waits for
+        self.sent: list[tuple[Tensor, Any]] = []  # gradients and all-reduce handle of each sent bucket
         self.listening = False
         self.world = world
         if world.size == 1:
@@ -136,15 +125,15 @@ class Reduction:
                 parameter.grad = piece.view_as(parameter)
         self.sent.clear()
 
-    def _listener(self, number: int) -> Any:
-        def arrived(_: Tensor) -> None:
+    def _listener(self, index: int) -> Any:
+        def gradient_ready(_: Tensor) -> None:
             if not self.listening:
                 return
-            self.missing[number] -= 1
+            self.missing[index] -= 1
             while len(self.sent) < len(self.buckets) and self.missing[len(self.sent)] == 0:
                 self._send()
 
-        return arrived
+        return gradient_ready
 
     def _send(self) -> None:
         gradients = [
@@ -164,12 +153,16 @@ class FixedOrder:
     """
 
     def __init__(
-        self, world: World, parameters: Sequence[nn.Parameter], leaves: int, bucket_bytes: int = BUCKET_BYTES
+        self,
+        world: World,
+        parameters: Sequence[nn.Parameter],
+        micro_batches: int,
+        bucket_bytes: int = BUCKET_BYTES,
     ) -> None:
-        self.world, self.parameters, self.room = world, list(parameters), bucket_bytes // 4
-        self.per_leaf = leaves // _power_of_two(leaves)  # micro-batches summed sequentially into a leaf
+        self.world, self.parameters, self.bucket_size = world, list(parameters), bucket_bytes // 4
+        self.per_leaf = micro_batches // _power_of_two(micro_batches)  # summed sequentially into a leaf
         self.added = 0  # micro-batches of this update so far
-        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (micro-batches in it, its gradients)
+        self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (number of micro-batches, gradients)
 
     def begin(self) -> None:
         """Called before the last backward pass of an update; does nothing."""
@@ -197,7 +190,7 @@ class FixedOrder:
         trained = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.world.size > 1 and trained:
             flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in trained])
-            for piece in torch.split(flat, self.room):
+            for piece in torch.split(flat, self.bucket_size):
                 gathered = [torch.empty_like(piece) for _ in range(self.world.size)]
                 dist.all_gather(gathered, piece)
                 while len(gathered) > 1:
@@ -214,7 +207,7 @@ class FixedOrder:
         width, rank, size = len(values[0]), self.world.rank, self.world.size
         own = [float(value) for row in values for value in row]
         padded = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))
-        gathered = self.world.sum(padded)  # every number is added only to zeros, so nothing is rounded
+        gathered = self.world.sum(padded)  # nothing is rounded, because each number is added to zeros
         return [sum(gathered[column::width]) for column in range(width)]
 
 
@@ -222,16 +215,16 @@ def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
     """Returns the number of micro-batches in an update. Raises ConfigError if no fixed order exists."""
     key = "training.micro_batch"
     if batch_size % micro_batch:
-        problem = f"a batch of {batch_size} rows is no multiple of {micro_batch}"
+        problem = f"a batch of {batch_size} rows is not a multiple of {micro_batch}"
         raise ConfigError(problem, key=key, fix="Choose a divisor of `training.batch_size`")
-    leaves = batch_size // micro_batch
-    max_processes = _power_of_two(leaves)
+    micro_batches = batch_size // micro_batch
+    max_processes = _power_of_two(micro_batches)
     if processes & (processes - 1) or processes > max_processes:
         allowed = _powers(max_processes)
-        problem = f"{leaves} micro-batches can be summed in one order by {allowed} processes, not {processes}"
+        problem = f"a fixed order of {micro_batches} micro-batches needs {allowed} processes, not {processes}"
         fix = "Choose a smaller `training.micro_batch`, or other `processes`"
         raise ConfigError(problem, key=key, fix=fix)
-    return leaves
+    return micro_batches
 
 
 def _powers(largest: int) -> str:
@@ -266,22 +259,21 @@ def join_world() -> World:
     if rank >= size:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
         raise ConfigError(problem, where="RANK", fix=LAUNCHED)
-    cuda = torch.cuda.is_available()
-    if not cuda:
-        _refuse_loopback(size)
-    if cuda:
+    if torch.cuda.is_available():
+        backend = "nccl"
         torch.cuda.set_device(local_rank)
+    else:
+        backend = "gloo"
+        _refuse_loopback(size)
     method = os.environ.get(RENDEZVOUS, "env://")
-    dist.init_process_group(
-        "nccl" if cuda else "gloo", init_method=method, rank=rank, world_size=size, timeout=_timeout()
-    )
+    dist.init_process_group(backend, init_method=method, rank=rank, world_size=size, timeout=_timeout())
     return World(rank, size, local_rank)
 
 
 def _refuse_loopback(size: int) -> None:
-    """Raises ConfigError if other machines would wait for this one forever.
+    """Raises ConfigError if other machines could not connect to this one, and would wait forever.
 
-    Gloo announces the address that the host name resolves to; on Debian that is 127.0.1.1.
+    Gloo announces the address that the host name resolves to, which on Debian is 127.0.1.1.
     """
     if RENDEZVOUS in os.environ or "GLOO_SOCKET_IFNAME" in os.environ:
         return
@@ -319,7 +311,7 @@ def _timeout() -> timedelta:
 
 @contextmanager
 def translate_disconnects() -> Iterator[None]:
-    """Turns the libraries' errors about a lost process into LostProcess, within the block."""
+    """Turns the libraries' errors about a lost process into LostProcess within the block."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:

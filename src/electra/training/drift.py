@@ -1,7 +1,7 @@
 """Detects processes whose weights have drifted apart.
 
-Every process adds the same gradients to the same weights, so the weights stay equal. A flipped bit in the
-memory of one process stays there and spreads through the gradients, and the losses do not show it.
+Every process adds the same gradients to the same weights, so the weights stay equal. If a bit flips in the
+memory of one process, the difference stays and spreads through the gradients, and the losses do not show it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def refuse_drift(run: Run) -> None:
     """Compares the weights and optimizer state of all processes.
 
     Raises:
-        RunFailed: in every process, if one of them differs from the main process.
+        RunFailed: in every process, if one differs from the main process.
     """
     world = run.world
     if world.size == 1:

@@ -1,4 +1,4 @@
-"""Measures the cost of a recipe on this machine with a few updates on random ids."""
+"""Measures what a recipe costs on this machine, with a few updates on random ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from electra.training.rehearsal import measure
 from electra.training.run import build_run
 from electra.training.threads import set_threads
 
-SECONDS = 0.7  # of updates, in each phase of a training
+SECONDS = 0.7  # spent on timing updates, in each phase of the training
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Estimate:
     precision: str
     threads: int
     rows: int
-    """Rows of the measured update: fewer than the batch if a whole update takes long."""
+    """Rows of the timed updates: fewer than the batch if a whole update takes long."""
 
     def timing(self, batch_size: int) -> str:
         """Returns the time of an update and how it was measured, for messages."""
         threads = f", {self.threads} thread{'s' * (self.threads != 1)}" if self.device == "cpu" else ""
-        part = f" (from {self.rows} of {batch_size} rows)" if self.rows < batch_size else ""
+        basis = f" (from {self.rows} of {batch_size} rows)" if self.rows < batch_size else ""
         return (
-            f"{self.seconds:.2g} s per update{part}; {self.device}, {self.precision}{threads}, not compiled"
+            f"{self.seconds:.2g} s per update{basis}; {self.device}, {self.precision}{threads}, not compiled"
         )
 
 
@@ -65,13 +65,13 @@ def estimate(
 ) -> Estimate:
     """Measures a recipe, uncompiled.
 
-    The peak memory is that of this process. So call it in a process of its own, and measure small recipes
-    before large ones.
+    The peak memory is that of this process so far. So call it in a process of its own, and measure small
+    recipes before large ones.
 
     Args:
         recipe: The recipe.
         vocab_size: Size of the vocabulary.
-        shapes: Shapes of the networks to start from, by name.
+        shapes: Shapes of the models to start from, by network name (default: the recipe's).
     """
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     fresh = replace(recipe.model, start="fresh")  # co-occurrences of random ids carry no information
@@ -102,6 +102,6 @@ def estimate(
 def estimator(
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Callable[[Recipe, int], Estimate]:
-    """Returns a function of a recipe and its vocabulary size, for a process that measures several recipes."""
-    set_threads(None, None, "")  # once; a recipe's own number of threads takes precedence
+    """Chooses the number of threads; returns `estimate` as a function of recipe and vocabulary size."""
+    set_threads(None, None, "")  # a recipe's own number takes precedence
     return lambda recipe, vocab_size: estimate(recipe, vocab_size, shapes)

@@ -16,19 +16,17 @@ from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
 
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
-
-
 LOSSES = {"mlm": "generator_loss", "sampler": "sampler_loss"}
 MEANS = {
     "top1_correct": "generator_accuracy",
-    "guessed": "generator_accuracy",  # the old name, of objectives written for the last release
+    "guessed": "generator_accuracy",  # the name of `top1_correct` in the last release
     "sample_correct": "sample_accuracy",
     "entropy": "generator_entropy",
 }
 
 
 class Interrupted(Exception):
-    """The user stopped the evaluation; it has no side effects and can be repeated."""
+    """The evaluation was stopped; it has no side effects and can be repeated."""
 
 
 class NotFinite(Exception):
@@ -49,8 +47,8 @@ def evaluate(
 ) -> dict[str, float | None]:
     """Returns losses per term and detection metrics over the first `rows` held-out rows.
 
-    Masks and samples are the same for every run. A full-size masked language model is also evaluated on
-    [MASK] alone (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
+    Masks and samples are the same for every run. A full-size masked language model is also evaluated with
+    every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
 
     Args:
         pair: The networks.
@@ -73,10 +71,10 @@ def evaluate(
         counts: dict[str, int] = {}
         observed: dict[str, list[npt.NDArray[Any]]] = {}
         last = min(rows, heldout.num_blocks)
-        for number in range(-(-last // batch_size)):
+        for index in range(-(-last // batch_size)):
             if stopping():
                 raise Interrupted
-            batch = heldout.batch(number, batch_size, stop=min(batch_size, last - number * batch_size))
+            batch = heldout.batch(index, batch_size, stop=min(batch_size, last - index * batch_size))
             corrupted = objective.corrupt(batch, SEED, 1.0)
             with torch.no_grad(), autocast(device, precision):
                 outcome = objective.forward(pair, corrupted.to(device))
@@ -86,9 +84,9 @@ def evaluate(
             for name, values in outcome.observed.items():
                 observed.setdefault(name, []).append(values.cpu().numpy())
         means = {name: sums[name] / max(1, counts[name]) for name in sums}
-        arrays = {name: np.concatenate(parts) for name, parts in observed.items()}
-        numbers = [np.array(list(means.values())), *arrays.values()]
-        if not all(np.isfinite(values).all() for values in numbers):
+        arrays = {name: np.concatenate(batches) for name, batches in observed.items()}
+        outputs = [np.array(list(means.values())), *arrays.values()]
+        if not all(np.isfinite(values).all() for values in outputs):
             raise NotFinite
         return means, arrays
 
@@ -110,7 +108,7 @@ def evaluate(
 
 
 def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
-    """Returns metrics under the names of metrics.jsonl; None for undefined ones."""
+    """Returns metrics under their names in metrics.jsonl; None for undefined ones."""
     metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
     metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:
@@ -128,19 +126,19 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 
     logits, replaced = logits.astype(np.float64), replaced.astype(bool)
     flagged = logits > 0
-    hits, alarms, positives = int((flagged & replaced).sum()), int(flagged.sum()), int(replaced.sum())
+    hits, num_flagged, positives = int((flagged & replaced).sum()), int(flagged.sum()), int(replaced.sum())
     base_rate = positives / max(1, len(replaced))
     entropy = -sum(p * np.log(p) for p in (base_rate, 1 - base_rate) if p > 0)
     loss = _mean(np.logaddexp(0, logits) - logits * replaced)
     defined = 0 < positives < len(replaced)
-    precision = hits / alarms if alarms else None
+    precision = hits / num_flagged if num_flagged else None
     recall = hits / positives if positives else None
     return {
         "discriminator_loss": loss,
         "accuracy": _mean(flagged == replaced),
         "precision": precision,
         "recall": recall,
-        "f1": 2 * hits / (alarms + positives) if alarms + positives else None,
+        "f1": 2 * hits / (num_flagged + positives) if num_flagged + positives else None,
         "average_precision": float(average_precision_score(replaced, logits)) if defined else None,
         "auc": float(roc_auc_score(replaced, logits)) if defined else None,
         "best_f1_threshold": best_threshold(logits, replaced) if defined else None,
@@ -165,7 +163,7 @@ def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> floa
 
 
 def collapsed(metrics: dict[str, float | None]) -> bool:
-    """Whether the discriminator nearly always predicts "original" and knows only the base rate."""
+    """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate."""
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

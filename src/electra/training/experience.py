@@ -1,4 +1,4 @@
-"""Results of earlier runs of ours, as expectations for similar runs."""
+"""Metrics of recorded runs, as expectations for similar ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from electra.foundation.config import read_toml
 
-NEAR = 3.0  # runs whose FLOPs are within this factor are comparable
+MAX_FACTOR = 3.0  # between the FLOPs of comparable runs
 METRICS = ("auc", "mlm_loss")
 
 
@@ -40,13 +40,14 @@ def runs() -> tuple[dict[str, Any], ...]:
 
 
 def expected(objective: str, encoder: str, layers: int, hidden_size: int, *, flops: float) -> Expected | None:
-    """Returns the metrics of our runs with this objective, shape and similar FLOPs, or None."""
-    like = {"objective": objective, "encoder": encoder, "layers": layers, "hidden_size": hidden_size}
-    near = [
+    """Returns the metrics of runs with this objective and shape and similar FLOPs; None if there are none."""
+    required = {"objective": objective, "encoder": encoder, "layers": layers, "hidden_size": hidden_size}
+    similar = [
         run
         for run in runs()
-        if all(run[key] == value for key, value in like.items())
-        and flops / NEAR <= run["flops"] <= flops * NEAR
+        if all(run[key] == value for key, value in required.items())
+        and flops / MAX_FACTOR <= run["flops"] <= flops * MAX_FACTOR
     ]
-    values = {name: [run[name] for run in near if name in run] for name in METRICS}
-    return Expected(len(near), {k: (min(v), max(v)) for k, v in values.items() if v}) if near else None
+    values = {name: [run[name] for run in similar if name in run] for name in METRICS}
+    ranges = {name: (min(known), max(known)) for name, known in values.items() if known}
+    return Expected(len(similar), ranges) if similar else None

@@ -1,8 +1,8 @@
-"""Extends a finished run: it continues from the end of its plateau as if it had been planned longer.
+"""Extends a finished run: it continues from the end of its plateau as if it had always been longer.
 
-Under the schedule `wsd` nothing depends on the length of the training before the cooldown. So the state at
-the end of the plateau is the state of every longer run, and only the rest of the plateau and a new cooldown
-remain to be trained.
+Under the schedule `wsd` nothing depends on the total length before the cooldown begins. So the state at the
+end of the plateau is also the state of every longer run at that step, and only the rest of the longer plateau
+and a new cooldown remain to be trained.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def warmup_updates(record: Mapping[str, Any]) -> int:
     """Returns the number of warm-up updates of a recorded run, which stays the same when it is extended.
 
     Raises:
-        ConfigError: if the record does not say.
+        ConfigError: if the record lacks a setting that determines it.
     """
     training = record["training"]
     if training.get("warmup_steps") is not None:
@@ -74,19 +74,19 @@ def extended_record(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
 
 
 def shares_state(record: Mapping[str, Any], step: int, run: Run) -> bool:
-    """Whether the recorded run and `run`, which may differ in length, have the same state at `step`."""
+    """Whether the recorded run and a run of another length have the same state at `step`."""
     training = record["training"]
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
-    both = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
+    shared = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
     now = {"training": vars(run.recipe.training)}
-    return step <= both and warmup_updates(record) == warmup_updates(now)
+    return step <= shared and warmup_updates(record) == warmup_updates(now)
 
 
 def extend(run: Run, record: Mapping[str, Any]) -> None:
-    """Gives the recorded run on disk the length of `run`, and moves its earlier results to its milestones.
+    """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
-    The record is written last: if killed before that, the folder still contains the shorter run.
+    The record is written last, so if this is killed, the folder still contains the shorter run.
 
     Raises:
         ConfigError: if the run is as long already, or the checkpoint to continue from is missing.
@@ -99,8 +99,8 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             fix="Set the budget of the whole run, including the part already used",
         )
     end = plateau_end(steps, float(record["training"]["decay"]))
-    behind = [checkpoint.step for checkpoint in folder.saved()]
-    if not any(0 < step <= end for step in behind) and any(step > end for step in behind):
+    saved_steps = [checkpoint.step for checkpoint in folder.saved()]
+    if not any(0 < step <= end for step in saved_steps) and any(step > end for step in saved_steps):
         raise ConfigError(
             f"the checkpoint of step {end:,}, where the cooldown began, is missing",
             where=folder.checkpoints,
@@ -114,12 +114,12 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
 
 
 def keep_milestone(folder: RunFolder, steps: int) -> None:
-    """Moves the results of a run that finished after `steps` updates into its milestones."""
+    """Moves the results of a run of `steps` updates into a folder under its milestones."""
     milestone = folder.milestone(steps)
     for path in folder.finish:
         if path.exists():
             milestone.path.mkdir(parents=True, exist_ok=True)
-            earlier = milestone.path / path.name  # left by an attempt that was killed
-            if earlier.is_dir():
-                durable.remove_directory(earlier)
-            os.replace(path, earlier)
+            target = milestone.path / path.name
+            if target.is_dir():  # left by an attempt that was killed
+                durable.remove_directory(target)
+            os.replace(path, target)

@@ -27,22 +27,22 @@ from electra.foundation.signals import EXIT_CODES
 RENDEZVOUS, LAUNCHER = "ELECTRA_RENDEZVOUS", "ELECTRA_LAUNCHER"
 _PREFIX = "electra-launch-"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-GRACE_SECONDS = 10.0  # that the other processes get to notice that one has failed
+GRACE_SECONDS = 10.0  # for the other processes to notice that one has failed
 
 
 class LaunchResult(NamedTuple):
     """How the launched processes ended."""
 
     code: int
-    """Exit code of the process that caused the failure; 0 if all succeeded."""
+    """Exit code of the process that caused the failure, 0 if all succeeded."""
     output: str
     """Output of the other processes, if the main process reported no error of its own."""
     killed: tuple[int, int] | None = None
-    """Rank and signal number, if a signal killed the process that caused the failure."""
+    """Rank and signal number of the process that caused the failure, if a signal killed it."""
 
 
 def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | None = None) -> LaunchResult:
-    """Runs `python -m ARGV...` in `processes` processes that share each batch.
+    """Runs `python -m ARGV...` in several processes, which share each batch.
 
     Args:
         argv: Module and arguments.
@@ -52,21 +52,21 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
     """
     with temporary_folder() as folder:
         started = [_start(argv, rank, processes, folder, piped=say is not None) for rank in range(processes)]
-        reader = threading.Thread(target=_pass_on, args=(started[0], say), daemon=True)
+        reader = threading.Thread(target=_forward_output, args=(started[0], say), daemon=True)
         reader.start()
 
-        def forward(number: int, frame: FrameType | None) -> None:
+        def forward(signal_number: int, frame: FrameType | None) -> None:
             for process in started:
-                process.send_signal(number)
+                process.send_signal(signal_number)
 
         caught = SIGNALS if threading.current_thread() is threading.main_thread() else ()
-        previous = {number: signal.signal(number, forward) for number in caught}
+        previous = {caught_signal: signal.signal(caught_signal, forward) for caught_signal in caught}
         try:
             failed = _wait(started)
             silent = not started[0].returncode  # still running (it is killed below), or it succeeded
         finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
+            for caught_signal, handler in previous.items():
+                signal.signal(caught_signal, handler)
             for process in started:
                 process.kill()
                 process.wait()
@@ -82,15 +82,15 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Provides a temporary folder, and removes those of processes that were killed."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        number = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if number.isdecimal() and not durable.is_running(int(number)):
-            shutil.rmtree(left, ignore_errors=True)  # fails, and may, on another user's folder
+    for leftover in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        pid = leftover.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdecimal() and not durable.is_running(int(pid)):
+            shutil.rmtree(leftover, ignore_errors=True)  # it may belong to another user
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
 
 
-def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], None] | None) -> None:
+def _forward_output(process: subprocess.Popen[bytes], say: Callable[[str], None] | None) -> None:
     if process.stdout is not None and say is not None:
         with process.stdout as lines:
             for line in lines:
@@ -110,8 +110,8 @@ def _start(
     }
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))}
     environment = threads | jobs.environment(**variables)
-    # A separate process group, so that Ctrl-C reaches the process once, from here.
     command = jobs.command(*argv)
+    # each is a process group of its own, so that Ctrl-C reaches it only once, through `forward`
     if rank == 0:
         out = subprocess.PIPE if piped else None
         return subprocess.Popen(command, env=environment, process_group=0, stdout=out)
@@ -120,16 +120,16 @@ def _start(
 
 
 def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
-    """Waits until all processes have ended, or one has failed and the grace period is over.
+    """Waits until all processes have ended, or until one has failed and the grace period is over.
 
-    Returns rank and return code of the process that caused the failure, or None. A process killed by a signal
-    takes precedence over those that failed because it was missing.
+    Returns rank and return code of the process that caused the failure, or None. That is the first one seen
+    to fail; but a process killed by a signal takes precedence over others, which fail because it is gone.
     """
     first: tuple[int, int] | None = None
     ended: list[int | None] = []
     deadline = float("inf")
     while time.monotonic() < deadline:
-        # poll all of them: the first may wait forever for one that has failed
+        # polls all of them, because the first may wait forever for one that has failed
         ended = [process.poll() for process in started]
         if first is None:
             first = next(((rank, code) for rank, code in enumerate(ended) if code), None)

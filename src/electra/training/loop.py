@@ -28,11 +28,12 @@ LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 def train(run: Run, stop: Stop) -> bool:
     """Trains to the last step. Returns False if stopped before it, after saving a checkpoint.
 
-    Every iteration begins with `run.step` finished updates: evaluate, save, then do the next update. So a
+    With `run.step` finished updates, an iteration evaluates, saves, and then does the next update. So a
     resumed run does exactly what an uninterrupted one does at that step.
 
     Raises:
-        RunFailed: if a gradient or a held-out loss is not finite, or a policy of the recipe says to stop.
+        RunFailed: if a gradient or a held-out loss is not finite, or if the recipe says to stop at a spike or
+            a collapse and there is one.
     """
     refuse_drift(run)
     while True:
@@ -55,7 +56,7 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """Does one update: corrupt, sum the denominators, forward, backward, sum the gradients, clip, step.
+    """Does an update: corrupts, sums the denominators, runs forward and backward, sums the gradients, steps.
 
     Raises:
         RunFailed: if the gradient is not finite; the weights are then unchanged.
@@ -67,25 +68,25 @@ def update(run: Run) -> None:
     state = run.total_steps, run.rows.batch_size
     corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)
     names = list(objective.weights)
-    local_counts = [float(sum(part.counts[name] for part in corrupted)) for name in names]
+    local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
     counts = dict(zip(names, world.sum(local_counts), strict=True))
 
     objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
-    each: list[list[torch.Tensor]] = []  # the losses of each micro-batch
-    for micro, part in enumerate(corrupted):
-        torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + micro))
+    sums: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
+    for index, micro_batch in enumerate(corrupted):
+        torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + index))
         with autocast(run.device, run.precision):
-            losses = objective.forward(run.pair, part.to(run.device)).losses
+            losses = objective.forward(run.pair, micro_batch.to(run.device)).losses
         total = sum(
             (weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items()
         )
         assert isinstance(total, torch.Tensor)
-        if micro == len(corrupted) - 1:
+        if index == len(corrupted) - 1:
             run.reduction.begin()
         total.backward()  # type: ignore[no-untyped-call]
         run.reduction.add()
-        each.append([losses[name].detach() for name in names])
+        sums.append([losses[name].detach() for name in names])
 
     run.reduction.finish()
     norm = float(run.optimizer.clip())
@@ -95,7 +96,7 @@ def update(run: Run) -> None:
             where=run.folder,
             fix=LOWER_RATE,
         )
-    totals = run.reduction.losses(each)
+    totals = run.reduction.losses(sums)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
     if not skips_spike(run, loss):
@@ -112,7 +113,7 @@ def update(run: Run) -> None:
 
 
 def skips_spike(run: Run, loss: float) -> bool:
-    """Records a loss spike. Returns whether its update is to be skipped, the same in every process.
+    """Records the loss, and reports a spike. Returns whether to skip the update, the same in every process.
 
     Raises:
         RunFailed: if the recipe says to stop at spikes.
@@ -153,7 +154,7 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
 
 def evaluate(run: Run, stop: Stop) -> None:
-    """Evaluates on the held-out rows in the main process, and raises the collapse alarm.
+    """Evaluates on the held-out rows in the main process, and raises the collapse alarm if necessary.
 
     Raises:
         RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to
@@ -171,7 +172,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     run.costs["evaluation"] = time.monotonic() - began
     run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.phase(run.step, run.total_steps)
-    # early in training, every discriminator looks collapsed
+    # early in training every discriminator looks collapsed
     late = run.step - first >= max((end - first) / 2, 100)
     if late and evaluation.collapsed(metrics) and not run.alarmed:
         run.alarmed = True
@@ -193,10 +194,11 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
 
     Args:
         run: The run.
-        stop: Returns True to interrupt.
+        stop: Returns True to interrupt the evaluation.
         rows: Number of rows (default: the recipe's).
 
     Raises:
+        Interrupted: if `stop` returned True.
         RunFailed: if the losses are not finite.
     """
     try:

@@ -10,7 +10,7 @@ from electra.foundation import durable
 from electra.foundation.errors import FullDisk
 from electra.training.run import Run
 
-MARGIN = 8 << 20  # ledger, report, examples
+MARGIN = 8 << 20  # bytes for the ledger, the report and the examples
 
 
 def checkpoint_bytes(run: Run) -> int:

@@ -1,4 +1,4 @@
-"""The networks that a recipe trains, and their shapes."""
+"""The networks of a recipe: their shapes, where they start from, and whether they fit."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from electra.training.recipe import ModelSection, Recipe, RowsSection
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Networks to start from instead of random initialization.
+    """Models to start from instead of random weights.
 
     Attributes:
-        names: Where each comes from, by network name; empty for none.
-        shapes: The shape of each.
+        names: The source of each network, by network name; "" for random weights.
+        shapes: The shape of each network, by name.
         load: Fills a pair with their weights; returns notes for the user.
         notes: Further notes for the user.
     """
@@ -52,10 +52,10 @@ def network_table(
         store: Gives the size of the vocabulary.
         objective: Decides which networks there are.
         auxiliary_rate: Peak learning rate of the auxiliary network (default: the recipe's).
-        shapes: Shapes of the models to start from, by name, which replace the recipe's.
+        shapes: Shapes of the models to start from, by network name; they replace the recipe's.
 
     Raises:
-        ConfigError: if the recipe asks for a mask decoder that its encoder lacks.
+        ConfigError: if the recipe sets a mask decoder that its encoder lacks.
     """
     size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
@@ -82,10 +82,10 @@ def network_table(
 
 
 def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
-    """Returns the table with the shapes of the networks that have a `source`, and those networks.
+    """Opens the networks that have a `source`. Returns the table with their shapes, and the networks by name.
 
     They must have been trained with the store's tokenizer. A frozen encoder may also have a larger vocabulary
-    from which the store's was cut; then only those entries of its table are read.
+    from which the store's was cut; then only the store's entries of its table are used.
 
     Raises:
         ConfigError: if a frozen network has no source.
@@ -103,14 +103,14 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     opened: dict[str, AnyNetwork] = {}
     for row in with_source:
         loaded = load(row.source, row.head)
-        alone = row.head == "encoder"
-        if alone and loaded.tokenizer.digest != store.tokenizer_digest:
+        has_head = row.head != "encoder"
+        if not has_head and loaded.tokenizer.digest != store.tokenizer_digest:
             loaded = in_vocabulary(loaded, store.tokenizer) or loaded
         if loaded.tokenizer.digest != store.tokenizer_digest:
             problem = f"the {row.name} has another tokenizer than the store"
             fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
             raise ModelError(problem, where=loaded.folder, fix=fix)
-        if alone:
+        if not has_head:
             opened[row.name] = EncoderAlone(loaded.encoder)
         elif isinstance(loaded.head, GeneratorHead):
             opened[row.name] = Generator(loaded.encoder, loaded.head)
@@ -136,17 +136,17 @@ def refuse_length(length: int, networks: Networks) -> None:
     Raises:
         ConfigError: if they do not.
     """
-    most = min(row.config.max_positions for row in networks.rows if row.role != "auxiliary")
-    if length > most:
+    positions = min(row.config.max_positions for row in networks.rows if row.role != "auxiliary")
+    if length > positions:
         raise ConfigError(
-            f"{length} exceeds the model's {most} positions",
+            f"{length} exceeds the model's {positions} positions",
             key="training.length",
-            fix=f"Use at most {most}, or lengthen the model with electra lengthen",
+            fix=f"Use at most {positions}, or lengthen the model with electra lengthen",
         )
 
 
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
-    """Checks a lower bound of the run's memory against this machine's.
+    """Checks that a lower bound on the run's memory does not exceed this machine's.
 
     Raises:
         ConfigError: if the model or its batch cannot fit.
@@ -159,24 +159,24 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
         (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
     )
     batch = 25 * rows * section.length  # bytes of `data.batches.Rows`
-    activations = (
-        2 * tokens * networks.main.num_layers * networks.main.hidden_size
-    )  # 16 bits per layer output
-    needed = weights + batch + (activations if on_host else 0)
-    most = memory()
-    if most is not None and needed > most:
-        need = f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {most / 2**30:,.1f} GiB"
-        if weights > most:
+    states = tokens * networks.main.num_layers * networks.main.hidden_size
+    activations = 2 * states if on_host else 0  # 16 bits each
+    needed, total = weights + batch + activations, memory()
+    if total is not None and needed > total:
+        need = (
+            f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {total / 2**30:,.1f} GiB"
+        )
+        if weights > total:
             fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
             raise ConfigError(f"this model {need}", key="model", fix=fix)
-        if batch > most:
+        if batch > total:
             raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller one")
         fix = "Set a smaller `training.micro_batch`; the result is the same"
         raise ConfigError(f"this batch {need}", key="training.micro_batch", fix=fix)
 
 
 def as_built(recipe: Recipe, main: EncoderConfig) -> Recipe:
-    """Returns the recipe with the shape and vocabulary size of the main network that the run starts from."""
+    """Returns the recipe with the shape and vocabulary size of `main`, the model that the run starts from."""
     model = recipe.model
     shape = (main.num_layers, main.hidden_size)
     names = [name for name, size in SIZES.items() if (size.num_layers, size.hidden_size) == shape]
@@ -196,7 +196,7 @@ INHERITED = ("model.size", "model.layers", "model.hidden_size", "model.encoder",
 
 
 def shape_notes(networks: Networks, requested: Networks) -> tuple[str, ...]:
-    """Returns notes on networks whose shape is not the recipe's but that of the model they start from."""
+    """Returns notes on networks that have the shape of the model they start from, not the recipe's."""
 
     def described(config: EncoderConfig) -> str:
         return f"{config.num_layers} layers of {config.hidden_size}"

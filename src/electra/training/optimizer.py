@@ -1,4 +1,4 @@
-"""The weights of a training in groups, stepped by the algorithms that its recipe names."""
+"""The optimizer of a run: its weights in groups, each updated by an algorithm that the recipe selects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from electra.training.algorithms import ALGORITHMS, Algorithm, Groups, Optimizer
 class GroupedOptimizer:
     """Updates named weights in groups, by torch's fused kernels.
 
-    Optimizer state is addressed by the weight's name, so a checkpoint does not depend on the order of groups.
+    Optimizer state is saved by the weight's name, so a checkpoint does not depend on the order of groups.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class GroupedOptimizer:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Returns the optimizer state as `name:moment` -> tensor."""
+        """Returns the optimizer state: a tensor for each `NAME:MOMENT`."""
         return {
             f"{self.names[parameter]}:{moment}": value
             for optimizer in self.optimizers.values()
@@ -71,8 +71,8 @@ class GroupedOptimizer:
     def load_tensors(self, tensors: dict[str, Tensor], num_steps: int) -> None:
         """Restores the optimizer state after `num_steps` updates.
 
-        A parameter without state is accepted: it was never updated, because its network's stage had not
-        begun.
+        A parameter may have no state at all: then it was never updated, because the stage that trains it had
+        not begun.
 
         Raises:
             KeyError: with the name of a missing tensor.
@@ -92,7 +92,7 @@ class GroupedOptimizer:
 
 
 class Optimizer(GroupedOptimizer):
-    """The optimizer of a training, with groups by network, weight decay and algorithm.
+    """The optimizer of a run, with groups by network, weight decay and algorithm.
 
     Args:
         pair: The networks.
@@ -132,7 +132,7 @@ class Optimizer(GroupedOptimizer):
 
     @override
     def clip(self) -> Tensor:
-        """Clips each network's own weights separately, if the recipe says so."""
+        """As in the base class, but separately for each network's own weights if the recipe says so."""
         if not self.settings.clip_separately:
             return super().clip()
         separate = [list(own) for own in self.own.values()]

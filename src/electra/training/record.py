@@ -32,7 +32,7 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
         run: The run.
         name: The recipe's name, as the user gave it.
         command: The user's command.
-        settled: Whether the number of steps is final; a time budget is re-estimated.
+        settled: Whether the number of steps is final, as it is not while a time budget is re-estimated.
     """
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
@@ -51,9 +51,9 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
 def conditions(run: Run) -> dict[str, Any]:
     """Returns what affects the last bits of an update besides the recipe.
 
-    Examples are the order of sums and the random stream of dropout.
+    It determines the order of sums and the random stream of dropout, for example.
     """
-    how = {
+    known = {
         "threads": torch.get_num_threads(),
         "processes": run.world.size,
         "micro_batch": run.micro_batch_size,
@@ -61,7 +61,7 @@ def conditions(run: Run) -> dict[str, Any]:
         "device": str(run.device),
         "torch": torch.__version__,
     }
-    return how | ({"cpu": torch.backends.cpu.get_cpu_capability()} if run.device.type == "cpu" else {})
+    return known | ({"cpu": torch.backends.cpu.get_cpu_capability()} if run.device.type == "cpu" else {})
 
 
 def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -78,17 +78,17 @@ def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
     now, parts = conditions(run), parts_of(recorded)
-    kept = [part for part in parts if part["step"] < run.step]
-    free = ("processes",) if run.machine.summation == "fixed" else ()
+    earlier = [part for part in parts if part["step"] < run.step]
+    irrelevant = ("processes",) if run.machine.summation == "fixed" else ()
     changed = [
-        f"{name.replace('_', ' ')} {now[name]} instead of {kept[-1][name]}"
+        f"{name.replace('_', ' ')} {now[name]} instead of {earlier[-1][name]}"
         for name in now
-        if kept and name in kept[-1] and kept[-1][name] != now[name] and name not in free
+        if earlier and name in earlier[-1] and earlier[-1][name] != now[name] and name not in irrelevant
     ]
-    if changed or not kept:
-        kept.append({"step": run.step, **now})
-    if kept != parts and run.world.is_main:
-        environment = {**recorded["environment"], "parts": kept}
+    if changed or not earlier:
+        earlier.append({"step": run.step, **now})
+    if earlier != parts and run.world.is_main:
+        environment = {**recorded["environment"], "parts": earlier}
         RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})
     return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
 
@@ -104,7 +104,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """Returns the run.toml of a folder, or None if the folder is new or empty.
 
     Raises:
-        RunFolderError: if the folder contains something else, or the record lacks a table.
+        RunFolderError: if the folder contains something else, or if the record lacks a table.
     """
     run = RunFolder(folder)
     if run.exists():
@@ -119,7 +119,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
 
 
 def lengths_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Returns the total steps of a recorded run, each estimate with the step from which it holds."""
+    """Returns the estimates of a recorded run's total steps, as (step from which it holds, total steps)."""
     recorded = record["environment"].get("lengths") or [(0, record["training"].get("steps") or 0)]
     return [(int(begin), int(steps)) for begin, steps in recorded]
 
@@ -128,7 +128,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     """Checks that a run resumes with its own recipe, tokenizer and data.
 
     Raises:
-        RunFolderError: naming each difference.
+        RunFolderError: if there is a difference; the message names each.
     """
     changed = changes(recorded, run)
     fix = ""
@@ -145,9 +145,9 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
 
 
 def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
-    """Raises RunFolderError unless the checkpoint belongs to this run, and not to one with another seed, say.
+    """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
 
-    Checkpoints of older versions record fewer settings; those that they record must agree.
+    Checkpoints of older versions record fewer settings; the recorded ones must agree.
     """
     old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
     if "recipe" in state:
@@ -173,15 +173,14 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
         changed = [(name, a, b) for name, a, b in changed if name not in INHERITED and not _unset(name, a)]
-    if (
-        old.get("identity", {}).get("data") == run.identity["data"]
-    ):  # the result of these settings is the same
+    # if the store is the same, so is the result of these settings
+    if old.get("identity", {}).get("data") == run.identity["data"]:
         changed = [(name, a, b) for name, a, b in changed if not name.startswith(("tokenizer.", "data."))]
     return [(name, a, b) for name, a, b in changed if not (name == "training.steps" and b is None)]
 
 
 def _unset(name: str, before: Any) -> bool:
-    """Whether an older version left a setting unset that is recorded today."""
+    """Whether an older version left this setting unset, which is recorded today."""
     return name == "model.generator_width" and before is None
 
 
@@ -191,8 +190,8 @@ def with_defaults(sections: Mapping[str, Any]) -> dict[str, Any]:
         objective = asdict(objectives.module_of(str(sections["objective"].get("name", "rtd"))).Config())
     except ConfigError:  # the objective is not installed here
         objective = {}
-    plain: dict[str, Any] = _plain(merge({**make_recipe({}).to_sections(), "objective": objective}, sections))
-    return plain
+    settings = merge({**make_recipe({}).to_sections(), "objective": objective}, sections)
+    return _plain(settings)  # type: ignore[no-any-return]
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ class UpdateTime(NamedTuple):
 
 
 def measure(run: Run, seconds: float | None = None) -> UpdateTime:
-    """Times updates of each phase of the training, and averages the phases by their share of the steps.
+    """Times updates in each phase of the training, and averages the phases by their share of the steps.
 
     This changes the run's weights. If a whole update takes longer than `seconds` (default: `SECONDS`), an
     eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the number of

@@ -1,4 +1,4 @@
-"""Repeats logged updates from a kept checkpoint and compares them with the ledger. Nothing is written."""
+"""Repeats logged updates from a checkpoint, and compares them with the ledger. Nothing is written."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
 
-ROUNDING = 1e-3  # of a loss, where sums are taken in another order
-TIMES = ("seconds", "tokens_per_s")
-BATCH = "batch_digest"
+ROUNDING = 1e-3  # relative difference between losses whose sums were taken in another order
 
 
 class RowCollector(Telemetry):
@@ -52,11 +50,11 @@ class RowCollector(Telemetry):
 def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
     """Compares batches, losses and weights of `steps` updates with the recorded ones.
 
-    The comparison is bit-identical if one process made them on a CPU; otherwise losses are compared up to
-    rounding, and weights are not.
+    They must be bit-identical if a single process trained on a CPU. Otherwise losses are compared up to
+    rounding, and weights are not compared.
 
     Raises:
-        CheckpointError: if no kept checkpoint has that many logged updates after it.
+        CheckpointError: if no checkpoint has that many logged updates after it.
         ConfigError: if `steps` is below 1 or too small to reach a logged row.
     """
     begin = starting_point(folder, steps)
@@ -69,24 +67,24 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
 
 
 def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
-    """Returns the newest verified checkpoint that has `steps` updates and a logged row after it."""
+    """Returns the newest intact checkpoint that is followed by `steps` updates, one of them logged."""
     if steps < 1:
         raise ConfigError(f"must be at least 1, not {steps}", key="replay")
     last = folder.ledger().last("train")
-    reached = last["step"] if last else 0
-    kept = [saved for saved in folder.saved() if durable.verify_directory(saved.path) is None]
-    for saved in kept:
-        if saved.step + steps <= reached:
+    last_step = last["step"] if last else 0
+    intact = [saved for saved in folder.saved() if durable.verify_directory(saved.path) is None]
+    for saved in intact:
+        if saved.step + steps <= last_step:
             first = min(row["step"] for row in folder.ledger().of("train") if row["step"] > saved.step)
             if first > saved.step + steps:
                 problem = f"the ledger has no row within {steps:,} updates after step {saved.step:,}"
                 raise ConfigError(problem, key="replay", fix=f"Replay at least {first - saved.step:,}")
             return saved
-    verified = ", ".join(str(saved.step) for saved in reversed(kept)) or "none"
-    most = reached - min((saved.step for saved in kept), default=reached)
+    saved_steps = ", ".join(str(saved.step) for saved in reversed(intact)) or "none"
+    most = last_step - min((saved.step for saved in intact), default=last_step)
     raise CheckpointError(
-        f"no checkpoint has {steps:,} logged updates after it: the ledger ends at step {reached:,}; verified"
-        f" checkpoints: {verified}",
+        f"no checkpoint has {steps:,} logged updates after it: the ledger ends at step {last_step:,}; intact"
+        f" checkpoints: {saved_steps}",
         where=folder.path,
         fix=f"Replay at most {most:,}" if most > 0 else "Keep more checkpoints, with `training.keep`",
     )
@@ -123,7 +121,7 @@ def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
 
 
 def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
-    """The shapes of a run that began from trained networks, which are no longer needed themselves."""
+    """Returns the shapes of a run that started from models; None if it did not. The models are not opened."""
     prefix = "initial_"
     names = {
         key.removeprefix(prefix): name for key, name in record["identity"].items() if key.startswith(prefix)
@@ -152,25 +150,29 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
     assert isinstance(run.telemetry, RowCollector)
     logged = [row for row in folder.ledger().of("train") if row["step"] in run.telemetry.rows]
     pairs = [(row, run.telemetry.rows[row["step"]]) for row in logged]
-    number = _logged(pairs)
-    yield Finding(folder.metrics, f"the batches of {number}", first_difference(pairs, [BATCH], exact=True))
-    parts = [part["step"] for part in parts_of(folder.record) if part["step"] > begin.step]
-    same = min(parts, default=run.step)
-    if same < run.step:
-        why = "resumed under other conditions, so later losses and weights are not compared"
-        yield Finding(begin.path, f"step {same:,}: {why}")
-        pairs = [(row, now) for row, now in pairs if row["step"] <= same]
-        replayed = {step: tensors for step, tensors in replayed.items() if step <= same}
-        number = _logged(pairs)
+    steps_compared = _logged(pairs)
+    yield Finding(
+        folder.metrics,
+        f"the batches of {steps_compared}",
+        first_difference(pairs, ["batch_digest"], exact=True),
+    )
+    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > begin.step]
+    last = min(resumptions, default=run.step)
+    if last < run.step:
+        reason = "resumed under other conditions, so later losses and weights are not compared"
+        yield Finding(begin.path, f"step {last:,}: {reason}")
+        pairs = [(row, now) for row, now in pairs if row["step"] <= last]
+        replayed = {step: tensors for step, tensors in replayed.items() if step <= last}
+        steps_compared = _logged(pairs)
     names = ["loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops"]
-    how = "bit by bit" if exact else "up to rounding"
+    precision = "bit by bit" if exact else "up to rounding"
     problem = first_difference(pairs, names, exact)
     if problem and exact:
         problem += f"; {_trained_on(folder)}"
-    yield Finding(folder.metrics, f"the losses of {number}, {how}", problem)
+    yield Finding(folder.metrics, f"the losses of {steps_compared}, {precision}", problem)
     if not exact:
-        why = f"{processes} processes" if processes > 1 else str(run.device)
-        yield Finding(begin.path, f"trained by {why}, so later weights are not compared")
+        trainer = f"{processes} processes" if processes > 1 else str(run.device)
+        yield Finding(begin.path, f"trained by {trainer}, so later weights are not compared")
     elif not replayed:
         yield Finding(begin.path, "no checkpoint among these steps, so weights are not compared")
     else:
@@ -187,7 +189,7 @@ def _logged(pairs: Sequence[object]) -> str:
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:
     """Describes the first difference between ledger rows and replayed rows ("": none).
 
-    Older ledgers lack some names.
+    Names that a row of an older ledger lacks are not compared.
     """
     for row, now in pairs:
         for name in names:
@@ -206,9 +208,9 @@ def _same(then: Any, now: Any, exact: bool) -> bool:
 
 def tensor_difference(tensors: Mapping[str, torch.Tensor], saved: Checkpoint) -> str:
     """Describes how tensors differ from those of a checkpoint ("": they are bit-identical)."""
-    kept = {**load_file(saved.weights), **load_file(saved.optimizer)}
-    wrong = [name for name in tensors if name not in kept or not torch.equal(tensors[name], kept[name])]
-    return f"{wrong[0]} differs, as do {len(wrong) - 1:,} more of {len(tensors):,} tensors" if wrong else ""
+    on_disk = {**load_file(saved.weights), **load_file(saved.optimizer)}
+    wrong = [name for name in tensors if name not in on_disk or not torch.equal(tensors[name], on_disk[name])]
+    return f"{len(wrong):,} of {len(tensors):,} tensors differ, {wrong[0]} first" if wrong else ""
 
 
 def _trained_on(folder: RunFolder) -> str:

@@ -1,4 +1,4 @@
-"""A run: the state of the training loop, built from a recipe, a token store and a folder."""
+"""A run: what the training loop works on, built from a recipe, a token store and a folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from electra.training.threads import Pace
 
 @dataclass
 class Run:
-    """The complete state of a training in progress."""
+    """The complete state of a run in progress."""
 
     folder: Path
     store: TokenStore
@@ -75,18 +75,18 @@ class Run:
     upkeep: UpkeepSection
     evaluation: EvaluationSection
     lengths: list[tuple[int, int]] = field(default_factory=list)
-    """(first step, total steps from then on): a time budget is re-estimated in the first tenth."""
+    """(first step, total steps from then on): several if a time budget was re-estimated."""
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
     saved: int = -1  # step of the newest checkpoint
-    notes: tuple[str, ...] = ()  # on the networks that it started from
-    evaluated: set[int] = field(default_factory=set)  # steps of the evaluations so far
-    alarmed: bool = False  # the collapse alarm has been raised; it is raised once
+    notes: tuple[str, ...] = ()  # about the networks that it started from
+    evaluated: set[int] = field(default_factory=set)  # steps at which it was evaluated
+    alarmed: bool = False  # whether the collapse alarm was raised, which happens once
     recent: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # whether the layers are compiled
     window: list[float] = field(default_factory=list)  # seconds of each update since the last logged row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
-    clock: Clock | None = None  # a time budget whose number of steps is not final yet
+    clock: Clock | None = None  # of a time budget whose number of steps is not final yet
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
 
@@ -108,20 +108,20 @@ class Run:
     def micro_batches(self, step: int) -> list[Batch]:
         """Returns this process's rows of the batch at `step`, in pieces that fit one forward pass."""
         size = self.rows.batch_size
-        share = size // self.world.size
-        first, last = self.world.rank * share, (self.world.rank + 1) * share
-        starts = range(first, last, self.micro_batch_size)
+        rows = size // self.world.size
+        first, end = self.world.rank * rows, (self.world.rank + 1) * rows
         batches = [
-            self.batches.batch(step, size, start, min(start + self.micro_batch_size, last))
-            for start in starts
+            self.batches.batch(step, size, start, min(start + self.micro_batch_size, end))
+            for start in range(first, end, self.micro_batch_size)
         ]
-        # Compiled layers always get a mask, even an unneeded one, so that they compile once, not twice.
+        # compiled layers always get a mask, even if they do not need it, so that they compile only once
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
     def corrupted(self, step: int) -> list[Corrupted]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
-        share = self.share_at(step)
-        return [self.objective.corrupt(batch, self.rows.seed, share) for batch in self.micro_batches(step)]
+        schedule, seed = self.schedule, self.rows.seed
+        done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
+        return [self.objective.corrupt(batch, seed, done) for batch in self.micro_batches(step)]
 
     @property
     def rate(self) -> float:
@@ -134,19 +134,10 @@ class Run:
         return multiplier(self.step - first, total, warmup, schedule.schedule, schedule.decay)
 
     @property
-    def share_done(self) -> float:
-        """The fraction of the training that is done, 0 to 1, for schedules other than the learning rate."""
-        return self.share_at(self.step)
-
-    def share_at(self, step: int) -> float:
-        """As `share_done`, at `step`."""
-        return progress(step, self.total_steps, self.schedule.schedule, self.schedule.decay)
-
-    @property
     def plateau_end(self) -> int | None:
-        """The step at which the cooldown begins, or None for schedules without a plateau.
+        """The step at which the cooldown begins, from which a run can be extended.
 
-        A run can be extended from there.
+        None for schedules without a plateau.
         """
         schedule = self.schedule
         return plateau_end(self.total_steps, schedule.decay) if schedule.schedule == "wsd" else None
@@ -154,7 +145,7 @@ class Run:
     def batch_digest(self, step: int) -> str:
         """Returns a 64-bit digest of the batch at `step`, over all processes.
 
-        The ledger uses it to show that no example was repeated or skipped.
+        In the ledger it shows that no example was repeated or skipped.
         """
         return self.batches.batch(step, self.rows.batch_size).digest
 
@@ -195,7 +186,7 @@ def build_pair(
 ) -> Pair:
     """Builds the networks of the table.
 
-    Frozen networks are the `opened` ones; trained ones that were opened start from their weights.
+    Frozen networks are taken from `opened`; a trained network starts from the weights that it has there.
     """
     frozen = {row.name: opened[row.name] for row in networks.frozen}
     pair = build_networks(
@@ -214,7 +205,7 @@ def build_pair(
 def identity_of(
     recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
 ) -> dict[str, Any]:
-    """Returns what must be unchanged, besides the recipe, when the run resumes."""
+    """Returns what must not change, besides the recipe, when the run resumes."""
     name = str(recipe.objective.get("name", "rtd"))
     identity = {
         "objective": OBJECTIVES.name_of(name),
@@ -230,28 +221,28 @@ def identity_of(
     return identity
 
 
-FIXED_ROWS = 8  # in a forward pass, where the order of sums is fixed and `micro_batch` left open
+FIXED_ROWS = 8  # default rows per forward pass if the order of sums is fixed
 
 
 def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
-    """Returns the rows per forward pass; with a fixed order of sums they do not depend on the processes."""
+    """Returns the rows per forward pass; if the order of sums is fixed, whatever the number of processes."""
     if summation == "fixed":
         return rows.micro_batch or min(FIXED_ROWS, rows.batch_size)
-    share = rows.batch_size // processes
-    return min(rows.micro_batch or share, share)
+    most = rows.batch_size // processes
+    return min(rows.micro_batch or most, most)
 
 
 def build_run(
     recipe: Recipe, folder: Path, store: TokenStore, world: World, warm: WarmStart | None = None
 ) -> Run:
-    """Builds a run at step 0 with random weights, or those of `warm`; `start` restores a checkpoint.
+    """Builds a run at step 0, without restoring a checkpoint.
 
     Args:
         recipe: The recipe.
         folder: The run folder; nothing is written.
         store: The tokenised corpus.
         world: This process within the group.
-        warm: Models to start from.
+        warm: Models to start from (default: random weights).
 
     Raises:
         ConfigError: if settings do not fit the machine, the objective or the number of processes.
@@ -290,10 +281,9 @@ def build_run(
     optimizer = Optimizer(pair, training, networks.rates)
     reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
     if training.summation == "fixed":
-        leaves = check_fixed_order(
-            training.batch_size, micro_batch_rows(training, training.summation, world.size), world.size
-        )
-        reduction = FixedOrder(world, optimizer.parameters, leaves)
+        micro_batch = micro_batch_rows(training, training.summation, world.size)
+        micro_batches = check_fixed_order(training.batch_size, micro_batch, world.size)
+        reduction = FixedOrder(world, optimizer.parameters, micro_batches)
     return Run(
         folder=folder,
         store=store,

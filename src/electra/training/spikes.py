@@ -1,8 +1,8 @@
 """Detects loss spikes: updates whose loss is far above those of the updates before.
 
-The comparison uses the median and the upper decile, which a few spikes do not move and which account for
-losses that are high now and then. Recent losses are saved in every checkpoint and summed over the processes,
-so resumed runs and all processes decide alike.
+The comparison uses the median and the upper decile: a few spikes hardly change them, and losses that are high
+now and then raise the decile. The losses are summed over the processes and saved in every checkpoint, so all
+processes, and resumed runs, decide alike.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-WINDOW, FEWEST = 64, 32  # maximum and minimum number of updates to compare with
+WINDOW, MIN_UPDATES = 64, 32  # maximum and minimum number of updates to compare with
 DEVIATIONS = 6.0  # standard deviations above the median at which a loss is a spike
-LEAST = 0.01  # lower bound of the standard deviation, relative to the median
-NORMAL = 1.2816  # standard deviations from the median of a normal distribution to its upper decile
+MIN_DEVIATION = 0.01  # lower bound on the standard deviation, relative to the median
+DECILE = 1.2816  # standard deviations between the median and the upper decile of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class RecentLosses:
         """Adds the loss of an update. Returns the spike if it is one, else None."""
         before = list(self._losses)
         self._losses.append(loss)
-        if len(before) < FEWEST:
+        if len(before) < MIN_UPDATES:
             return None
         median = statistics.median(before)
-        spread = (statistics.quantiles(before, n=10)[-1] - median) / NORMAL
-        deviations = (loss - median) / max(spread, LEAST * abs(median), 1e-12)
+        spread = (statistics.quantiles(before, n=10)[-1] - median) / DECILE
+        deviations = (loss - median) / max(spread, MIN_DEVIATION * abs(median), 1e-12)
         return Spike(loss, median, deviations) if deviations > DEVIATIONS else None

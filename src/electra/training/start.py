@@ -55,19 +55,19 @@ def start(
     say: Say = quiet,
     progress: Progress = no_progress,
 ) -> Iterator[Run]:
-    """Starts a run in `folder`, or resumes the one in it; a context manager that closes the ledger.
+    """Starts a run in `folder`, or resumes the one that is there. The ledger is closed at the end.
 
     Args:
         recipe: The recipe.
         folder: The run folder.
         store: The tokenised corpus.
         world: This process within the group.
-        warm: Models to start from.
+        warm: Models to start from (default: random weights).
         name: The recipe's name, for the record.
         command: The user's command, for the record.
-        extend: Whether the run in the folder becomes as long as `recipe` says.
+        extend: Whether to make the run in the folder as long as `recipe` says.
         say: Called with each message.
-        progress: Called with each progress line.
+        progress: Called with each progress line and the fraction done.
 
     Raises:
         RunFolderError: if the folder contains another run.
@@ -76,9 +76,9 @@ def start(
         refuse_little_text(store)
     recorded, began = read_record(folder), time.monotonic()
     if world.size == 1 and recipe.training.device in ("auto", "cpu"):
-        before = None if recorded is None else parts_of(recorded)[-1].get("threads")
-        if chosen := set_threads(recipe.training.threads, before, "--training.threads"):
-            say(chosen)
+        threads = None if recorded is None else parts_of(recorded)[-1].get("threads")
+        if message := set_threads(recipe.training.threads, threads, "--training.threads"):
+            say(message)
 
     def build(steps: int | None) -> Run:
         return build_run(
@@ -92,7 +92,7 @@ def start(
     settled = extend or recorded is None or bool(recorded["environment"].get("settled", True))
     if not run.total_steps:
         steps, note = resolve_budget(run, say) if world.is_main else (0, "")
-        run = build(int(str(world.broadcast(steps))))  # built again, because measuring changed its weights
+        run = build(world.broadcast(steps))  # again, because measuring changed its weights
         settled = extend or budget.parse(recipe.training.budget or "")[1] != "seconds"
     if extend and recorded is not None and recorded["training"]["steps"] != run.total_steps:
         if world.is_main:
@@ -142,7 +142,7 @@ def start(
 def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | None:
     """Returns the number of updates, or None if a budget has yet to be converted.
 
-    A resumed run keeps its number.
+    A resumed run keeps its number of updates.
     """
     budget_text = recipe.training.budget
     if budget_text is None:
@@ -153,7 +153,7 @@ def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | Non
 
 
 def resume(run: Run) -> list[str]:
-    """Restores the newest checkpoint, if there is one. Returns warnings."""
+    """Restores the newest checkpoint, if there is one. Returns warnings about damaged ones."""
     if run.world.is_main:  # remove files that a killed process left half-written or half-deleted
         durable.sweep(RunFolder(run.folder).checkpoints)
         durable.sweep(run.folder)
@@ -161,7 +161,7 @@ def resume(run: Run) -> list[str]:
     newest, damaged = checkpoints.newest_checkpoint(folder) if run.world.is_main else (None, ())
     warnings = list(damaged)
     chosen = run.world.broadcast(str(newest.path) if newest else None)
-    if isinstance(chosen, str):
+    if chosen is not None:
         saved = checkpoints.Checkpoint(Path(chosen))
         refuse_foreign(saved, saved.record, run)
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
@@ -171,9 +171,9 @@ def resume(run: Run) -> list[str]:
 
 
 def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
-    """Returns the number of steps of a budget, and a note on how a time budget was measured.
+    """Returns the number of steps of a budget, and a note on how a time budget was measured ("" for others).
 
-    The run's weights are changed by measuring.
+    Measuring changes the run's weights.
     """
     text, began, note = run.schedule.budget, time.monotonic(), ""
     if text is None:
@@ -185,8 +185,8 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
         say(f"measuring how many updates fit in {text}")
         measured = rehearsal.measure(run)
         costs, rows = Costs(measured.seconds), run.rows.batch_size
-        part = f", from {measured.rows} of {rows} rows" if measured.rows < rows else ""
-        note = f"at the measured speed ({costs}{part}); re-estimated during the first tenth of the run"
+        basis = f", from {measured.rows} of {rows} rows" if measured.rows < rows else ""
+        note = f"at the measured speed ({costs}{basis}); re-estimated during the first tenth of the run"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
 
     steps = budget.steps_for(
@@ -204,34 +204,34 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
     Args:
         run: The run.
         before: Whether the layers were compiled when the run began; None for a new run. Compiled and
-            uncompiled layers
-    differ in the last bits, so a resumed run stays with what it began with.
+            uncompiled layers differ in the last bits, so a resumed run stays with its choice.
     """
-    keep = before is not None and run.machine.compile == "auto"
-    problem = compilation.compile_layers(run) if (before if keep else compilation.worth_it(run)) else None
+    automatic = run.machine.compile == "auto"
+    wanted = before if automatic and before is not None else compilation.worth_it(run)
+    problem = compilation.compile_layers(run) if wanted else None
     [failures] = run.world.sum([float(problem is not None)])
     warnings = []
     if failures:
         compilation.plain_layers(run)
-        why = problem or "another process could not compile them"
-        warnings.append(f"warning: the layers are not compiled ({why})")
+        reason = problem or "another process could not compile them"
+        warnings.append(f"warning: the layers are not compiled ({reason})")
     return warnings
 
 
 def describe(run: Run) -> str:
-    """Returns the line that describes a run when it starts."""
+    """Returns the description of a run that is logged when it starts."""
 
     def millions(module: torch.nn.Module) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
-    section, rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
+    batch, rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
     main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
         f"{run.identity['objective']}, {shape}; {networks} parameters;"
-        f" {section.batch_size} x {section.length} tokens per update,"
-        f" {run.total_steps * section.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
+        f" {batch.batch_size} x {batch.length} tokens per update,"
+        f" {run.total_steps * batch.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
         f" {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
         f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
         f" up to {mebibytes(disk_bytes(run))} on disk"

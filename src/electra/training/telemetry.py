@@ -11,11 +11,11 @@ from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 
-QUIET_SECONDS = 5.0  # minimum time between two progress lines in log.txt
+LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 
 
 class Telemetry:
-    """The ledger and messages of a run; outside the main process every call does nothing."""
+    """The ledger and the messages of a run; outside the main process calls have no effect."""
 
     def __init__(self, folder: Path, *, is_main: bool) -> None:
         self.folder, self.is_main = folder, is_main
@@ -25,7 +25,7 @@ class Telemetry:
         self._ledger: Writer | None = None
 
     def open(self, step: int, say: Say = quiet, progress: Progress = no_progress) -> list[dict[str, Any]]:
-        """Opens the ledger at `step`, and returns its rows so far.
+        """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
         Rows of later updates, which will be repeated, move to metrics.cut.jsonl.
 
@@ -67,7 +67,7 @@ class Telemetry:
         self.say(message)
 
     def training(self, row: dict[str, Any], total: int) -> None:
-        """Records a training row and reports progress of `total` steps; log.txt gets some of the lines."""
+        """Records a training row and reports the progress; log.txt gets a line every few seconds."""
         self.row(row)
         if self._ledger is None:
             return
@@ -79,21 +79,20 @@ class Telemetry:
             f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {_duration(seconds)} left"
         )
         self.progress(line, step / max(1, total))
-        if self._ledger is not None and (time.monotonic() - self._last_line > QUIET_SECONDS or step == total):
+        if time.monotonic() - self._last_line > LINE_SECONDS or step == total:
             self._last_line = time.monotonic()
             log_line(RunFolder(self.folder).log, line)
 
     def evaluation(self, row: dict[str, Any]) -> None:
         """Records an evaluation row, and sends a summary to the caller and to log.txt."""
         self.row(row)
-        generator, discriminator = (
-            ("generator_loss", "generator_accuracy", "mlm_loss"),
-            ("discriminator_loss", "gain", "auc"),
-        )
-        shown = (*generator, *discriminator, "average_precision", "base_rate", "recall")
+        generator = ("generator_loss", "generator_accuracy", "mlm_loss")
+        discriminator = ("discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
         metrics = row["metrics"]
         values = "  ".join(
-            f"{name.replace('_', ' ')} {metrics[name]:.4f}" for name in shown if metrics.get(name) is not None
+            f"{name.replace('_', ' ')} {metrics[name]:.4f}"
+            for name in (*generator, *discriminator)
+            if metrics.get(name) is not None
         )
         self.say(f"held-out at step {row['step']}: {values}")
 

@@ -1,8 +1,8 @@
-"""Chooses the number of CPU threads by measuring, and detects a training that has become slow.
+"""Chooses the number of CPU threads by measuring, and detects a run that has become slow.
 
-Threads wait for each other many times per update. If other programs use the cores, or a container's limit is
-below their number, waiting costs more than sharing the work gains: one thread is then several times as fast
-as two. So one thread and all cores are compared before long work.
+Threads wait for each other many times per update. If other programs use the cores, or if a container's limit
+is below their number, waiting costs more than sharing the work gains, and one thread can be several times as
+fast as two. So one thread and all cores are compared before long work.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from torch import nn
 from electra.foundation import machine
 
 SECONDS = 0.15  # duration of each measurement
-ROUNDS = 3  # measurements of one thread and of all, alternating
-SLOW = 3.0  # slowdown, relative to the start, that is reported
+ROUNDS = 3  # measurements with one thread and with all, alternating
+SLOW = 3.0  # slowdown relative to the start from which it is reported
 
 
 def set_threads(requested: int | None, recorded: int | None, option: str) -> str:
     """Sets the number of threads: as requested, from OMP_NUM_THREADS, as recorded, or as measured.
 
-    Returns a message for the user ("": nothing was measured).
+    Returns a message for the user ("" if nothing was measured).
 
     Args:
-        requested: The user's number.
-        recorded: The number with which the work began.
+        requested: The user's number, or None.
+        recorded: The number with which the work began, or None.
         option: The option that overrides the choice, for the message.
     """
     if requested or machine.threads_are_set():
         if requested:
             torch.set_num_threads(requested)
         return ""
-    most = machine.cores()
-    if recorded or most == 1:
+    cores = machine.cores()
+    if recorded or cores == 1:
         torch.set_num_threads(recorded or 1)
         return ""
-    single, all_cores = measure(most)
-    chosen = 1 if single > all_cores else most
+    single, multiple = measure(cores)
+    chosen = 1 if single > multiple else cores
     torch.set_num_threads(chosen)
-    speed = f"{most} are {all_cores / single:.2g} times as fast as 1 at the moment"
+    speed = f"{cores} are {multiple / single:.2g} times as fast as 1 at the moment"
     return f"using {chosen} CPU thread{'s' * (chosen > 1)} ({speed}); override with {option} N"
 
 
-def measure(most: int) -> tuple[float, float]:
-    """Returns forward and backward passes per second of a small layer, with one thread and with `most`."""
+def measure(cores: int) -> tuple[float, float]:
+    """Returns forward and backward passes per second of a small layer, with one thread and with `cores`."""
     layer = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128), nn.LayerNorm(128))
     rows = torch.ones(2048, 128)
-    rates: dict[int, list[float]] = {1: [], most: []}
+    rates: dict[int, list[float]] = {1: [], cores: []}
     for turn in range(ROUNDS + 1):
         for threads, measured in rates.items():
             torch.set_num_threads(threads)
@@ -61,11 +61,11 @@ def measure(most: int) -> tuple[float, float]:
                 passes += 1
             if turn:  # the first pass starts the threads
                 measured.append(passes / (time.perf_counter() - began))
-    return statistics.median(rates[1]), statistics.median(rates[most])
+    return statistics.median(rates[1]), statistics.median(rates[cores])
 
 
 class Pace:
-    """Detects, once, that the same work has become slow.
+    """Detects that work of the same kind has become slow, and warns once.
 
     Args:
         option: The option that sets the number of threads, for the message.
@@ -79,7 +79,7 @@ class Pace:
         self._reported = False
 
     def slower(self, rate: float, kind: object = None) -> str:
-        """Returns a warning after a measurement ("": none).
+        """Adds a measurement. Returns a warning, or "".
 
         Args:
             rate: Units of work per second.

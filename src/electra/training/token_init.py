@@ -1,7 +1,7 @@
 """Co-occurrence initialisation of token embeddings and output biases, before the first update.
 
-A fresh network spends its first updates on learning how frequent each token is, and the next ones on which
-tokens occur near each other. Counting both takes seconds.
+A network with random weights spends its first updates on learning how frequent each token is, and the next
+ones on learning which tokens occur near each other. Counting both takes seconds.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from electra.model.modern import TokenTable
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 
-FEWEST = 50  # tokens of text per vocabulary entry
-LENGTH = 0.9  # root mean square length of a vector, tuned at 128 dimensions
+MIN_TOKENS = 50  # of text per vocabulary entry
+LENGTH = 0.9  # root mean square length of a vector, tuned with 128 dimensions
 
 
 def uses_cooccurrence(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
-    """Whether the recipe, and for `auto` the amount of text, ask for it. Never for a warm start."""
+    """Whether the recipe says so, or says `auto` and there is enough text; never for a warm start."""
     if warm is not None:
         return False
-    enough = store.vocab_size <= store.train.num_tokens // FEWEST
+    enough = store.vocab_size <= store.train.num_tokens // MIN_TOKENS
     return recipe.model.start == "counts" or (recipe.model.start == "auto" and enough)
 
 
@@ -35,12 +35,12 @@ def refuse_little_text(store: TokenStore) -> None:
     """Checks that the store has enough text for its vocabulary.
 
     Raises:
-        ConfigError: if it has not.
+        ConfigError: if it does not.
     """
-    most = store.train.num_tokens // FEWEST
+    most = store.train.num_tokens // MIN_TOKENS
     if store.vocab_size > most:
         raise ConfigError(
-            f"'counts' needs {FEWEST} tokens of text per vocabulary entry; there are"
+            f"'counts' needs {MIN_TOKENS} tokens of text per vocabulary entry; there are"
             f" {store.train.num_tokens:,} tokens for {store.vocab_size:,} entries",
             key="model.start",
             fix=f"Use `model.start=fresh`, or a vocabulary of at most {most:,}",
@@ -51,7 +51,7 @@ def refuse_little_text(store: TokenStore) -> None:
 def initialise_tokens(networks: nn.Module, store: TokenStore) -> None:
     """Fills every token table and output bias of `networks` from the training text.
 
-    Rows of tokens without neighbours keep their fresh values: special tokens, and those that never occur.
+    Rows of special tokens and of tokens that never occur keep their random values.
     """
     counts = count_ids(store.train, store.vocab_size) + 0.5
     for head in networks.modules():
