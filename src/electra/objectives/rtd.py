@@ -14,6 +14,7 @@ from electra.foundation.config import check_shares, weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
+from electra.objectives.parts.detection import detect
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 
@@ -88,9 +89,8 @@ class Objective(masking.MaskingObjective):
             observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
 
         positions = self.learned_positions(corrupted)
-        is_replaced = (ids != corrupted.input_ids).flatten()[positions]
-        hidden = corrupted.encode(discriminator.encoder, ids)
-        logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()[positions]
+        detection = detect(discriminator, corrupted, ids)
+        logits, is_replaced = detection.logits[positions], detection.replaced[positions]
         labels = is_replaced.float() * (1 - config.label_smoothing) + config.label_smoothing / 2
         losses["rtd"] = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})

@@ -220,16 +220,13 @@ def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
     micro_batches = batch_size // micro_batch
     max_processes = _power_of_two(micro_batches)
     if processes & (processes - 1) or processes > max_processes:
-        allowed = _powers(max_processes)
-        problem = f"a fixed order of {micro_batches} micro-batches needs {allowed} processes, not {processes}"
+        problem = (
+            f"{processes} processes cannot sum {micro_batches} micro-batches in a fixed order: the number of"
+            f" processes must be a power of two, at most {max_processes}"
+        )
         fix = "Choose a smaller `training.micro_batch`, or other `processes`"
         raise ConfigError(problem, key=key, fix=fix)
     return micro_batches
-
-
-def _powers(largest: int) -> str:
-    powers = [str(1 << k) for k in range(largest.bit_length())]
-    return powers[0] if len(powers) == 1 else f"{', '.join(powers[:-1])} or {powers[-1]}"
 
 
 def _power_of_two(number: int) -> int:

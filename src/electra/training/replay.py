@@ -210,7 +210,7 @@ def tensor_difference(tensors: Mapping[str, torch.Tensor], saved: Checkpoint) ->
     """Describes how tensors differ from those of a checkpoint ("": they are bit-identical)."""
     on_disk = {**load_file(saved.weights), **load_file(saved.optimizer)}
     wrong = [name for name in tensors if name not in on_disk or not torch.equal(tensors[name], on_disk[name])]
-    return f"{len(wrong):,} of {len(tensors):,} tensors differ, {wrong[0]} first" if wrong else ""
+    return f"{len(wrong):,} of {len(tensors):,} tensors differ, such as {wrong[0]}" if wrong else ""
 
 
 def _trained_on(folder: RunFolder) -> str:

@@ -18,7 +18,7 @@ from electra.model.networks import Networks
 from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.objectives.parts.interface import Corrupted, Objective, OwnOutput
+from electra.objectives.parts.interface import Corrupted, Objective
 from electra.training.ahead import Prefetcher
 from electra.training.budget import Clock
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
@@ -214,7 +214,7 @@ def identity_of(
         "tokenizer": store.tokenizer_digest,
         "seed_scheme": seeds.SCHEME,
     }
-    if isinstance(objective, OwnOutput):
+    if objective.output:
         identity["output"] = objective.output
     if warm is not None:
         identity |= {f"initial_{kind}": name for kind, name in warm.names.items() if name}

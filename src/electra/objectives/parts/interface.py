@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -96,17 +96,6 @@ class Outcome:
 Shapes = Networks  # the name in the last release, for objectives that import it
 
 
-@runtime_checkable
-class OwnOutput(Protocol):
-    """An objective whose discriminator outputs something other than the log-odds of "replaced".
-
-    Attributes:
-        output: The name of that output, such as `energy`; recorded with the exported model.
-    """
-
-    output: str
-
-
 class Objective(ABC):
     """The base class of all objectives: subclass it in one file, next to a frozen dataclass `Config`.
 
@@ -117,13 +106,18 @@ class Objective(ABC):
         auxiliary: Whether a small masked language model, which produces the main network's input, is
             trained too.
         source: The publication, as the documentation shows it.
+        output: Name of the discriminator's output, such as "energy", if it is not the log-odds of "replaced";
+            recorded with the exported model.
+        mean_progress: Mean of `progress` over the training.
+        feedback: Whether the full-size network's loss also trains the small generator.
     """
 
     main: Head = "discriminator"
     auxiliary: bool = True
     source: ClassVar[str]
-    mean_progress: float = 0.5  # mean of `progress` over the training
-    feedback: ClassVar[bool] = False  # the full-size network's loss also trains the small generator
+    output: str = ""
+    mean_progress: float = 0.5
+    feedback: ClassVar[bool] = False
 
     def __init__(
         self,
