@@ -4,7 +4,6 @@ that never stopped.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -14,15 +13,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
 from electra.artifacts import digests
+from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main as run_command
 from electra.data.store import TokenStore
 from electra.foundation import jobs
@@ -257,23 +255,26 @@ def test_finished_runs_are_not_repeated_and_another_study_is_refused(
     assert "holds another study: flops was" in capsys.readouterr().err
 
 
-def test_a_stop_during_scoring_leaves_no_score(
-    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scorer: Scorer
+@pytest.mark.slow
+def test_a_stop_during_scoring_leaves_no_score_and_keeps_the_training(
+    command: list[str], tmp_path: Path, scorer: Scorer
 ) -> None:
-    assert main([*command, "--seeds", "1"]) == 0
-    job = plan.Job("rtd", 1.0, 5)
-    monkeypatch.setattr(
-        worker,
-        "start",
-        lambda *_, **__: contextlib.nullcontext(SimpleNamespace(step=1, seconds=1.0, telemetry=Mock())),
-    )
-    monkeypatch.setattr(worker, "train", lambda run, stop: True)
-    monkeypatch.setattr(worker, "score", lambda *_: None)
-    with StopRequest() as stop:
-        stop.ask()
-        with pytest.raises(Interrupted):
-            scorer.real(tmp_path / "out", job, 1, say=print, stop=stop)
-    assert not (job.folder(tmp_path / "out") / "score.json").exists()
+    """The stub only stands in for the study's own runs; this one is trained, stopped and scored."""
+    assert main([*command, "--budget", "12steps", "--seeds", "1"]) == 0
+    out, job = tmp_path / "out", plan.Job("rtd", 1.0, 5)
+    run = RunFolder(job.folder(out))
+
+    def trained() -> bool:
+        return any(saved.step == 12 for saved in run.saved())
+
+    with pytest.raises(Interrupted):
+        scorer.real(out, job, 1, say=print, stop=trained)
+    assert trained() and not run.score.exists()
+    ledger = run.metrics.read_bytes()
+    scorer.real(out, job, 1, say=print, stop=lambda: False)
+    assert json.loads(run.score.read_text())["scores"]["pos"]["value"] > 0.3
+    repeated = [row["step"] for row in run.ledger().of("train")]
+    assert repeated == sorted(set(repeated)) and run.metrics.read_bytes().startswith(ledger)
 
 
 def test_the_panel_scores_the_full_size_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

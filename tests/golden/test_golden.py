@@ -23,14 +23,14 @@ from electra.testing import toy
         for case in record.CASES
     ],
 )
-def test_the_first_updates(objective: str, encoder: str) -> None:
+def test_the_first_updates_equal_the_golden_curve(objective: str, encoder: str) -> None:
     """Most changes show in the first updates, which take a quarter of the time."""
     agrees(objective, encoder, record.STEPS // 4)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize(("objective", "encoder"), record.CASES)
-def test_the_whole_curve(objective: str, encoder: str) -> None:
+def test_all_updates_equal_the_golden_curve(objective: str, encoder: str) -> None:
     agrees(objective, encoder, record.STEPS)
 
 
@@ -52,7 +52,7 @@ def agrees(objective: str, encoder: str, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("objective", "encoder"), record.CASES)
-def test_the_curve_on_file_shows_learning(objective: str, encoder: str) -> None:
+def test_the_golden_curve_shows_learning(objective: str, encoder: str) -> None:
     golden = json.loads(record.file_of(objective, encoder).read_text())
     weights = toy.objective(objective).weights
     assert all(len(golden[name]) == record.STEPS for name in weights)

@@ -12,7 +12,7 @@ from electra.model.dropout import dropout
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1e-3])
-def test_the_share_dropped_and_the_mean_kept(rate: float) -> None:
+def test_the_rate_is_dropped_and_the_mean_preserved(rate: float) -> None:
     torch.manual_seed(1)
     x = torch.ones(700, 333)
     y = dropout(x, rate, training=True)
@@ -21,7 +21,7 @@ def test_the_share_dropped_and_the_mean_kept(rate: float) -> None:
     assert torch.all(kept == kept[0]) and kept[0].item() == pytest.approx(1 / (1 - rate), rel=2e-5)
 
 
-def test_nearly_all_may_be_dropped() -> None:
+def test_a_dropout_rate_near_one_works() -> None:
     y = dropout(torch.ones(1 << 10), 0.999_999, training=True)
     assert bool(torch.isfinite(y).all())
 

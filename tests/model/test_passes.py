@@ -26,7 +26,7 @@ def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
     assert all(np.array_equal(values, 2 * row) for values, row in zip(found, given, strict=True))
 
 
-def test_passes_fit_the_positions_and_hold_every_row_once() -> None:
+def test_batches_fit_the_positions_and_contain_every_row_once() -> None:
     given = [*rows(300), np.arange(5000)]  # one that is larger than a pass by itself
     seen, tokens, positions = [], 0, 0
     for one in padded_batches(given, "cpu", pad=3):
@@ -47,7 +47,7 @@ def test_passes_fit_the_positions_and_hold_every_row_once() -> None:
     assert positions < 1.15 * tokens  # little of it is padding
 
 
-def test_no_more_is_taken_from_the_source_than_a_pool_at_a_time() -> None:
+def test_rows_are_read_a_pool_at_a_time() -> None:
     taken = 0
 
     def source() -> Iterator[np.ndarray]:

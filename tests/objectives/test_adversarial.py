@@ -57,7 +57,7 @@ def test_reinforce_is_the_exact_gradient_in_expectation() -> None:
     assert torch.allclose(estimate, exact, atol=1e-12)
 
 
-def test_the_baseline_lowers_the_variance_of_a_fit_one() -> None:
+def test_a_fitting_baseline_lowers_the_variance() -> None:
     torch.manual_seed(0)
     logits = torch.randn(1, 6, dtype=torch.double, requires_grad=True)
 
@@ -205,7 +205,7 @@ def test_annealing_moves_from_likelihood_to_adversary(gradient: str) -> None:
     assert first[2] == pytest.approx(last[2])
 
 
-def test_what_is_left_of_likelihood_is_an_option() -> None:
+def test_the_weight_of_maximum_likelihood_is_an_option() -> None:
     assert toy.objective("adversarial").weights["mlm"] == 0, (
         "fully adversarial from the start, as in the paper: only watched"
     )

@@ -22,7 +22,7 @@ def test_a_misspelt_option_gets_the_right_spelling() -> None:
 
 
 @pytest.mark.parametrize("name", objectives.names())
-def test_every_share_and_weight_of_ours_has_limits(name: str) -> None:
+def test_every_share_and_weight_has_limits(name: str) -> None:
     for field in dataclasses.fields(objectives.module_of(name).Config):
         if field.name.endswith(("_fraction", "_share", "_weight")):
             assert "limits" in field.metadata, field.name

@@ -64,7 +64,7 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
-def test_towers_see_one_side_each_and_never_the_token(architecture: str) -> None:
+def test_each_tower_sees_one_side_and_never_the_token(architecture: str) -> None:
     objective = toy.objective("electric")
     pair = toy.pair_for(objective, architecture=architecture).eval()
     towers: Any = pair.heads["towers"]
@@ -91,7 +91,7 @@ def passed(**options: Any) -> tuple[Any, Any, Any, Any]:
     return objective, pair, part, objective.forward(pair, part)
 
 
-def test_noise_is_noise_also_where_it_is_right() -> None:
+def test_a_sample_that_equals_the_original_still_counts_as_noise() -> None:
     objective, _, part, outcome = passed()
     lucky = outcome.observed["sample_correct"]
     assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"

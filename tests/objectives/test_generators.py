@@ -96,7 +96,7 @@ def test_disallowing_the_truth_renormalises_the_rest(temperature: float) -> None
     assert abs(chi_square(drawn, p / p.sum())) < 4
 
 
-def test_even_a_certain_generator_can_be_forbidden_the_truth() -> None:
+def test_a_certain_generator_still_samples_other_tokens_if_the_truth_is_disallowed() -> None:
     pair = toy.pair_for(toy.objective("rtd"))
     assert pair.auxiliary is not None
     with torch.no_grad():

@@ -68,7 +68,7 @@ def runs(chosen: npt.NDArray[np.bool_]) -> list[int]:
 
 
 @given(rows, fractions)
-def test_the_budget_is_met_and_specials_are_left_alone(drawn: Any, fraction: float) -> None:
+def test_exactly_the_budget_is_masked_and_no_special_token(drawn: Any, fraction: float) -> None:
     random, special = drawn
     scores, lengths, counts = (
         random.random(special.shape),

@@ -59,7 +59,7 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHUNKED)
-def test_the_logits_of_few_slots_are_alive_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_chunk_of_logits_is_in_memory_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary, "CHUNK_ELEMENTS", 4 * toy.VOCABULARY)
     rows = 0
 

@@ -37,7 +37,7 @@ def test_electra_15_learns_from_the_masked_positions_alone() -> None:
     assert part.counts["rtd"] == part.counts["mlm"] == int(at.sum())
 
 
-def test_electra_15_is_rtd_where_it_looks() -> None:
+def test_electra_15_has_rtds_loss_at_the_masked_positions() -> None:
     objective, pair, part = built("electra_15")
     whole, some = toy.objective("rtd").forward(pair, part), objective.forward(pair, part)
     chosen = torch.isin(part.real().flatten().nonzero().flatten(), part.masked_positions)
@@ -134,7 +134,7 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     assert torch.equal(outcome.observed["top1_correct"], right)
 
 
-def test_flops_of_each_arm() -> None:
+def test_flops_of_each_objective() -> None:
     """Replace MLM is the sum of its two networks; All-Tokens MLM adds the output layer at all other
     positions, and a gate.
     """

@@ -81,7 +81,9 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
 
 
 @pytest.mark.parametrize("bias_correction", [True, False])
-def test_the_discriminators_first_update_is_a_first_update(tmp_path: Path, bias_correction: bool) -> None:
+def test_the_discriminators_first_update_has_its_own_bias_correction(
+    tmp_path: Path, bias_correction: bool
+) -> None:
     """With correction, Adam's first step has the size of the rate; without, (1 - beta1) / sqrt(1 - beta2)
     times that.
     """
@@ -126,7 +128,7 @@ def test_the_learning_rate_rises_and_falls_once_in_each_stage(tmp_path: Path) ->
     ("share", "total"),
     [(0.55, 100), (0.3, 10), (0.1, 30), (0.7, 10), (1 / 3, 9), (0.5, 3), (0.5, 1), (0.0, 4), (1.0, 4)],
 )
-def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) -> None:
+def test_loss_counts_and_schedule_agree_on_the_stage(share: float, total: int) -> None:
     objective = toy.objective("two_stage", generator_share=share)
     for step in range(total):
         counts = objective.corrupt(toy.batches().batch(step, 1), 1, step / total).counts
@@ -138,7 +140,7 @@ def test_all_that_depends_on_the_stage_agrees_on_it(share: float, total: int) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [SWITCH - 1, SWITCH, SWITCH + 1])
-def test_killed_before_at_and_after_the_switch(tmp_path: Path, kept: int) -> None:
+def test_a_kill_around_the_switch_of_stages_gives_the_same_bits(tmp_path: Path, kept: int) -> None:
     """A run that lost everything after the checkpoint of step `kept` ends with the bits of the
     unbroken one.
     """

@@ -137,7 +137,7 @@ def trained() -> Run:
 
 
 @some_and_all
-def test_a_checkpoint_and_the_removal_of_the_one_before(trained: Run, tmp_path: Path, every: int) -> None:
+def test_a_kill_while_saving_leaves_an_intact_checkpoint(trained: Run, tmp_path: Path, every: int) -> None:
     """With `keep=1` there is a whole checkpoint at every moment."""
 
     def write(step: int) -> None:
@@ -155,7 +155,7 @@ def test_a_checkpoint_and_the_removal_of_the_one_before(trained: Run, tmp_path: 
         assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 
 
-def test_a_checkpoint_that_does_not_fit_with_one_kept(
+def test_a_checkpoint_too_large_for_the_disk_leaves_the_previous_one(
     trained: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("write", "fsync", "rename"):
@@ -175,7 +175,9 @@ def test_a_checkpoint_that_does_not_fit_with_one_kept(
 
 @some_and_all
 @pytest.mark.parametrize("replaced", [False, True], ids=["new", "replaced"])
-def test_an_export(tmp_path: Path, replaced: bool, every: int) -> None:
+def test_a_kill_while_exporting_leaves_the_old_or_the_new_model(
+    tmp_path: Path, replaced: bool, every: int
+) -> None:
     words = small.tokenizer(tmp_path)
     config = toy.config(vocab_size=words.vocab_size, max_positions=24, num_layers=1)
     old, new = (build_pair(config, main_kind="discriminator", seed=seed).main for seed in (1, 2))
@@ -198,7 +200,7 @@ def test_an_export(tmp_path: Path, replaced: bool, every: int) -> None:
         assert not [finding for finding in verify(folder) if finding.problem]
 
 
-def test_a_ledger_that_goes_back_and_on(tmp_path: Path) -> None:
+def test_a_kill_while_resuming_a_ledger_loses_no_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     rows = [{"kind": "train", "step": step, "loss": float(step)} for step in range(1, 7)]
 
@@ -221,7 +223,7 @@ def test_a_ledger_that_goes_back_and_on(tmp_path: Path) -> None:
         assert Ledger.read(path).rows == rows[:4]
 
 
-def test_the_record_and_the_digests_of_a_run(tmp_path: Path) -> None:
+def test_a_kill_while_writing_a_record_leaves_the_old_or_the_new(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
 
     run.path.mkdir()

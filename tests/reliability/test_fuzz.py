@@ -214,22 +214,22 @@ def fuzz_folder(folder: Path, name: str, examples: int) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_file_that_began_right(name: str, tmp_path: Path) -> None:
+def test_a_mutated_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path) -> None:
     fuzz(tmp_path, name, 25)
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_folder_with_one_file_wrong(name: str, tmp_path: Path) -> None:
+def test_a_folder_with_a_mutated_file_is_read_or_refused_in_one_line(name: str, tmp_path: Path) -> None:
     fuzz_folder(tmp_path, name, 8)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", READERS)
-def test_a_thousand_files(name: str, tmp_path: Path) -> None:
+def test_a_thousand_mutations_of_a_file_are_read_or_refused(name: str, tmp_path: Path) -> None:
     fuzz(tmp_path, name, 1000)
 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("name", FOLDERS)
-def test_hundreds_of_folders(name: str, tmp_path: Path) -> None:
+def test_hundreds_of_mutations_of_a_folder_are_read_or_refused(name: str, tmp_path: Path) -> None:
     fuzz_folder(tmp_path, name, 300)

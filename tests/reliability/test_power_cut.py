@@ -45,7 +45,7 @@ def rows(content: bytes | None) -> list[int]:
 
 
 @pytest.mark.slow
-def test_pretraining(
+def test_pretraining_survives_a_power_cut(
     toy_store: Path,  # noqa: F811
     volume: Callable[[], Volume],
     tmp_path: Path,
@@ -85,7 +85,7 @@ def test_pretraining(
     assert main(["verify", str(run)]) == 1, "it stays known"
 
 
-def test_preparing(volume: Callable[[], Volume], tmp_path: Path) -> None:
+def test_preparing_survives_a_power_cut(volume: Callable[[], Volume], tmp_path: Path) -> None:
     watched, corpus = volume(), write_corpus(tmp_path / "corpus.txt")
 
     def words(root: Path) -> list[str]:
@@ -105,7 +105,7 @@ def test_preparing(volume: Callable[[], Volume], tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fine_tuning(volume: Callable[[], Volume], tmp_path: Path) -> None:
+def test_fine_tuning_survives_a_power_cut(volume: Callable[[], Volume], tmp_path: Path) -> None:
     model = toy_task.save_encoder(tmp_path / "model")
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)
     watched = volume()

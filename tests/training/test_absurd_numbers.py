@@ -43,7 +43,9 @@ def little_memory() -> Iterator[None]:
 
 @pytest.mark.parametrize("value", [10**5000, 2**63 - 1, 1e308], ids=["5000 digits", "63 bits", "1e308"])
 @pytest.mark.parametrize(("section", "name"), NUMBERS)
-def test_a_setting(section: str, name: str, value: Any, tmp_path: Path, little_memory: None) -> None:
+def test_an_absurd_number_is_refused_in_one_line(
+    section: str, name: str, value: Any, tmp_path: Path, little_memory: None
+) -> None:
     sections: dict[str, Any] = merge({"model": {"layers": 1, "hidden_size": 32}}, {section: {name: value}})
     try:
         run = build_run(toy.recipe(**sections), tmp_path, toy.store(), World())
@@ -92,7 +94,7 @@ def test_a_model_or_batch_beyond_memory_is_refused(
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.bit_length()} bits",
 )
-def test_a_setting_of_a_fine_tuning(name: str, value: int) -> None:
+def test_an_absurd_number_for_fine_tuning_is_refused_in_one_line(name: str, value: int) -> None:
     with pytest.raises(ElectraError, match=name) as error:
         build(Settings, {"task": "classification", "data": "x", "out": "y", name: value}, "")
     assert len(str(error.value)) < 400

@@ -72,11 +72,11 @@ def test_a_device_without_float64_learns_what_the_cpu_learns(name: str, tmp_path
     assert all(torch.allclose(theirs[key], weights[key], atol=2e-3) for key in weights)
 
 
-def test_every_device_that_is_offered_has_its_row() -> None:
+def test_every_offered_device_has_a_row() -> None:
     assert get_args(Device) == ("auto", *DEVICES)
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_an_unavailable_device_is_refused() -> None:
     for name, kind in DEVICES.items():
         if not kind.is_available():
             with pytest.raises(ConfigError) as refused:
@@ -84,7 +84,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
             assert refused.value.key == "training.device"
 
 
-def test_wide_numbers_are_made_on_the_host_where_the_device_has_none(apple: Apple) -> None:
+def test_float64_tensors_are_made_on_the_host_if_the_device_lacks_them(apple: Apple) -> None:
     with apple:
         numbers = torch.ones(3, device="mps")
         assert (numbers.device.type, to_float64(numbers).device.type, to_float64(numbers).dtype) == (
@@ -96,7 +96,7 @@ def test_wide_numbers_are_made_on_the_host_where_the_device_has_none(apple: Appl
             numbers.double()
 
 
-def test_trained_models_work_there(tmp_path: Path, apple: Apple) -> None:
+def test_trained_models_work_on_an_apple_gpu(tmp_path: Path, apple: Apple) -> None:
     texts = ["the chef like a meal", "a [MASK] ate the cat"]
 
     def answers(device: str) -> list[Any]:

@@ -31,7 +31,7 @@ FOLLOWERS = {  # they say how long a run has been silent, and when it began
 }
 
 
-def test_only_the_log_and_followers_ask_what_time_it_is() -> None:
+def test_only_the_log_and_followers_read_the_wall_clock() -> None:
     """And nothing that a run does is decided by the dates of files."""
     source = Path(electra.__file__).parent
     asked = set()
@@ -65,7 +65,7 @@ def train(folder: Path, stop_at: int | None = None) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_whose_clock_goes_back(
+def test_a_run_is_not_affected_by_a_clock_set_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     train(tmp_path / "steady")
@@ -81,7 +81,7 @@ def test_a_run_whose_clock_goes_back(
 
 
 @pytest.mark.usefixtures("backwards")
-def test_locks_and_logs_do_not_mind(tmp_path: Path) -> None:
+def test_locks_and_logs_work_with_a_clock_set_back(tmp_path: Path) -> None:
     for _ in range(2):
         with durable.lock(tmp_path):
             log_line(tmp_path / "log.txt", "a line")

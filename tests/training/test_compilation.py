@@ -97,7 +97,7 @@ def test_an_interrupted_compiled_run_ends_with_the_same_bits(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(
+def test_a_compiler_error_becomes_one_line_and_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(run: Run) -> None:
@@ -111,7 +111,7 @@ def test_what_the_compiler_says_becomes_one_line_and_training_goes_on(
 
 
 @pytest.mark.slow
-def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_stays_compiled_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` follows the record; another wish is followed too. Nothing was trained, so nothing differs."""
     monkeypatch.setattr(compilation, "worth_it", lambda run: run.recipe.training.compile == "on")
     monkeypatch.setattr(compilation, "_rehearse", lambda run: None)
@@ -129,7 +129,7 @@ def test_a_run_stays_with_what_it_began_with(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("training", "expected"), [({"budget": "5m"}, False), ({"budget": "30m"}, True), ({"steps": 10}, False)]
 )
-def test_auto_asks_how_long_the_run_will_last(
+def test_auto_compiles_only_long_runs(
     training: dict[str, object], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], has_compiler=lambda: True))

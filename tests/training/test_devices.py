@@ -57,7 +57,7 @@ def test_loss_and_gradients_are_those_of_the_cpu(device: str, encoder: str) -> N
 @pytest.mark.slow
 @every_device
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_continued_run_learns_what_the_whole_one_learns(
+def test_a_resumed_run_ends_with_the_weights_of_an_uninterrupted_one(
     device: str, precision: str, tmp_path: Path
 ) -> None:
     """Not to the bit on a GPU, whose additions into the token table have no fixed order."""
@@ -79,7 +79,7 @@ def test_a_continued_run_learns_what_the_whole_one_learns(
 
 
 @every_device
-def test_a_mask_keeps_pieces_apart(device: str) -> None:
+def test_packed_documents_attend_only_to_themselves(device: str) -> None:
     """Attention over a packed row is that of each piece alone."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 24, 8, device=device) for _ in range(3))

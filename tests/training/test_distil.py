@@ -196,7 +196,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
             pass
 
 
-def test_a_cut_vocabulary_is_read_alike_by_student_and_teacher(tmp_path: Path) -> None:
+def test_student_and_teacher_encode_a_cut_vocabulary_alike(tmp_path: Path) -> None:
     teacher = load(make_teacher(tmp_path), "encoder")
     texts = [TEXT] * 5
     counts = np.bincount(
@@ -241,7 +241,7 @@ def test_a_cut_vocabulary_is_read_alike_by_student_and_teacher(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
-def test_kept_layers_are_run_in_their_order(tmp_path: Path, architecture: str) -> None:
+def test_kept_layers_run_in_their_order(tmp_path: Path, architecture: str) -> None:
     whole = small.network(tmp_path, architecture=architecture, layers=3)
     ids = torch.tensor([[2, 7, 9, 3]])
     kept = keep_layers(whole, (0, 2))
@@ -301,7 +301,7 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     assert refused.value.key == "init"
 
 
-def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
+def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     teacher = make_teacher(tmp_path)
     store = text_store(tmp_path, teacher)
     other = make_teacher(tmp_path / "other", words=("gnu", *WORDS[:-1]))

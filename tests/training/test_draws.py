@@ -65,7 +65,7 @@ def test_every_draw_of_a_run_has_a_key_of_its_own(
 @pytest.mark.slow
 @pytest.mark.parametrize(("encoder", "optimizer"), [("electra", "adamw"), ("modern", "muon")])
 @pytest.mark.parametrize("name", NAMES)
-def test_stopped_and_continued_gives_the_same_bits(
+def test_a_stopped_run_resumes_with_the_same_bits(
     name: str, encoder: str, optimizer: str, tmp_path: Path
 ) -> None:
     sections = {

@@ -20,7 +20,7 @@ DRIFTING = str(Path(__file__).with_name("drifting.py"))
 either_rank = pytest.mark.parametrize("rank", [1, pytest.param(0, marks=pytest.mark.reliability)])
 
 
-def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_any_weight_or_moment_changes_the_digest(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     loop.update(run)
     before, draw = digest(run), random.Random(0)
@@ -36,7 +36,7 @@ def test_one_bit_of_any_weight_or_moment_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @either_rank
-def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
+def test_a_flipped_bit_in_one_process_is_reported_and_not_saved(
     rank: int, toy_store: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
@@ -50,9 +50,7 @@ def test_a_bit_that_flips_in_one_process_is_told_and_not_saved(
 
 
 @pytest.mark.slow
-def test_a_loss_of_one_process_that_is_no_number_stops_both_before_the_update(
-    toy_store: Path, tmp_path: Path
-) -> None:
+def test_a_nan_loss_in_one_process_stops_both_before_the_update(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = command(toy_store, out, **{"objective.name": DRIFTING, "training.steps": "12"})
     both = ranks(words, 2, tmp_path, NAN="1 5")
@@ -75,7 +73,9 @@ def go(words: list[str], processes: int, meet: Path, until: int | None = None) -
 
 
 @pytest.mark.reliability
-def test_two_processes_continued_by_one_and_by_two_again(toy_store: Path, tmp_path: Path) -> None:
+def test_a_run_of_two_processes_can_be_resumed_by_one_and_by_two_again(
+    toy_store: Path, tmp_path: Path
+) -> None:
     """The batches stay to the bit; losses up to rounding; and the log says what they are not."""
     still = {"model.dropout": "0.0", "model.attention-dropout": "0.0"}
     complete(command(toy_store, tmp_path / "whole", **still))

@@ -54,7 +54,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [1, 2, EPOCH - 1, EPOCH, STEPS - 1, STEPS],
     ids=["first", "warm-up", "before the epoch ends", "epoch's end", "last but one", "last"],
 )
-def test_stopped_after_a_step(whole: Path, tmp_path: Path, step: int) -> None:
+def test_a_run_stopped_after_a_step_resumes_with_the_same_bits(
+    whole: Path, tmp_path: Path, step: int
+) -> None:
     go(tmp_path, until=step)
     assert RunFolder(tmp_path).saved()[0].step == step
     go(tmp_path)
@@ -62,7 +64,7 @@ def test_stopped_after_a_step(whole: Path, tmp_path: Path, step: int) -> None:
 
 
 @pytest.mark.parametrize("moment", ["accumulation", "evaluation", "save"])
-def test_ended_in_the_middle_of(
+def test_a_run_that_ends_within_a_step_resumes_with_the_same_bits(
     whole: Path, tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = Counter[str]()
@@ -89,7 +91,7 @@ def test_ended_in_the_middle_of(
     assert fingerprint(tmp_path) == fingerprint(whole)
 
 
-def test_resumed_with_other_intervals(whole: Path, tmp_path: Path) -> None:
+def test_a_run_resumed_with_other_intervals_has_the_same_weights(whole: Path, tmp_path: Path) -> None:
     go(tmp_path, until=5)
     go(tmp_path, log_every=5, checkpoint_every=2, evaluate_every=6)
     actual, theirs = fingerprint(tmp_path), fingerprint(whole)
@@ -98,7 +100,7 @@ def test_resumed_with_other_intervals(whole: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resuming_is_the_same_work_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resuming_costs_the_same_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn, read or counted again: batches made and keys derived, at step 10 and at 100,000."""
 
     def work(step: int) -> tuple[Counter[str], int]:
@@ -157,7 +159,7 @@ short_and_long = pytest.mark.parametrize(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @short_and_long
-def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
+def test_memory_and_open_files_do_not_grow(tmp_path: Path, steps: int) -> None:
     small = {"batch_size": 2, "log_every": 10, "evaluate_every": 50, "checkpoint_every": 50}
     recipe = toy.recipe(model=SMALL, training={"steps": steps, **small}, evaluation={"rows": 2})
     recorded: list[tuple[float, int]] = []
@@ -175,7 +177,7 @@ def test_memory_and_open_files_stay_flat(tmp_path: Path, steps: int) -> None:
     assert len(run.evaluated) == len(recorded) and len(list(run.recent)) <= 64 and len(run.window) <= 10
 
 
-def test_loading_and_saving_at_one_path(tmp_path: Path) -> None:
+def test_a_checkpoint_can_be_saved_to_the_path_it_was_loaded_from(tmp_path: Path) -> None:
     """What was read from a file that is then replaced stays what it was (safetensors issue 762: zeros)."""
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     loop.update(run)

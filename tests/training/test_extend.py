@@ -96,7 +96,7 @@ def test_wsd_is_refused_for_objectives_in_phases(toy_store: Path, tmp_path: Path
         )
 
 
-def test_a_milestone_of_a_killed_try_is_replaced(tmp_path: Path) -> None:
+def test_a_milestone_left_by_a_killed_extension_is_replaced(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     for content in ("first", "second"):
         (tmp_path / "discriminator").mkdir()

@@ -77,7 +77,9 @@ def test_the_sum_is_the_same_to_the_bit_for_any_number_of_processes(
 @pytest.mark.parametrize(
     ("batch", "micro", "processes"), [(32, 5, 1), (32, 8, 8), (32, 8, 3), (24, 8, 2), (32, 64, 1)]
 )
-def test_what_has_no_common_order_is_refused(batch: int, micro: int, processes: int) -> None:
+def test_numbers_of_processes_without_a_fixed_order_are_refused(
+    batch: int, micro: int, processes: int
+) -> None:
     with pytest.raises(ConfigError):
         check_fixed_order(batch, micro, processes)
 
@@ -98,7 +100,7 @@ def trained(out: Path, store: Path, *parts: tuple[int, int | None], **more: Any)
 
 
 @pytest.mark.slow
-def test_one_two_and_four_processes_train_the_same_bits_killed_and_continued(
+def test_one_two_and_four_processes_train_the_same_bits_even_if_killed_and_resumed(
     toy_store: Path, tmp_path: Path
 ) -> None:
     alone = trained(tmp_path / "one", toy_store, (1, None))

@@ -81,7 +81,7 @@ def wait_for(folder: Path, name: str, count: int) -> None:
         time.sleep(0.01)
 
 
-def test_each_process_is_told_its_place_and_its_share_of_the_cores(
+def test_each_process_gets_its_rank_and_its_share_of_the_cores(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -95,7 +95,7 @@ def test_each_process_is_told_its_place_and_its_share_of_the_cores(
     assert all(own[5] for own in said.values()), "each in a process group of its own"
 
 
-def test_threads_that_are_asked_for_are_kept(
+def test_omp_num_threads_is_respected(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
@@ -103,7 +103,7 @@ def test_threads_that_are_asked_for_are_kept(
     assert [json.loads(text)[4] for text in notes(tmp_path, "environment").values()] == ["5", "5"]
 
 
-def test_the_first_failure_is_the_code_and_the_others_are_ended(
+def test_the_first_failure_gives_the_exit_code_and_ends_the_others(
     run: Callable[..., int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
@@ -114,7 +114,7 @@ def test_the_first_failure_is_the_code_and_the_others_are_ended(
     )
 
 
-def test_the_others_have_time_to_notice(
+def test_the_other_processes_get_a_grace_period(
     run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher, "GRACE_SECONDS", 60.0)
@@ -122,24 +122,22 @@ def test_the_others_have_time_to_notice(
     assert list(notes(tmp_path, "lingered")) == [0]
 
 
-def test_what_the_leading_process_told_is_not_told_again(
+def test_an_error_of_the_main_process_is_not_repeated(
     run: Callable[..., int], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert run(2, all="fail 2") == 2
     assert capfd.readouterr().err == "error: trouble in rank 0\n"
 
 
-def test_a_process_killed_from_outside_is_a_failure_by_its_signal(run: Callable[..., int]) -> None:
+def test_the_exit_code_names_the_signal_that_killed_a_process(run: Callable[..., int]) -> None:
     assert run(2, _1="die") == 128 + signal.SIGKILL
 
 
-def test_the_one_that_was_killed_is_to_blame_not_those_that_miss_it(run: Callable[..., int]) -> None:
+def test_the_killed_process_is_reported_rather_than_those_that_fail_after_it(run: Callable[..., int]) -> None:
     assert run(3, _0="fail 1", _2="die", _1="fail 1") == 128 + signal.SIGKILL
 
 
-def test_folders_of_a_launcher_that_was_killed_go_with_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_killed_launchers_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -171,7 +169,7 @@ def test_a_signal_reaches_every_process_once(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
-def test_a_process_is_told_to_stop_when_its_launcher_is_killed(tmp_path: Path) -> None:
+def test_a_process_ends_when_its_launcher_is_killed(tmp_path: Path) -> None:
     child = f"""
 import os, sys, time
 sys.path.insert(0, {str(Path(launcher.__file__).parents[2])!r})
@@ -190,7 +188,7 @@ time.sleep(60)
     process.communicate(timeout=30)  # returns when the child, which holds the pipe, has ended, too
 
 
-def test_a_process_whose_launcher_is_gone_already_ends_at_once() -> None:
+def test_a_process_without_its_launcher_ends_at_once() -> None:
     child = f"""
 import sys
 sys.path.insert(0, {str(Path(launcher.__file__).parents[2])!r})

@@ -64,7 +64,7 @@ def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
     assert decayed["generator.encoder.embeddings.words.weight"]
 
 
-def test_generator_rate_spares_what_is_shared() -> None:
+def test_the_generators_rate_does_not_apply_to_shared_weights() -> None:
     pair, optimizer = made({"generator": 1e-2})
     names = {p: n for n, p in pair.named_parameters()}
     peaks = {
@@ -79,7 +79,7 @@ def test_generator_rate_spares_what_is_shared() -> None:
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon", "momentum"])
-def test_moments_survive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moments_are_restored(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a row that somebody adds, too."""
     monkeypatch.setitem(ALGORITHMS, "momentum", MOMENTUM)  # type: ignore[misc]
     pair, optimizer = made(optimizer=kind)
@@ -101,7 +101,7 @@ def test_moments_survive(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         made(optimizer=kind)[1].load_tensors(missing, 3)
 
 
-def test_clipping_apart_leaves_the_other_network_its_gradient() -> None:
+def test_separate_clipping_leaves_the_generators_gradient_unchanged() -> None:
     """DeBERTa's decoupled trainer: a large discriminator gradient takes nothing from the generator's."""
     for apart in (False, True):
         pair, optimizer = made(clip=1.0, clip_separately=apart)
@@ -121,7 +121,7 @@ def test_clipping_apart_leaves_the_other_network_its_gradient() -> None:
         assert torch.allclose(left, small) if apart else left < small / 100
 
 
-def test_clipping_apart_without_a_generator_of_its_own() -> None:
+def test_separate_clipping_works_without_a_generator() -> None:
     pair = toy.pair_for(toy.objective("mlm"))
     optimizer = Optimizer(pair, toy.recipe(training={"clip_separately": True}).training)
     fill_gradients(pair, 0)

@@ -76,7 +76,7 @@ def test_the_papers_numbers(name: str) -> None:
     )
 
 
-def test_a_shape_of_ones_own() -> None:
+def test_layers_and_width_of_a_size_can_be_changed() -> None:
     assert resolve_size("tiny", layers=2) == replace(resolve_size("tiny"), num_layers=2)
     wide = resolve_size("tiny", hidden_size=192)
     assert (wide.hidden_size, wide.embedding_size, wide.num_layers) == (192, 192, 4), (

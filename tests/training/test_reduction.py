@@ -97,7 +97,7 @@ def test_each_gradient_is_summed_once_over_processes_and_micro_batches(
     assert sum(wire.sizes) == 2 * 3 * 16
 
 
-def test_last_layers_travel_while_the_first_has_no_gradient_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_layers_are_sent_before_the_first_has_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     net, reduction, wire = prepared(monkeypatch, LAYER)
     del reduction.buckets[0][:]  # the idle weight, which would hold up the others
     reduction.begin()
@@ -109,7 +109,7 @@ def test_last_layers_travel_while_the_first_has_no_gradient_yet(monkeypatch: pyt
     assert len(wire.sizes) == 3
 
 
-def test_a_weight_without_gradient_holds_up_what_comes_after_it_and_the_order_stays(
+def test_buckets_are_sent_in_order_even_if_a_weight_has_no_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     net, reduction, wire = prepared(monkeypatch, 1)

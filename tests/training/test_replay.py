@@ -60,7 +60,7 @@ def contents(folder: Path) -> dict[Path, tuple[int, bytes]]:
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
-def test_an_honest_run_is_what_it_says_and_is_left_alone(tmp_path: Path) -> None:
+def test_replaying_an_unchanged_run_finds_nothing_and_writes_nothing(tmp_path: Path) -> None:
     run = train(tmp_path)
     before = contents(tmp_path)
     findings = replay(run, toy.store(), 3)
@@ -124,7 +124,7 @@ def test_too_few_checkpoints_or_updates_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_began_from_networks_is_replayed_without_them(tmp_path: Path) -> None:
+def test_a_warm_started_run_is_replayed_without_its_sources(tmp_path: Path) -> None:
     first = train(tmp_path / "first")
     with start(toy.recipe(), tmp_path / "shape", toy.store(), World()) as shape:
         config = replace(shape.pair.main.encoder.config, num_layers=3)
@@ -163,7 +163,9 @@ def test_a_run_of_two_processes_is_compared_up_to_rounding(toy_store: Path, tmp_
 
 
 @pytest.mark.slow
-def test_the_command(toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_replays_a_run(
+    toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     complete(command(toy_store, out))
     assert main(["verify", str(out), "--replay", "4"]) == 0
@@ -209,7 +211,7 @@ def test_updates_that_the_ledger_lacks_are_not_compared(tmp_path: Path) -> None:
     [{"threads": 2}, {"micro_batch": 2}, {"compile": "on"}],
 )
 @pytest.mark.slow
-def test_a_run_that_was_resumed_under_other_conditions_is_not_accused(
+def test_replay_compares_only_what_ran_under_equal_conditions(
     changed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to the resumption all is compared bit by bit, after it only the batches."""

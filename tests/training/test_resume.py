@@ -57,7 +57,9 @@ def unbroken(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_a_run_killed_five_times_ends_with_the_same_bits(
+    toy_store: Path, unbroken: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=1)
     assert fingerprint(out) == fingerprint(unbroken)
@@ -87,14 +89,16 @@ def test_sigkill_five_times(toy_store: Path, unbroken: Path, tmp_path: Path) -> 
     ],
     ids=["bf16, accumulation, muon, modern", "a corrector with a head and a table of two parts"],
 )
-def test_sigkill_of_other_recipes(changes: dict[str, str], toy_store: Path, tmp_path: Path) -> None:
+def test_a_killed_run_of_another_recipe_ends_with_the_same_bits(
+    changes: dict[str, str], toy_store: Path, tmp_path: Path
+) -> None:
     complete(command(toy_store, tmp_path / "whole", **changes))
     kill_and_continue(command(toy_store, tmp_path / "run", **changes), tmp_path / "run", kills=1, seed=2)
     assert fingerprint(tmp_path / "run") == fingerprint(tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
+def test_sigterm_saves_the_current_step(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = command(toy_store, out, **{"training.checkpoint-every": "1000"})
     process = Forked(words)
@@ -110,7 +114,7 @@ def test_sigterm_saves_the_step_it_stopped_at(toy_store: Path, unbroken: Path, t
     assert fingerprint(out) == fingerprint(unbroken)
 
 
-def test_a_finished_run_says_so_and_writes_nothing(toy_store: Path, unbroken: Path) -> None:
+def test_rerunning_a_finished_run_writes_nothing(toy_store: Path, unbroken: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*.safetensors")}
     output = complete(command(toy_store, unbroken))
     assert "is complete" in output
@@ -118,7 +122,7 @@ def test_a_finished_run_says_so_and_writes_nothing(toy_store: Path, unbroken: Pa
 
 
 @pytest.mark.slow
-def test_damaged_newest_checkpoint_is_named_and_the_one_before_used(
+def test_a_damaged_newest_checkpoint_is_named_and_the_previous_one_used(
     toy_store: Path, unbroken: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
@@ -163,7 +167,9 @@ def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.slow
-def test_two_processes_killed_and_continued(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
+def test_two_killed_processes_resume_with_the_same_bits(
+    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path)
     wait_for(out, 14, *both)
@@ -188,7 +194,7 @@ def lose_one(words: list[str], out: Path, meet: Path, lost: int, step: int) -> N
 
 
 @pytest.mark.slow
-def test_one_of_two_processes_is_killed_and_both_continued(
+def test_a_run_resumes_after_one_of_two_processes_is_killed(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
@@ -199,7 +205,7 @@ def test_one_of_two_processes_is_killed_and_both_continued(
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("lost", [0, 1])
-def test_one_of_two_processes_is_killed_ten_times(
+def test_a_run_resumes_after_one_of_two_processes_is_killed_ten_times(
     lost: int, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
     draw = random.Random(lost)
@@ -211,7 +217,7 @@ def test_one_of_two_processes_is_killed_ten_times(
 
 
 @pytest.mark.slow
-def test_a_process_that_is_silent_for_too_long_is_given_up(toy_store: Path, tmp_path: Path) -> None:
+def test_a_process_that_hangs_beyond_the_timeout_ends_the_run(toy_store: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path, ELECTRA_TIMEOUT_MINUTES="0.02")
     wait_for(out, 6, *both)
@@ -224,7 +230,7 @@ def test_a_process_that_is_silent_for_too_long_is_given_up(toy_store: Path, tmp_
     assert "0.02 minutes" in outputs and "Traceback" not in outputs, outputs
 
 
-def test_a_time_to_wait_that_is_none(toy_store: Path, tmp_path: Path) -> None:
+def test_an_invalid_timeout_is_refused(toy_store: Path, tmp_path: Path) -> None:
     [first, second] = ranks(command(toy_store, tmp_path), 2, tmp_path, ELECTRA_TIMEOUT_MINUTES="soon")
     said = first.finish()
     assert "ELECTRA_TIMEOUT_MINUTES" in said and "'soon'" in said and "Traceback" not in said
@@ -264,7 +270,7 @@ def test_the_launcher_says_which_process_was_killed(lost: int, toy_store: Path, 
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0, 4.0])
-def test_nothing_is_left_of_a_launcher_killed_early(seconds: float, toy_store: Path, tmp_path: Path) -> None:
+def test_a_launcher_killed_early_leaves_no_process(seconds: float, toy_store: Path, tmp_path: Path) -> None:
     words = command(toy_store, tmp_path / "run", processes=2, **{"training.steps": "100000"})
     process = spawn(words)
     time.sleep(seconds)
@@ -273,7 +279,7 @@ def test_nothing_is_left_of_a_launcher_killed_early(seconds: float, toy_store: P
 
 
 @pytest.mark.slow
-def test_one_of_two_processes_is_told_to_stop_and_both_do(
+def test_a_signal_to_one_of_two_processes_stops_both(
     toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
@@ -288,7 +294,7 @@ def test_one_of_two_processes_is_told_to_stop_and_both_do(
 
 
 @pytest.mark.slow
-def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
+def test_two_launched_processes_learn_what_one_learns(toy_store: Path, tmp_path: Path) -> None:
     changes = {"model.dropout": "0.0", "model.attention-dropout": "0.0", "training.steps": "10"}
     complete(command(toy_store, tmp_path / "one", **changes))
     output, _ = (process := spawn(command(toy_store, tmp_path / "two", processes=2, **changes))).communicate(
@@ -304,7 +310,7 @@ def test_processes_of_the_launcher_learn_what_one_learns(toy_store: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
+def test_an_error_of_several_processes_is_printed_once(tmp_path: Path) -> None:
     process = spawn(command(tmp_path / "no-store", tmp_path / "run", processes=2))
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
@@ -314,7 +320,7 @@ def test_what_is_wrong_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.reliability
 @pytest.mark.parametrize("launcher", ["torchrun", "ours"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told"])
-def test_processes_of_a_launcher_that_is_stopped_save_or_end(
+def test_processes_of_a_stopped_launcher_save_or_end(
     launcher: str, number: signal.Signals, toy_store: Path, unbroken_by_two: Path, tmp_path: Path
 ) -> None:
     """A killed torchrun leaves nothing behind but what was saved; told to stop, or our own launcher killed,
@@ -342,7 +348,9 @@ def test_processes_of_a_launcher_that_is_stopped_save_or_end(
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(10))
-def test_fifty_sigkills(toy_store: Path, unbroken: Path, tmp_path: Path, seed: int) -> None:
+def test_a_run_killed_fifty_times_ends_with_the_same_bits(
+    toy_store: Path, unbroken: Path, tmp_path: Path, seed: int
+) -> None:
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=100 + seed)
     assert fingerprint(out) == fingerprint(unbroken)
@@ -350,14 +358,16 @@ def test_fifty_sigkills(toy_store: Path, unbroken: Path, tmp_path: Path, seed: i
 
 @pytest.mark.reliability
 @pytest.mark.parametrize("seed", range(5))
-def test_sigterm_at_random_moments(toy_store: Path, unbroken: Path, tmp_path: Path, seed: int) -> None:
+def test_a_run_terminated_at_random_moments_ends_with_the_same_bits(
+    toy_store: Path, unbroken: Path, tmp_path: Path, seed: int
+) -> None:
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=3, seed=seed, sign=signal.SIGTERM)
     assert fingerprint(out) == fingerprint(unbroken)
 
 
 @pytest.mark.reliability
-def test_four_processes_killed_and_continued(toy_store: Path, tmp_path: Path) -> None:
+def test_four_killed_processes_resume_with_the_same_weights(toy_store: Path, tmp_path: Path) -> None:
     together(command(toy_store, tmp_path / "whole"), 4, tmp_path)
     out = tmp_path / "run"
     process = spawn(command(toy_store, out, processes=4))

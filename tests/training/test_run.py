@@ -53,7 +53,7 @@ def losses(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
     return [row["losses"] for row in rows if row["kind"] == "train"]
 
 
-def test_the_record_is_complete(tmp_path: Path) -> None:
+def test_the_ledger_and_the_record_are_complete(tmp_path: Path) -> None:
     rows = train(tmp_path / "run", training={"evaluate_every": 3})
     assert [row["step"] for row in rows if row["kind"] == "train"] == [1, 2, 3, 4, 5, 6]
     assert [row["step"] for row in rows if row["kind"] == "eval"] == [0, 3, 6]
@@ -80,7 +80,7 @@ def test_notes_on_the_initial_networks_are_logged_once(tmp_path: Path) -> None:
     ] == ["two tables differ"]
 
 
-def test_a_network_that_takes_the_shape_of_another_model_is_named(tmp_path: Path) -> None:
+def test_a_network_with_the_shape_of_its_source_is_noted(tmp_path: Path) -> None:
     other = replace(
         build_run(toy.recipe(), tmp_path, toy.store(), World()).pair.main.encoder.config,
         num_layers=3,
@@ -121,7 +121,7 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_seed_decides_everything(tmp_path: Path) -> None:
+def test_the_seed_determines_all_losses(tmp_path: Path) -> None:
     single, same, other = (
         losses(train(tmp_path / str(n), training={"seed": seed})) for n, seed in enumerate((1, 1, 2))
     )
@@ -159,7 +159,7 @@ def test_other_data_or_tokenizer_is_refused(tmp_path: Path, name: str, key: str)
         pass
 
 
-def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis.doc").write_text("years of work")
     with pytest.raises(RunFolderError, match=r"not a run \(thesis\.doc"):
         train(tmp_path)
@@ -249,7 +249,7 @@ def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.
     assert timed == losses(train(tmp_path / "counted")) and measured[0] > 6
 
 
-def test_evaluations_and_checkpoints_are_paid_from_a_budget_of_time(tmp_path: Path) -> None:
+def test_a_time_budget_includes_evaluations_and_checkpoints(tmp_path: Path) -> None:
     costs = Costs(update=2.0, evaluation=10.0, checkpoint=5.0)
     free = build_run(toy.recipe(), tmp_path, toy.store(), World())
     assert (
@@ -281,7 +281,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
     assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
 
 
-def test_a_run_that_diverged_says_so_where_it_is_measured(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_at_evaluation_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(RunFailed, match=r"not finite at step 1"):
         train(tmp_path / "run", training={"learning_rate": 1e30, "warmup": 0.0, "evaluate_every": 1})
 
@@ -306,7 +306,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_collapse_alarm(tmp_path: Path) -> None:
+def test_a_collapsed_discriminator_is_recognised(tmp_path: Path) -> None:
     hopeless = {
         "training": {
             "steps": 101,
@@ -329,7 +329,7 @@ def test_collapse_alarm(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_collapse_alarm_rings_once_and_can_stop_the_run(
+def test_the_collapse_alarm_is_raised_once_and_can_stop_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "collapsed", lambda metrics: True)
@@ -366,7 +366,7 @@ def test_detection_metrics_equal_scikit_learn() -> None:
     assert metrics["gain"] == pytest.approx(log_loss(replaced, np.full(500, base)) - log_loss(replaced, p))
 
 
-def test_undefined_metrics_are_none_not_numbers() -> None:
+def test_undefined_metrics_are_none() -> None:
     metrics = evaluation.detection(np.full(10, -1.0), np.zeros(10, dtype=bool))
     assert (
         metrics["auc"] is None
@@ -389,7 +389,7 @@ def test_perfect_and_constant_discriminators() -> None:
     )
 
 
-def test_retention_keeps_the_newest_and_never_the_last_one_away(tmp_path: Path) -> None:
+def test_retention_keeps_the_newest_checkpoints_and_at_least_one(tmp_path: Path) -> None:
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     for step in (9900, 10000, 10100):
         checkpoint.write(tmp_path, run.pair, run.optimizer, {"step": step}, keep=2)
@@ -437,7 +437,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path, other: dict[st
         train(tmp_path / "mine", training=half)
 
 
-def test_a_checkpoint_of_a_version_that_did_not_say_whose_it_is_goes_on(tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_recipe_from_an_older_version_is_resumed(tmp_path: Path) -> None:
     half = {"checkpoint_every": 3}
     whole = losses(train(tmp_path, training=half))
     saved = RunFolder(tmp_path).checkpoints
@@ -469,7 +469,7 @@ def test_positions_and_sharing_are_checked_before_step_one(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_rows_are_shared_out_once_each_or_refused(tmp_path: Path) -> None:
+def test_rows_are_divided_over_processes_once_each_or_refused(tmp_path: Path) -> None:
     """Random triples of batch, processes and micro-batch."""
     draw, step = np.random.default_rng(1), 3
     whole = build_run(toy.recipe(), tmp_path, toy.store(), World())
@@ -492,7 +492,7 @@ def test_rows_are_shared_out_once_each_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "disentangled"])
-def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
+def test_sharing_ties_the_selected_weights(encoder: str, sharing: str) -> None:
     width = 1.0 if sharing == "all" else 0.5
     recipe = make_recipe(
         {
@@ -521,14 +521,14 @@ def test_sharing_ties_what_it_says(encoder: str, sharing: str) -> None:
         assert common == {"tokens.weight"}
 
 
-def test_leftovers_of_a_kill_before_the_first_step_are_no_stranger(tmp_path: Path) -> None:
+def test_a_run_killed_before_its_first_step_can_be_restarted(tmp_path: Path) -> None:
     (tmp_path / "run" / "store").mkdir(parents=True)
     (tmp_path / "run" / "log.txt").write_text("")
     train(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
 
 
-def test_a_run_of_a_version_with_fewer_options_goes_on(tmp_path: Path) -> None:
+def test_a_run_recorded_by_an_older_version_with_fewer_options_is_resumed(tmp_path: Path) -> None:
     """What run.toml does not name was the default."""
     recipe = toy.recipe()
     with start(recipe, tmp_path, toy.store(), World()):
@@ -566,7 +566,7 @@ def test_a_disk_too_small_is_refused_before_the_first_step(
     )
 
 
-def test_what_a_run_needs_of_the_disk_is_what_it_takes(tmp_path: Path) -> None:
+def test_the_predicted_size_of_a_checkpoint_is_its_size(tmp_path: Path) -> None:
     """Checkpoints to the byte, but for headers."""
     run = build_run(toy.recipe(), tmp_path, toy.store(), World())
     loop.update(run)
@@ -576,7 +576,7 @@ def test_what_a_run_needs_of_the_disk_is_what_it_takes(tmp_path: Path) -> None:
     assert needs.checkpoint_bytes(run) <= taken < 1.1 * needs.checkpoint_bytes(run) + 50_000
 
 
-def test_what_a_killed_process_left_goes_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path) -> None:
     train(tmp_path, training={"checkpoint_every": 3})
     left = [
         RunFolder(tmp_path).checkpoints / ".trash-step-00000001-99999999",

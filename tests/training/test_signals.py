@@ -42,7 +42,7 @@ def test_the_second_signal_ends_the_process_at_once(number: signal.Signals) -> N
         assert process.wait(10) == EXIT_CODES[number]
 
 
-def test_handlers_are_put_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = {number: signal.getsignal(number) for number in EXIT_CODES}
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGUSR1)
@@ -51,7 +51,7 @@ def test_handlers_are_put_back() -> None:
 
 
 @pytest.mark.slow
-def test_another_number_of_processes_is_said(tmp_path: Path) -> None:
+def test_resuming_with_another_number_of_processes_is_noted(tmp_path: Path) -> None:
     with start(toy.recipe(), tmp_path, toy.store(), World()) as run, StopRequest() as stop:
         assert loop.train(run, stop)
     folder = RunFolder(tmp_path)

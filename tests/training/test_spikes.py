@@ -45,7 +45,7 @@ def noisy(number: int, seed: int = 0) -> list[float]:
     return [draw.gauss(20.0, 1.0) for _ in range(number)]
 
 
-def test_what_is_a_spike() -> None:
+def test_only_losses_far_above_the_median_are_spikes() -> None:
     recent = RecentLosses()
     assert [spike for loss in noisy(2000) if (spike := recent.add(loss))] == []
     spike = recent.add(40.0)
@@ -59,12 +59,12 @@ def test_too_few_to_compare_with_is_no_spike() -> None:
     assert recent.add(1000.0) is None and recent.add(1000.0) is not None
 
 
-def test_constant_losses_may_tremble() -> None:
+def test_small_changes_of_constant_losses_are_no_spikes() -> None:
     recent = RecentLosses([2.0] * WINDOW)
     assert recent.add(2.1) is None and recent.add(2.2) is not None
 
 
-def test_a_level_that_stays_is_the_new_normal() -> None:
+def test_a_lasting_rise_of_the_loss_is_soon_no_spike() -> None:
     recent = RecentLosses(noisy(WINDOW))
     alarms = [recent.add(loss + 20) is not None for loss in noisy(WINDOW, seed=1)]
     assert all(alarms[:5]) and not any(alarms[WINDOW // 8 :])
@@ -140,7 +140,7 @@ def test_losses_of_another_phase_are_not_compared_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_skip_alike_and_again_after_a_kill(toy_store: Path, tmp_path: Path) -> None:
+def test_two_processes_skip_the_same_update_even_after_a_kill(toy_store: Path, tmp_path: Path) -> None:
     settings = {"objective.name": SPIKY, "training.on-spike": "skip", "training.steps": "40"}
     both = ranks(command(toy_store, tmp_path / "whole", **settings), 2, tmp_path)
     assert [(process.finish(), process.poll())[1] for process in both] == [0, 0]

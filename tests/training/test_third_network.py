@@ -59,7 +59,7 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def test_it_teaches_and_is_neither_trained_nor_saved_nor_exported(tmp_path: Path) -> None:
+def test_a_frozen_teacher_is_neither_trained_nor_saved_nor_exported(tmp_path: Path) -> None:
     teacher, store = make_teacher(tmp_path, seed=5)
     with start(recipe(teacher), tmp_path / "run", store, World()) as run, StopRequest() as stop:
         before = {name: value.clone() for name, value in run.pair.frozen["teacher"].state_dict().items()}
@@ -112,7 +112,7 @@ def test_another_teacher_and_another_tokenizer_are_refused(tmp_path: Path) -> No
         pass
 
 
-def test_it_is_counted_without_a_backward_pass(tmp_path: Path) -> None:
+def test_a_frozen_teacher_is_counted_without_a_backward_pass(tmp_path: Path) -> None:
     teacher, store = make_teacher(tmp_path, seed=5)
     with start(recipe(teacher), tmp_path / "run", store, World()) as run:
         alone = Networks.pair(run.networks.main, head="generator")
@@ -122,7 +122,7 @@ def test_it_is_counted_without_a_backward_pass(tmp_path: Path) -> None:
         assert run.flops_per_step == pytest.approx(8 * both)
 
 
-def test_a_teacher_that_nobody_named_is_asked_for(tmp_path: Path) -> None:
+def test_a_missing_teacher_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         build_run(toy.recipe(objective={"name": FILE}), tmp_path, toy.store(), World())
     assert refused.value.key == "objective.teacher"

@@ -22,7 +22,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("rates", "chosen"), [((7000.0, 1500.0), 1), ((5000.0, 9000.0), 2)])
-def test_the_faster_is_chosen_and_told(
+def test_the_faster_number_of_threads_is_chosen_and_reported(
     rates: tuple[float, float], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "measure", lambda most: rates)
@@ -31,7 +31,7 @@ def test_the_faster_is_chosen_and_told(
     assert f"{chosen} CPU thread" in message and "--training.threads" in message
 
 
-def test_who_has_chosen_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_are_not_measured_if_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "measure", lambda most: 1 / 0)
     assert set_threads(2, 1, "--threads") == "" and torch.get_num_threads() == 2
     assert set_threads(None, 1, "--threads") == "" and torch.get_num_threads() == 1, "it began with one"
@@ -50,7 +50,7 @@ def test_measuring_takes_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None
     assert single > 0 and both > 0
 
 
-def test_a_training_that_has_become_slow_says_so_once() -> None:
+def test_a_run_that_becomes_slow_is_reported_once() -> None:
     pace = Pace("--training.threads")
     assert [pace.slower(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
     warning = pace.slower(1500.0)
@@ -58,7 +58,7 @@ def test_a_training_that_has_become_slow_says_so_once() -> None:
     assert [pace.slower(1000.0) for _ in range(5)] == [""] * 5
 
 
-def test_a_moment_or_another_kind_of_work_is_not_slow() -> None:
+def test_a_short_slowdown_or_another_kind_of_work_raises_no_warning() -> None:
     pace = Pace("--training.threads")
     assert not any(pace.slower(rate) for rate in (7000.0, 7000.0, 7000.0, 1000.0, 1000.0, 6000.0, 1000.0))
     assert not any(pace.slower(rate, "second phase") for rate in (1000.0,) * 9)
