@@ -14,19 +14,15 @@ from electra.artifacts.run import RunFolder
 from electra.data.store import TokenStore
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
-from electra.exchange.load import load
 from electra.foundation import durable, extensions
-from electra.foundation.errors import ConfigError, ModelError, RunFolderError
+from electra.foundation.errors import RunFolderError
 from electra.foundation.signals import StopRequest
-from electra.model.flops import forward_flops, training_flops
-from electra.model.networks import Network, Networks
 from electra.model.pair import build_pair
 from electra.testing import ObjectiveContract, small, toy
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.recipe import Recipe
 from electra.training.replay import replay
-from electra.training.run import Run, build_run
 from electra.training.start import start
 
 FILE = str(Path(__file__).parent / "taught.py")
@@ -54,14 +50,10 @@ def recipe(teacher: Path, **training: Any) -> Recipe:
     )
 
 
-def weights(run: Run) -> dict[str, torch.Tensor]:
-    tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
-    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
-
-
 def test_a_frozen_teacher_is_neither_trained_nor_saved_nor_exported(tmp_path: Path) -> None:
     teacher, store = make_teacher(tmp_path, seed=5)
-    with start(recipe(teacher), tmp_path / "run", store, World()) as run, StopRequest() as stop:
+    kept = recipe(teacher, checkpoint_every=3, log_every=1)
+    with start(kept, tmp_path / "run", store, World()) as run, StopRequest() as stop:
         before = {name: value.clone() for name, value in run.pair.frozen["teacher"].state_dict().items()}
         assert train(run, stop)
         after = run.pair.frozen["teacher"].state_dict()
@@ -75,26 +67,10 @@ def test_a_frozen_teacher_is_neither_trained_nor_saved_nor_exported(tmp_path: Pa
     saved = {**load_file(newest.weights), **load_file(newest.optimizer)}
     assert not [name for name in saved if "teacher" in name]
     assert "teacher" not in folder.record and len(folder.record["identity"]["teacher_sha256"]) == 64
+    assert [finding.problem for finding in replay(folder, store, 3)] == [""] * 4
 
 
-@pytest.mark.slow
-def test_a_resumed_run_has_the_same_bits_and_replays(tmp_path: Path) -> None:
-    teacher, store = make_teacher(tmp_path, seed=5)
-    refused = recipe(teacher, checkpoint_every=3, log_every=1)
-    with start(refused, tmp_path / "whole", store, World()) as run, StopRequest() as stop:
-        assert train(run, stop)
-        expected = weights(run)
-    with start(refused, tmp_path / "run", store, World()) as run:
-        assert not train(run, lambda: run.step == 3)
-    with start(refused, tmp_path / "run", store, World()) as run, StopRequest() as stop:
-        assert run.step == 3 and train(run, stop)
-        now = weights(run)
-    assert expected.keys() == now.keys()
-    assert all(torch.equal(value, now[name]) for name, value in expected.items())
-    assert [found.problem for found in replay(RunFolder(tmp_path / "run"), store, 3)] == [""] * 4
-
-
-def test_another_teacher_and_another_tokenizer_are_refused(tmp_path: Path) -> None:
+def test_another_teacher_is_refused(tmp_path: Path) -> None:
     teacher, store = make_teacher(tmp_path, seed=5)
     with start(recipe(teacher), tmp_path / "run", store, World()):
         pass
@@ -105,27 +81,6 @@ def test_another_teacher_and_another_tokenizer_are_refused(tmp_path: Path) -> No
         start(recipe(teacher), tmp_path / "run", store, World()),
     ):
         pass
-    with (
-        pytest.raises(ModelError, match="teacher"),
-        start(recipe(teacher), tmp_path / "other", toy.store(), World()),
-    ):
-        pass
-
-
-def test_a_frozen_teacher_is_counted_without_a_backward_pass(tmp_path: Path) -> None:
-    teacher, store = make_teacher(tmp_path, seed=5)
-    with start(recipe(teacher), tmp_path / "run", store, World()) as run:
-        alone = Networks.pair(run.networks.main, head="generator")
-        config = load(teacher, "generator").config
-        forward = forward_flops([Network("", "frozen", config)], 16, masked_fraction=0.15)
-        both = training_flops(alone, 16, masked_fraction=0.15) + forward
-        assert run.flops_per_step == pytest.approx(8 * both)
-
-
-def test_a_missing_teacher_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        build_run(toy.recipe(objective={"name": FILE}), tmp_path, toy.store(), World())
-    assert refused.value.key == "objective.teacher"
 
 
 class TestTaught(ObjectiveContract):

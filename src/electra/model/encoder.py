@@ -46,13 +46,9 @@ class Encoder(nn.Module, ABC):
     layers: nn.ModuleList
 
     def embed(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor | None,
-        token_type_ids: Tensor | None,
-        variation: Variation,
+        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        """Returns the states [B, T, D] that enter the first layer."""
+        """Returns the states [B, T, D] that enter the first layer; the ids are those of `forward`."""
         raise NotImplementedError
 
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
@@ -212,12 +208,8 @@ class ElectraEncoder(Encoder):
 
     @override
     def embed(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor | None,
-        token_type_ids: Tensor | None,
-        variation: Variation,
+        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        x_BTE = self.embeddings(input_ids, position_ids, token_type_ids, variation)
+        x_BTE = self.embeddings(ids, positions, types, variation)
         x_BTD: Tensor = self.projection(dropout(x_BTE, self.config.dropout, self.training))
         return x_BTD

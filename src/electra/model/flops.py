@@ -17,7 +17,7 @@ from electra.model.networks import Network, Networks
 from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
-MASKED_FRACTION = 0.15625  # default of the script
+MASKED = 0.15625  # fraction of positions that are masked, by default, in the script
 
 
 def layer_flops(config: EncoderConfig, length: int) -> float:
@@ -63,11 +63,7 @@ def discriminator_head_flops(config: EncoderConfig, length: int) -> float:
 
 
 def forward_flops(
-    networks: Iterable[Network],
-    length: int,
-    *,
-    masked_fraction: float = MASKED_FRACTION,
-    dense_lookup: bool = True,
+    networks: Iterable[Network], length: int, *, masked_fraction: float = MASKED, dense_lookup: bool = True
 ) -> float:
     """Returns the FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
@@ -83,7 +79,7 @@ def forward_flops(
     return total
 
 
-def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
+def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED) -> float:
     """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
     trained, frozen = (
         forward_flops(rows, length, masked_fraction=masked_fraction)
@@ -97,7 +93,7 @@ def sequence_flops(
     discriminator: EncoderConfig | None,
     length: int,
     *,
-    masked_fraction: float = MASKED_FRACTION,
+    masked_fraction: float = MASKED,
     dense_lookup: bool = True,
 ) -> float:
     """Returns the FLOPs of training a generator, a discriminator or both (unless None) on one sequence."""

@@ -156,13 +156,9 @@ class ModernEncoder(Encoder):
 
     @override
     def embed(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor | None,
-        token_type_ids: Tensor | None,
-        variation: Variation,
+        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        words_BTD = variation.embed(F.embedding(input_ids, self.token_table()))
+        words_BTD = variation.embed(F.embedding(ids, self.token_table()))
         return dropout(self.embedding_norm(words_BTD), self.config.dropout, self.training)
 
     @override

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -13,14 +12,14 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.data.batches import Batch
-from electra.foundation.config import share, weight
+from electra.foundation.config import weight
 from electra.foundation.errors import ConfigError
 from electra.model.attention import attention_mask
 from electra.model.encoder import Encoder, Variation
 from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Pair
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts import masking, noise, replacing
+from electra.objectives.parts import noise
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 # Relation heads of MiniLM, whatever the networks' attention heads; fewer if 12 does not divide both widths.
@@ -28,7 +27,7 @@ RELATION_HEADS = 12
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(noise.Options):
     """Options of the objective `distil`."""
 
     teacher: str = ""
@@ -49,13 +48,9 @@ class Config(replacing.Options):
     """
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of replaced token detection. 0: no detection, no generator, no replacements."""
-    noise_share: float = share(0.0, evaluated=0.0)
-    """Fraction of replacements drawn from the token frequencies to the power 3/4 instead of the generator,
-    which seldom produces a word that is far from plausible.
-    """
 
 
-class Objective(masking.MaskingObjective):
+class Objective(noise.NoisyObjective):
     """Loss = MLM + lambda * RTD + weighted distances to the teacher's states, text vectors and relations.
 
     By default the teacher reads the student's input, so that the student learns its function and need not
@@ -80,7 +75,6 @@ class Objective(masking.MaskingObjective):
                 key="objective.states_weight",
                 fix="Set one of them, or use `objective.name=rtd`",
             )
-        noise.check_statistics(self)
 
     @property
     def teacher_weights(self) -> dict[str, float]:
@@ -110,17 +104,12 @@ class Objective(masking.MaskingObjective):
             for depth, _ in _paired_layers(student, teacher, self.config.states_layers)
         }
 
-    @cached_property
-    def frequencies(self) -> replacing.Noise:
-        """The noise distribution; see `noise.frequencies`."""
-        return noise.frequencies(self)
-
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         masked = super().corrupt(batch, seed, progress)
         if "vectors" in self.weights:
             masked.counts["vectors"] = int((batch.piece_ids.max(axis=1) + 1).sum())
-        drawn = noise.draw(self, batch, seed) if self.auxiliary else None
+        drawn = self.draw_noise(batch, seed) if self.auxiliary else None
         return (
             masked
             if drawn is None

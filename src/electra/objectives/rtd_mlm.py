@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,14 +18,14 @@ from electra.model import flops
 from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
-from electra.objectives.parts import masking, noise, replacing, vocabulary
+from electra.objectives.parts import noise, vocabulary
 from electra.objectives.parts.interface import Corrupted, Outcome
 
 HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
 
 
 @dataclass(frozen=True)
-class Config(replacing.Options):
+class Config(noise.Options):
     """Options of the objective `rtd_mlm`."""
 
     discriminator_weight: float = weight(50.0)
@@ -38,10 +36,6 @@ class Config(replacing.Options):
     """Fraction of rows trained with the MLM loss; the rest use RTD."""
     naming_first: float = share(0.0)
     """Fraction of training, at its start, in which every row uses the MLM loss and no generator runs."""
-    noise_share: float = share(0.0, evaluated=0.0)
-    """Fraction of replacements drawn from the token frequencies to the power 3/4 instead of the generator. A
-    generator seldom produces a rare word, so from it alone the network learns that rare words are original.
-    """
 
 
 @dataclass(frozen=True)
@@ -51,7 +45,7 @@ class SplitBatch(noise.NoisyBatch):
     mlm_rows: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [B] True: MLM
 
 
-class Objective(masking.MaskingObjective):
+class Objective(noise.NoisyObjective):
     """Loss = the small generator's MLM + lambda * RTD on some rows, the main network's MLM on the others.
 
     The generator reads and learns from the RTD rows alone. Rows alternate by example number, so every batch
@@ -60,15 +54,6 @@ class Objective(masking.MaskingObjective):
 
     source = "ours, after Clark et al. 2020 (section 3) and Devlin et al. 2019 (section 3.1)"
     config: Config
-
-    def __init__(self, config: Config, **context: Any) -> None:
-        super().__init__(config, **context)
-        noise.check_statistics(self)
-
-    @cached_property
-    def frequencies(self) -> replacing.Noise:
-        """The noise distribution; see `noise.frequencies`."""
-        return noise.frequencies(self)
 
     @property
     @override
@@ -115,7 +100,7 @@ class Objective(masking.MaskingObjective):
         real = int((batch.piece_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~mlm_slots).sum()), "rtd": real, "naming": int(mlm_slots.sum())}
-        drawn = noise.draw(self, batch, seed)[masked.masked_positions]
+        drawn = self.draw_noise(batch, seed)[masked.masked_positions]
         return SplitBatch(
             **vars(masked) | {"counts": counts}, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn
         )

@@ -1,12 +1,9 @@
-"""Replacements drawn partly from the token frequencies instead of the generator.
-
-A generator seldom produces a rare word, so from its samples alone a network learns that rare words are
-original.
-"""
+"""Replacements drawn partly from the token frequencies instead of the generator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,12 +12,23 @@ from torch import Tensor
 
 from electra.data.batches import Batch
 from electra.foundation import seeds
+from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator
-from electra.objectives.parts import replacing
-from electra.objectives.parts.interface import Corrupted, Objective
+from electra.objectives.parts import masking, replacing
+from electra.objectives.parts.interface import Corrupted
 
 POWER = 0.75  # Mikolov et al. 2013, section 2.2
+
+
+@dataclass(frozen=True)
+class Options(replacing.Options):
+    """Base class of the `Config` of an objective with noise."""
+
+    noise_share: float = share(0.0, evaluated=0.0)
+    """Fraction of replacements drawn from the token frequencies to the power 3/4 instead of the generator. A
+    generator seldom produces a rare word, so from it alone the network learns that rare words are original.
+    """
 
 
 @dataclass(frozen=True)
@@ -30,35 +38,33 @@ class NoisyBatch(Corrupted):
     noise: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
 
 
-def check_statistics(objective: Objective) -> None:
-    """Raises ConfigError if `noise_share` is set and the objective has no token frequencies to draw from."""
-    if objective.config.noise_share and objective.statistics is None:
-        raise ConfigError("needs the token frequencies of the training text", key="objective.noise_share")
+class NoisyObjective(masking.MaskingObjective):
+    """Base class of the objectives with noise."""
 
+    config: Options
 
-def frequencies(objective: Objective) -> replacing.Noise:
-    """Returns the noise distribution: token frequencies to the power 3/4, without special tokens."""
-    assert objective.statistics is not None
-    weights = objective.statistics.counts.astype(np.float64) ** POWER
-    weights[list(objective.specials.values())] = 0
-    return replacing.Noise(weights)
+    def __init__(self, config: Options, **context: Any) -> None:
+        super().__init__(config, **context)
+        if config.noise_share and self.statistics is None:
+            raise ConfigError("needs the token frequencies of the training text", key="objective.noise_share")
 
+    @cached_property
+    def frequencies(self) -> replacing.Noise:
+        """The noise distribution: token frequencies to the power 3/4, without special tokens."""
+        assert self.statistics is not None
+        weights = self.statistics.counts.astype(np.float64) ** POWER
+        weights[list(self.specials.values())] = 0
+        return replacing.Noise(weights)
 
-def draw(objective: Any, batch: Batch, seed: int) -> Tensor:
-    """Returns a noise token for every position of the flattened batch [B x T], or -1 for none.
-
-    Args:
-        objective: An objective with the option `noise_share` and the property `frequencies`.
-        batch: The rows.
-        seed: The run's seed.
-    """
-    B, T = batch.input_ids.shape
-    if not objective.config.noise_share:
-        return torch.full((B * T,), -1)
-    draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
-    chosen, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
-    drawn = objective.frequencies.draw(torch.from_numpy(uniforms))
-    return torch.where(torch.from_numpy(chosen < objective.config.noise_share), drawn, -1)
+    def draw_noise(self, batch: Batch, seed: int) -> Tensor:
+        """Returns a noise token for every position of the flattened batch [B x T], or -1 for none."""
+        B, T = batch.input_ids.shape
+        if not self.config.noise_share:
+            return torch.full((B * T,), -1)
+        draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
+        chosen, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
+        drawn = self.frequencies.draw(torch.from_numpy(uniforms))
+        return torch.where(torch.from_numpy(chosen < self.config.noise_share), drawn, -1)
 
 
 def replace(
