@@ -56,13 +56,26 @@ def options(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
 
 
 def compare(
-    name: str, contenders: list[Contender], *, rounds: int, out: Path, rate: str, unit: str, baseline: str
+    name: str,
+    contenders: list[Contender],
+    arguments: argparse.Namespace,
+    *,
+    rate: str,
+    unit: str,
+    baseline: str,
 ) -> dict[str, Any]:
     """Runs all contenders, prints a table, and writes OUT/NAME.json and OUT/NAME.svg.
 
-    `rate` is the key of the value that is compared, and `baseline` the contender with ratio 1.
+    Args:
+        name: Name of the files.
+        contenders: The contenders.
+        arguments: The parsed `options`.
+        rate: Key of the value that is compared.
+        unit: Its unit.
+        baseline: The contender with ratio 1.
     """
     results: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
+    rounds, out = arguments.rounds, arguments.out
     for turn in range(rounds):
         for contender in contenders:
             sys.stderr.write(f"\rround {turn + 1} of {rounds}: {contender.name:40}")

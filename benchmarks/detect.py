@@ -143,15 +143,8 @@ def main() -> None:
             )
             for side in models
         ]
-        compare(
-            "detect",
-            contenders,
-            rounds=arguments.rounds,
-            out=arguments.out,
-            rate="sentences_per_s",
-            unit="sentences/s",
-            baseline="transformers",
-        )
+        rates = {"rate": "sentences_per_s", "unit": "sentences/s", "baseline": "transformers"}
+        compare("detect", contenders, arguments, **rates)
         expected = np.load(f"{folder}/transformers.npy")
         for side in list(models)[1:]:
             other = np.load(f"{folder}/{side}.npy")

@@ -110,16 +110,8 @@ def main() -> None:
     contenders = [
         Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
     ]
-    name = f"finetune-{arguments.precision}"
-    result = compare(
-        name,
-        contenders,
-        rounds=arguments.rounds,
-        out=arguments.out,
-        rate="examples_per_s",
-        unit="examples/s",
-        baseline="transformers",
-    )
+    rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": "transformers"}
+    result = compare(f"finetune-{arguments.precision}", contenders, arguments, **rates)
     for side, row in result["contenders"].items():
         print(f"{side:36} dev accuracy {row['turns'][0]['accuracy']:.4f}")
 

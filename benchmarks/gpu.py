@@ -98,15 +98,8 @@ def train(size: str, length: int, device: str, arguments: argparse.Namespace) ->
     if device == "cpu":
         del contenders[2]  # takes minutes to compile on a CPU
     print(f"\n{size}, {batch} x {length}", flush=True)
-    result = compare(
-        f"gpu-{size}-{length}",
-        contenders,
-        rounds=arguments.rounds,
-        out=arguments.out,
-        rate="tokens_per_s_median",
-        unit="tokens/s",
-        baseline="transformers, bf16",
-    )
+    rates = {"rate": "tokens_per_s_median", "unit": "tokens/s", "baseline": "transformers, bf16"}
+    result = compare(f"gpu-{size}-{length}", contenders, arguments, **rates)
     for name, row in result["contenders"].items():
         turn = row["turns"][-1]
         mfu = (

@@ -46,15 +46,8 @@ def main() -> None:
             two = electra(*ours, "--precision", "bf16", "--processes", 2)
             contenders.append(Contender(f"electra, bf16, 2 processes, dropout {dropout}", two))
     name, baseline = f"pretrain-{arguments.size}-{arguments.length}", "transformers, fp32, dropout 0.1"
-    result = compare(
-        name,
-        contenders,
-        rounds=arguments.rounds,
-        out=arguments.out,
-        rate="tokens_per_s_median",
-        unit="tokens/s",
-        baseline=baseline,
-    )
+    rates = {"rate": "tokens_per_s_median", "unit": "tokens/s", "baseline": baseline}
+    result = compare(name, contenders, arguments, **rates)
     for contender, row in result["contenders"].items():
         turn = row["turns"][-1]
         mfu = f", {turn['mfu']:.0%} of the matrix-product rate" if "mfu" in turn else ""

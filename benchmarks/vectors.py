@@ -124,10 +124,8 @@ def main() -> None:
             )
             for side in models
         ]  # fmt: skip
-        compare(
-            arguments.task, contenders, rounds=arguments.rounds, out=arguments.out,
-            rate="sentences_per_s", unit="sentences/s", baseline="transformers",
-        )  # fmt: skip
+        rates = {"rate": "sentences_per_s", "unit": "sentences/s", "baseline": "transformers"}
+        compare(arguments.task, contenders, arguments, **rates)
         expected = np.load(folder / "transformers.npy")
         for side in list(models)[1:]:
             other = np.load(folder / f"{side}.npy")

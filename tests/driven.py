@@ -179,6 +179,25 @@ def ranks(words: list[str], size: int, folder: Path, **variables: str) -> list[F
     ]
 
 
+def run_processes(words: list[str], size: int, folder: Path, until: int | None = None) -> None:
+    """Runs a command in one or more processes to the end, or until they are killed after an update.
+
+    Args:
+        words: The command; its fifth word is the run folder.
+        size: Number of processes.
+        folder: Where they meet.
+        until: The update after which they are killed (default: never).
+    """
+    processes = ranks(words, size, folder) if size > 1 else [Forked(words)]
+    while until is not None and steps_done(Path(words[4])) < until:
+        assert all(process.poll() is None for process in processes)
+    for process in processes:
+        if until is not None:
+            process.process.kill()
+        output = process.finish()
+        assert until is not None or process.poll() == 0, output
+
+
 def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
     """Starts a command as a user does, or as `python LAUNCHER...` does."""
     environment = {

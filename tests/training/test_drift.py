@@ -11,6 +11,7 @@ from driven import Forked, command, complete, ranks, rows, steps_done
 
 from electra.artifacts.run import RunFolder
 from electra.testing import toy
+from electra.testing.driven import command, complete, ranks, rows, run_processes
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.drift import digest
@@ -60,18 +61,6 @@ def test_a_nan_loss_in_one_process_stops_both_before_the_update(toy_store: Path,
     assert [saved.step for saved in RunFolder(out).saved()] == [4] and rows(out)[-1]["step"] == 5
 
 
-def go(words: list[str], processes: int, meet: Path, until: int | None = None) -> None:
-    """To the end, or until killed after a step."""
-    all_of_them = ranks(words, processes, meet) if processes > 1 else [Forked(words)]
-    while until is not None and steps_done(Path(words[4])) < until:
-        assert all(process.poll() is None for process in all_of_them)
-    for process in all_of_them:
-        if until is not None:
-            process.process.kill()
-        outputs = process.finish()
-        assert until is not None or process.poll() == 0, outputs
-
-
 @pytest.mark.reliability
 def test_a_run_of_two_processes_can_be_resumed_by_one_and_by_two_again(
     toy_store: Path, tmp_path: Path
@@ -81,9 +70,9 @@ def test_a_run_of_two_processes_can_be_resumed_by_one_and_by_two_again(
     complete(command(toy_store, tmp_path / "whole", **still))
     out = tmp_path / "run"
     words = command(toy_store, out, **still)
-    go(words, 2, tmp_path, until=6)
-    go(words, 1, tmp_path, until=14)
-    go(words, 2, tmp_path)
+    run_processes(words, 2, tmp_path, until=6)
+    run_processes(words, 1, tmp_path, until=14)
+    run_processes(words, 2, tmp_path)
     own, whole = rows(out), rows(tmp_path / "whole")
     assert [row["batch_digest"] for row in own] == [row["batch_digest"] for row in whole]
     assert [row["counts"] for row in own] == [row["counts"] for row in whole]

@@ -11,6 +11,7 @@ from driven import Forked, command, fingerprint, ranks, steps_done
 from torch import Tensor, nn
 
 from electra.foundation.errors import ConfigError
+from electra.testing.driven import command, fingerprint, run_processes
 from electra.training import distributed
 from electra.training.distributed import FixedOrder, World, check_fixed_order
 
@@ -85,17 +86,10 @@ def test_numbers_of_processes_without_a_fixed_order_are_refused(
 
 
 def trained(out: Path, store: Path, *parts: tuple[int, int | None], **more: Any) -> dict[str, Any]:
-    """A run by some processes after the other: (how many, after which step they are killed)."""
+    """Trains a run in parts, each by a number of processes, which are killed after a step unless None."""
     words = command(store, out, **FIXED, **more)
     for size, until in parts:
-        processes = ranks(words, size, out.parent) if size > 1 else [Forked(words)]
-        while until is not None and steps_done(out) < until:
-            assert all(process.poll() is None for process in processes)
-        for process in processes:
-            if until is not None:
-                process.process.kill()
-            said = process.finish()
-            assert until is not None or process.poll() == 0, said
+        run_processes(words, size, out.parent, until)
     return fingerprint(out)
 
 

@@ -19,6 +19,7 @@ from driven import (
     fingerprint,
     ranks,
     rows,
+    run_processes,
     spawn,
     steps_done,
 )
@@ -147,12 +148,6 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_previous_one_used(
     assert fingerprint(out) == fingerprint(unbroken)
 
 
-def together(words: list[str], size: int, meet: Path) -> None:
-    for process in ranks(words, size, meet):
-        output = process.finish()
-        assert process.poll() == 0, output
-
-
 def same_run(out: Path, whole: Path) -> None:
     """But for the checkpoint of a stop, which leaves no rows."""
     assert fingerprint(out)["model.safetensors"] == fingerprint(whole)["model.safetensors"]
@@ -162,7 +157,7 @@ def same_run(out: Path, whole: Path) -> None:
 @pytest.fixture(scope="module")
 def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
-    together(command(toy_store, folder / "run"), 2, folder)
+    run_processes(command(toy_store, folder / "run"), 2, folder)
     return folder / "run"
 
 
@@ -177,7 +172,7 @@ def test_two_killed_processes_resume_with_the_same_bits(
         process.send(signal.SIGKILL)
     for process in both:
         process.finish()
-    together(command(toy_store, out), 2, tmp_path)
+    run_processes(command(toy_store, out), 2, tmp_path)
     assert fingerprint(out) == fingerprint(unbroken_by_two)
 
 
@@ -199,7 +194,7 @@ def test_a_run_resumes_after_one_of_two_processes_is_killed(
 ) -> None:
     out = tmp_path / "run"
     lose_one(command(toy_store, out), out, tmp_path, lost=1, step=14)
-    together(command(toy_store, out), 2, tmp_path)
+    run_processes(command(toy_store, out), 2, tmp_path)
     same_run(out, unbroken_by_two)
 
 
@@ -212,7 +207,7 @@ def test_a_run_resumes_after_one_of_two_processes_is_killed_ten_times(
     for number in range(10):
         out = tmp_path / f"run-{number}"
         lose_one(command(toy_store, out), out, tmp_path, lost, draw.randint(1, LAST - 3))
-        together(command(toy_store, out), 2, tmp_path)
+        run_processes(command(toy_store, out), 2, tmp_path)
         same_run(out, unbroken_by_two)
 
 
@@ -289,7 +284,7 @@ def test_a_signal_to_one_of_two_processes_stops_both(
     outputs = [process.finish() for process in both]
     assert [process.poll() for process in both] == [143, 143], outputs
     assert "stopped at step" in (out / "log.txt").read_text()
-    together(command(toy_store, out), 2, tmp_path)
+    run_processes(command(toy_store, out), 2, tmp_path)
     same_run(out, unbroken_by_two)
 
 
@@ -342,7 +337,7 @@ def test_processes_of_a_stopped_launcher_save_or_end(
     assert ("stopped at step" in (out / "log.txt").read_text()) == (
         (launcher, number) != ("torchrun", signal.SIGKILL)
     )
-    together(command(toy_store, out), 2, tmp_path)
+    run_processes(command(toy_store, out), 2, tmp_path)
     same_run(out, unbroken_by_two)
 
 
@@ -368,14 +363,14 @@ def test_a_run_terminated_at_random_moments_ends_with_the_same_bits(
 
 @pytest.mark.reliability
 def test_four_killed_processes_resume_with_the_same_weights(toy_store: Path, tmp_path: Path) -> None:
-    together(command(toy_store, tmp_path / "whole"), 4, tmp_path)
+    run_processes(command(toy_store, tmp_path / "whole"), 4, tmp_path)
     out = tmp_path / "run"
     process = spawn(command(toy_store, out, processes=4))
     while process.poll() is None and steps_done(out) < 10:
         time.sleep(0.01)
     process.kill()
     process.communicate(timeout=60)
-    together(command(toy_store, out), 4, tmp_path)
+    run_processes(command(toy_store, out), 4, tmp_path)
     same_run(out, tmp_path / "whole")
 
 

@@ -34,7 +34,7 @@ _thread = threading.local()  # .before_batch: the function to call before each b
 
 @contextmanager
 def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
-    """Runs `call` before each batch of `map_rows` in this thread; an exception from it ends the iteration."""
+    """Runs `call` before each batch of `map_rows` in this thread; if it raises, the iteration ends."""
     _thread.before_batch = call
     try:
         yield
@@ -46,8 +46,8 @@ def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
 class PaddedBatch:
     """Rows of similar length, padded to the longest, as an encoder reads them."""
 
-    index: Ints  # [B] of each row among all rows
-    lengths: Ints  # [B]
+    index: Ints  # [B] index of each row among all rows
+    lengths: Ints  # [B] tokens of each row
     input_ids: Tensor  # [B, T]
     piece_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding, which no token attends to; None: no padding
 

@@ -1,4 +1,4 @@
-"""Replaced token detection and masked language modelling in one network, each on some of a batch's rows."""
+"""Replaced token detection on some rows of a batch, masked language modelling on the others."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Options:
 
 
 class MaskingObjective(Objective):
-    """Base class of the objectives that mask tokens; their `Config` is derived from `Options`.
+    """Base class of the objectives that mask tokens; their `Config` extends `Options`.
 
     Attributes:
         token_losses: The losses with a term per real token; the others have one per masked slot.
@@ -57,8 +57,14 @@ class MaskingObjective(Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        counted = {name: name not in self.token_losses for name in self.weights}
-        return mask_for(self, batch, seed, progress, counted=counted)
+        return mask_for(
+            self,
+            batch,
+            seed,
+            progress,
+            counted={name: name not in self.token_losses for name in self.weights},
+            random_share=getattr(self.config, "random_share", 0.0),
+        )
 
 
 def mask_for(
@@ -68,8 +74,9 @@ def mask_for(
     progress: float,
     *,
     counted: dict[str, bool],
+    random_share: float = 0.0,
 ) -> Corrupted:
-    """Corrupts a batch as the objective's options say; see `mask_batch` for `counted`."""
+    """Corrupts a batch as the objective's options say; the other arguments are those of `mask_batch`."""
     options = objective.config
     fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
     return mask_batch(
@@ -77,7 +84,7 @@ def mask_for(
         seed,
         fraction=fraction,
         mask_share=options.mask_share,
-        random_share=getattr(options, "random_share", 0.0),
+        random_share=random_share,
         mask_id=objective.specials["mask"],
         vocab_size=objective.vocab_size,
         special_ids=list(objective.specials.values()),
