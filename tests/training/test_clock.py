@@ -23,16 +23,16 @@ from electra.training.start import start
 WALL = {f"time.{name}" for name in ("time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "asctime")}
 WALL |= {"datetime.now", "datetime.datetime.now", "datetime.utcnow", "date.today", "time.clock_gettime"}
 FILES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_atime", "getmtime"}
-
-
-FOLLOWERS = {  # they say how long a run has been silent, and when it began
+READERS = {
+    ("artifacts/session.py", "time.strftime"),  # log.txt
+    ("data/chunks.py", "state.st_mtime_ns"),  # the cache removes what was used longest ago
+    # how long a run has been silent, and when it began
     ("exchange/trackers/following.py", "(run / folder.RECORD).stat().st_mtime"),
     ("exchange/trackers/following.py", "(folder.path / folder.RECORD).stat().st_mtime"),
 }
 
 
-def test_only_the_log_and_followers_read_the_wall_clock() -> None:
-    """And nothing that a run does is decided by the dates of files."""
+def test_only_three_readers_know_the_time_of_day() -> None:
     source = Path(electra.__file__).parent
     asked = set()
     for path in source.rglob("*.py"):
@@ -45,7 +45,7 @@ def test_only_the_log_and_followers_read_the_wall_clock() -> None:
             if isinstance(node, ast.ImportFrom) and node.module in ("time", "datetime"):
                 names = {alias.name for alias in node.names}
                 assert names <= {"timedelta", "monotonic", "perf_counter", "sleep"}, (path, names)
-    assert asked == {("artifacts/session.py", "time.strftime")} | FOLLOWERS
+    assert asked == READERS
 
 
 @pytest.fixture
