@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from driven import Forked, command, complete, ranks, rows, steps_done
+from driven import command, complete, ranks, rows, run_processes
 
 from electra.artifacts.run import RunFolder
 from electra.testing import toy
-from electra.testing.driven import command, complete, ranks, rows, run_processes
 from electra.training import loop
 from electra.training.distributed import World
 from electra.training.drift import digest

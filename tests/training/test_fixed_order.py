@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from driven import Forked, command, fingerprint, ranks, steps_done
+from driven import command, fingerprint, run_processes
 from torch import Tensor, nn
 
 from electra.foundation.errors import ConfigError
-from electra.testing.driven import command, fingerprint, run_processes
 from electra.training import distributed
 from electra.training.distributed import FixedOrder, World, check_fixed_order
 
