@@ -61,19 +61,12 @@ OPTIONS = ("epochs=2", "precision=fp32", "batch_size=8", "learning_rate=5e-3")
 QUICK = ("--device", "cpu", "--no-baselines", *(f"--finetune.{option}" for option in OPTIONS))
 
 
+TWO_SEEDS = ("--seeds", "2", "--untrained-baseline")
+
+
 def arguments(model: Path, data: Path, suite: Path, out: Path, *more: str) -> list[str]:
-    return [
-        "evaluate",
-        str(model),
-        "--suite",
-        str(suite),
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-        *QUICK,
-        *more,
-    ]
+    folders = ("--suite", str(suite), "--data", str(data), "--out", str(out))
+    return ["evaluate", str(model), *folders, *QUICK, *more]
 
 
 def read(out: Path) -> dict[str, Any]:
@@ -96,14 +89,7 @@ def whole(model: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     """A finished evaluation: two seeds, with a twin."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "toys.toml").write_text(SUITE)
-    assert (
-        main(
-            arguments(
-                model, data, folder / "toys.toml", folder / "out", "--seeds", "2", "--untrained-baseline"
-            )
-        )
-        == 0
-    )
+    assert main(arguments(model, data, folder / "toys.toml", folder / "out", *TWO_SEEDS)) == 0
     return folder / "out"
 
 
@@ -194,14 +180,7 @@ def test_finished_tasks_are_not_repeated_and_seeds_can_be_added(
     before = {
         path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()
     }
-    assert (
-        main(
-            arguments(
-                model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--untrained-baseline"
-            )
-        )
-        == 0
-    )
+    assert main(arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", *TWO_SEEDS)) == 0
     assert capsys.readouterr().out.count("already done") == 6
     assert {
         path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "tasks").rglob("*") if path.is_file()
@@ -218,9 +197,7 @@ def test_resume_after_kill_gives_the_same_record(
     whole: Path, model: Path, data: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(
-        model, data, tmp_path / "toys.toml", tmp_path / "out", "--seeds", "2", "--untrained-baseline"
-    )
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", *TWO_SEEDS)
     process = start(words)
     seen = until(process, "sst2, toy (fresh weights)")
     process.kill()
@@ -247,17 +224,7 @@ def test_parallel_jobs_give_the_same_record(
     whole: Path, model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "toys.toml").write_text(SUITE)
-    words = arguments(
-        model,
-        data,
-        tmp_path / "toys.toml",
-        tmp_path / "out",
-        "--seeds",
-        "2",
-        "--untrained-baseline",
-        "--jobs",
-        "2",
-    )
+    words = arguments(model, data, tmp_path / "toys.toml", tmp_path / "out", *TWO_SEEDS, "--jobs", "2")
     assert main(words) == 0
     assert without_times(read(tmp_path / "out")) == without_times(read(whole))
     said = capfd.readouterr().out.splitlines()

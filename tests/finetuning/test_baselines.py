@@ -122,7 +122,7 @@ def test_scored_pairs_have_the_cosine_baseline(tmp_path: Path) -> None:
     first, second = (model.embed([row[name] for row in rows[40:]]) for name in ("text", "text2"))
     cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
     expected = spearmanr(cosines, [row["score"] for row in rows[40:]]).statistic
-    scores = tuned.results["floors"]["cosine of the encoder's vectors"]
+    scores = tuned.results["baselines"]["cosine of the encoder's vectors"]
     assert scores["eval_spearmanr"] == pytest.approx(expected, abs=1e-6)
 
 
@@ -132,7 +132,7 @@ def test_another_encoder_is_scored_without_training(
     settings = toy_task.settings(
         tmp_path / "out", sst2_folder, epochs=1, baselines=True, baseline_model=str(modern_folder)
     )
-    rows = finetune(str(electra_folder), settings)["floors"]
+    rows = finetune(str(electra_folder), settings)["baselines"]
     # One word decides the label, so a mean of word vectors is enough.
     assert rows["token vectors of modern"]["eval_accuracy"] > 0.95
     assert {"frozen encoder", "frozen encoder of modern"} <= rows.keys()

@@ -29,14 +29,14 @@ def test_baselines_are_scored_and_reported(
         return finetune(str(modern_folder), settings, said.append)
 
     results = tuned("out", baselines=True, untrained_baseline=True, seeds=2)
-    assert results["floors"]["word counting"]["eval_accuracy"] > 0.7
-    assert results["floors"]["majority"]["eval_accuracy"] == 0.5
+    assert results["baselines"]["word counting"]["eval_accuracy"] > 0.7
+    assert results["baselines"]["majority"]["eval_accuracy"] == 0.5
     fresh = tuned("fresh", init="random", seeds=2)
     assert results["untrained"]["eval_loss_by_seed"] == fresh["eval_loss_by_seed"]
     [line] = [line for line in said if "majority 0.5000, word counting " in line]
     assert f"random initialization {results['untrained']['eval_accuracy']:.4f}" in line
     assert any(line.startswith("untrained, seed 1  dev: ") for line in said)
-    others = {name: scores["eval_accuracy"] for name, scores in results["floors"].items()}
+    others = {name: scores["eval_accuracy"] for name, scores in results["baselines"].items()}
     others["random initialization"] = results["untrained"]["eval_accuracy"]
     ahead = max(others, key=lambda name: others[name])
     behind = results["eval_accuracy"] <= others[ahead]
@@ -52,14 +52,14 @@ def test_baselines_are_scored_and_reported(
 
     monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
     again = tuned("out", baselines=True, seeds=2)
-    assert again["floors"] == results["floors"] and again["untrained"] == results["untrained"]
-    assert "floors" not in fresh and "untrained" not in fresh
+    assert again["baselines"] == results["baselines"] and again["untrained"] == results["untrained"]
+    assert "baselines" not in fresh and "untrained" not in fresh
 
 
 def test_a_baseline_that_is_not_beaten_is_reported() -> None:
     results: dict[str, Any] = {"primary_metric": "accuracy", "eval_accuracy": 0.7, "seeds": [0]}
     assert list(compare_with_baselines(results)) == []
-    results["floors"] = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
+    results["baselines"] = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
     [line] = compare_with_baselines(results)
     assert "majority 0.5000, word counting 0.6000" in line
     assert page.verdict(results) == "On dev, the model is 0.100 above the best baseline, word counting."
@@ -78,7 +78,7 @@ def test_texts_without_answers_have_no_baselines_and_no_search(tmp_path: Path, m
     texts = tmp_path / "texts.csv"
     texts.write_text("text\n" + "".join(f"a {word} film of my town\n" for word in toy_task.OTHER * 2))
     settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=1, baselines=True)
-    assert "floors" not in finetune(str(modern_folder), settings)
+    assert "baselines" not in finetune(str(modern_folder), settings)
     with pytest.raises(DataError):
         settings = toy_task.settings(tmp_path / "x", texts, "contrastive", learning_rate=None, search="2")
         finetune(str(modern_folder), settings)
@@ -86,7 +86,7 @@ def test_texts_without_answers_have_no_baselines_and_no_search(tmp_path: Path, m
 
 def test_scored_pairs_have_baselines(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
     settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, baselines=True)
-    found = finetune(str(modern_folder), settings)["floors"]
+    found = finetune(str(modern_folder), settings)["baselines"]
     assert (
         found["majority"]["eval_spearmanr"] is None and found["word counting"]["eval_spearmanr"] is not None
     )

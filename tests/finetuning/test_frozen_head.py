@@ -65,8 +65,8 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
     )
     results = finetune(str(modern_folder), settings)
     assert results["steps"] == 0
-    assert results["eval_accuracy"] > results["floors"]["majority"]["eval_accuracy"]
-    assert "frozen encoder" not in results["floors"]  # it is the model itself
+    assert results["eval_accuracy"] > results["baselines"]["majority"]["eval_accuracy"]
+    assert "frozen encoder" not in results["baselines"]  # it is the model itself
 
 
 def test_the_frozen_head_is_a_baseline_of_fine_tunings(tmp_path: Path, modern_folder: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_frozen_head_is_a_baseline_of_fine_tunings(tmp_path: Path, modern_fo
     results = finetune(str(modern_folder), settings)
     alone = toy_task.settings(tmp_path / "alone", data, "classification", head="frozen", epochs=None)
     expected = finetune(str(modern_folder), alone)["eval_accuracy"]
-    assert results["floors"]["frozen encoder"]["eval_accuracy"] == expected
+    assert results["baselines"]["frozen encoder"]["eval_accuracy"] == expected
 
 
 def test_spans_are_refused(tmp_path: Path, modern_folder: Path) -> None:

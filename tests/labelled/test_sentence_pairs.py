@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
-from electra.finetuning.labelled.sentence_pairs import read_cola, read_minimal_pairs, read_scored_pairs
+from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs, read_scored_pairs
 from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
 from electra.foundation.errors import DataError
 
@@ -28,16 +28,6 @@ def test_scored_pairs_are_read(tmp_path: Path) -> None:
         read_scored_pairs(write(path, "a\tb", "1\t2"))
     with pytest.raises(DataError):
         read_scored_pairs(write(path, "score\tsentence1\tsentence2", "1\ta\tb"))
-
-
-def test_cola_is_read_without_a_header(tmp_path: Path) -> None:
-    path = write(tmp_path / "dev.tsv", "gj04\t1\t\tIt rains.", "gj04\t0\t*\tRains it.")
-    assert read_cola(path) == [("It rains.", 1), ("Rains it.", 0)]
-    with pytest.raises(DataError) as caught:
-        read_cola(write(path, "gj04\tx\t\tIt rains."))
-    assert "dev.tsv:1" in caught.value.where
-    with pytest.raises(DataError):
-        read_cola(write(path, "gj04\t1\t\tIt rains."))
 
 
 def test_minimal_pairs_are_read(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_fine_tuning_s_page_holds_its_numbers(tmp_path: Path) -> None:
     page = (folder / "report.html").read_text()
     results = json.loads((folder / "all_results.json").read_text())
     assert {repr(results["eval_accuracy"]), repr(results["eval_loss_sd"]), "48", "12"} <= exact(page)
-    assert "bad, good" in page and "ensemble" not in page and "all seeds together" in page
+    assert "bad, good" in page and "ensemble of all seeds" in page
     assert "electra finetune" in page and (folder / "figures" / "training-loss.svg").is_file()
     (folder / "all_results.json").unlink()
     shutil.rmtree(folder / "seeds" / "seed-1")
@@ -99,8 +99,8 @@ def test_an_emptied_record_of_a_finished_run_is_told(
     [
         ("finetune.json", "{}", "not the record of a fine-tuning. Restore it"),
         ("all_results.json", "{}", "not the results of a fine-tuning. Run electra finetune to its end"),
-        ("dev.jsonl", "{}\n", "not the answers of a fine-tuning. Rerun electra finetune"),
-        ("dev.jsonl", "", "not the answers of a fine-tuning. Rerun electra finetune"),
+        ("dev.jsonl", "{}\n", "not the dev rows of a fine-tuning"),
+        ("dev.jsonl", "", "not the dev rows of a fine-tuning"),
     ],
 )
 def test_an_emptied_record_of_a_fine_tuning_is_told(

@@ -47,16 +47,16 @@ NUMBERS = [
 ]
 
 
-def filled(**view: Any) -> dict[str, Any]:
+def arranged(**view: Any) -> dict[str, Any]:
     tables, figures = ([view], []) if "down" in view else ([], [view])
-    found = probes.filled({"numbers": NUMBERS, "tables": tables, "figures": figures})
+    found = probes.arrange({"numbers": NUMBERS, "tables": tables, "figures": figures})
     (made,) = found["tables"] + found["figures"]
     return dict(made)
 
 
 def test_a_table_turns_the_numbers_that_have_exactly_its_axes() -> None:
     estimate = {"value": 0.5, "low": 0.25, "high": None}
-    assert filled(**TABLE) == {
+    assert arranged(**TABLE) == {
         "title": "t",
         "note": "",
         "columns": ["model", "a", "b"],
@@ -65,21 +65,21 @@ def test_a_table_turns_the_numbers_that_have_exactly_its_axes() -> None:
 
 
 def test_kept_values_are_shown_in_the_order_of_keep() -> None:
-    made = filled(**{**TABLE, "keep": {"measure": ["b", "absent", "a"], "model": ["two", "one"]}})
+    made = arranged(**{**TABLE, "keep": {"measure": ["b", "absent", "a"], "model": ["two", "one"]}})
     assert made["columns"] == ["model", "b", "a"] and [row[0] for row in made["rows"]] == ["two", "one"]
-    assert filled(**{**TABLE, "keep": {"measure": ["b"], "model": "two"}})["rows"][0][0] == "two"
-    deeper = filled(**{**TABLE, "down": ["depth"], "across": "model", "keep": {"measure": "b"}})
+    assert arranged(**{**TABLE, "keep": {"measure": ["b"], "model": "two"}})["rows"][0][0] == "two"
+    deeper = arranged(**{**TABLE, "down": ["depth"], "across": "model", "keep": {"measure": "b"}})
     assert deeper["rows"] == [[9, 0]]
 
 
 def test_a_figure_has_a_line_for_each_place_and_its_references() -> None:
-    made = filled(**FIGURE)
+    made = arranged(**FIGURE)
     two, one, chance, even = made["series"]
     assert (two["x"], two["y"], two["style"], two["low"]) == ([2], [0.75], "points", [])
     assert (one["x"], one["y"], one["low"], one["high"]) == ([0, 1], [0.5, 0.25], [0.25, None], [1.0, None])
     assert (chance["x"], chance["y"], chance["style"]) == ([0, 2], [0.5, 0.5], "reference")
     assert even["y"] == [0, 2] and (made["x"], made["y"]) == ("depth", "share")
-    rows = filled(**{**FIGURE, "kind": "matrix", "references": {}})
+    rows = arranged(**{**FIGURE, "kind": "matrix", "references": {}})
     assert rows["series"][1]["low"] == []
 
 

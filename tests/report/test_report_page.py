@@ -313,8 +313,8 @@ def test_runs_are_compared_at_equal_compute(run: Path, tmp_path: Path) -> None:
     page = Page(render(run_page(runs[0], runs[1:])))
     text = " ".join(page.text.split())
     assert f"{run.parent.name}/first-light" in text and f"{tmp_path.name}/first-light" in text
-    shared = next(point for point in runs[1].evals if point.step == 600)
-    assert shared.values["auc"] in page.numbers and runs[1].evals[-1].values["auc"] in page.numbers
+    shared = next(point for point in runs[1].ledger.evals if point.step == 600)
+    assert shared.values["auc"] in page.numbers and runs[1].ledger.evals[-1].values["auc"] in page.numbers
     assert "(and equal tokens)" in text and "not comparable" not in text
     (longer / "run.toml").write_text("[evaluation]\nmask_fraction = 0.4\n", encoding="utf-8")
     assert "differ in the held-out mask rate" in render(run_page(runs[0], [read_run(longer)]))

@@ -50,7 +50,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert run.loss_names == ["mlm", "rtd"]
     assert run.last is not None and run.final is not None and run.last.step == run.final.step == 200
     assert run.last.tokens == 200 * 4096
-    assert [point.step for point in run.evals] == [0, 50, 100, 150, 200]
+    assert [point.step for point in run.ledger.evals] == [0, 50, 100, 150, 200]
     assert (
         "identity" not in run.recipe
         and run.identity["seed_scheme"] == 1
@@ -71,11 +71,11 @@ def test_curves_follow_any_axis_and_leave_undefined_values_out(tmp_path: Path) -
         ],
     )
     run = read_run(tmp_path)
-    assert run.curve("train", "losses.mlm") == ([1, 2], [6.5, 6.0])
-    assert run.curve("train", "loss", "flops") == ([1e6, 2e6], [1.0, 1.0])
-    assert run.curve("eval", "auc", "tokens") == ([40], [0.7])
-    assert run.evals[0].values == {"auc": None}
-    assert run.curve("eval", "unheard of") == ([], [])
+    assert run.ledger.curve("train", "losses.mlm") == ([1, 2], [6.5, 6.0])
+    assert run.ledger.curve("train", "loss", "flops") == ([1e6, 2e6], [1.0, 1.0])
+    assert run.ledger.curve("eval", "auc", "tokens") == ([40], [0.7])
+    assert run.ledger.evals[0].values == {"auc": None}
+    assert run.ledger.curve("eval", "unheard of") == ([], [])
 
 
 def test_a_resumed_run_replaces_the_steps_it_repeats(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_a_resumed_run_replaces_the_steps_it_repeats(tmp_path: Path) -> None:
         tmp_path, [*abandoned, event(15, "resumed"), train(16, 9.0), train(20, 8.0), evaluation(20, auc=0.8)]
     )
     run = read_run(tmp_path)
-    assert run.curve("train", "loss") == ([10, 16, 20], [5.0, 9.0, 8.0])
-    assert run.curve("eval", "auc") == ([20], [0.8])
+    assert run.ledger.curve("train", "loss") == ([10, 16, 20], [5.0, 9.0, 8.0])
+    assert run.ledger.curve("eval", "auc") == ([20], [0.8])
 
 
 def test_the_last_of_two_rows_at_a_step_wins(tmp_path: Path) -> None:
@@ -99,15 +99,15 @@ def test_the_last_of_two_rows_at_a_step_wins(tmp_path: Path) -> None:
         tmp_path, [train(10, 5.0), evaluation(10, auc=0.5), train(10, 4.0), evaluation(10, auc=0.6)]
     )
     run = read_run(tmp_path)
-    assert run.curve("train", "loss") == ([10], [4.0])
-    assert run.curve("eval", "auc") == ([10], [0.6])
+    assert run.ledger.curve("train", "loss") == ([10], [4.0])
+    assert run.ledger.curve("eval", "auc") == ([10], [0.6])
 
 
 def test_a_torn_last_line_is_no_news_but_a_damaged_one_is(tmp_path: Path) -> None:
     whole = json.dumps(train(10))
     (tmp_path / "metrics.jsonl").write_text(f'{whole}\n{{"kind":"tra', encoding="utf-8")
     run = read_run(tmp_path)
-    assert [point.step for point in run.train] == [10] and len(
+    assert [point.step for point in run.ledger.train] == [10] and len(
         run.notes
     ) == 1  # the note is about the files that are missing
     damaged = [
@@ -122,7 +122,7 @@ def test_a_torn_last_line_is_no_news_but_a_damaged_one_is(tmp_path: Path) -> Non
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join([*damaged, whole, ""]), encoding="latin-1")
     run = read_run(tmp_path)
-    assert [point.step for point in run.train] == [10]
+    assert [point.step for point in run.ledger.train] == [10]
     assert run.notes[-1] == f"Unreadable lines of metrics.jsonl, left out: {len(damaged)}."
 
 
@@ -132,7 +132,7 @@ def test_not_a_number_is_undefined_and_unknown_keys_are_kept(tmp_path: Path) -> 
         '{"kind":"mystery","step":2}',
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    [point] = read_run(tmp_path).train
+    [point] = read_run(tmp_path).ledger.train
     assert point.tokens is None and dict(point.values) == {"loss": None, "shiny": 7}
 
 

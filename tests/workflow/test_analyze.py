@@ -182,16 +182,17 @@ def test_a_model_without_the_network_is_left_out_of_a_comparison(
         tmp_path,
     )
     lone = folders / "twin" / "generator"
-    assert analyze(folders / "pair", lone, "--probe", "errors", "--probe", "attention", *options) == 0
+    assert analyze(folders / "pair", lone, "--probe", "errors", "--probe", "layer_similarity", *options) == 0
     said = capsys.readouterr().out
     assert "errors: generator is left out: this is a generator" in said and said.count("left out") == 1
     records = {
-        name: json.loads((tmp_path / f"{name}.probe.json").read_text()) for name in ("errors", "attention")
+        name: json.loads((tmp_path / f"{name}.probe.json").read_text())
+        for name in ("errors", "layer_similarity")
     }
     assert [model["name"] for model in records["errors"]["models"]] == ["pair"] and "left out" in records[
         "errors"
     ]["notes"][-1]
-    assert [model["name"] for model in records["attention"]["models"]] == ["pair", "generator"]
+    assert [model["name"] for model in records["layer_similarity"]["models"]] == ["pair", "generator"]
     assert analyze(lone, folders / "pair", "--probe", "errors", *options) == 2  # MODEL itself
     assert analyze(folders / "pair", folders / "data", "--probe", "errors", *options) == 2  # no model at all
     (tmp_path / "tuned").mkdir()

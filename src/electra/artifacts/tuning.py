@@ -181,6 +181,15 @@ def _read_if_present(path: Path) -> dict[str, Any]:
     return record
 
 
+def baseline_results(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Returns the scores of each baseline: those without a network, and random initialization.
+
+    Results of earlier releases have the former under the key "floors".
+    """
+    untrained = {"random initialization": results["untrained"]} if results.get("untrained") else {}
+    return {**results.get("baselines", results.get("floors", {})), **untrained}
+
+
 def chance_note(results: Mapping[str, Any]) -> str:
     """Returns a note on how much a score may differ by chance; "" with enough dev examples.
 

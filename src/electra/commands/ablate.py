@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -234,40 +233,33 @@ def _train(
             results.write(request.folder, gathered)
         return gathered
 
-    title = planned["study"]["title"]
-    with Overview(title, jobs, session.say, _console(display), display.progress) as overview:
-        for line in _opening(planned, jobs, request):
-            session.say(line)
+    live = isinstance(display, Terminal) and display.console.is_terminal
+    overview = Overview(jobs, session.say, display.progress, live=live)
+    for line in _opening(planned, jobs, request):
+        session.say(line)
 
-        def finished(job: JobStatus) -> None:
-            overview.report_end(job)
-            record()
+    def finished(job: JobStatus) -> None:
+        overview.report_end(job)
+        record()
 
-        execution = runner.Execution(
-            request.folder.resolve(), request.jobs, request.threads_each, leases, identity
-        )
-        runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
-        final = record()
-        for line in results.describe(final):
-            session.say(line)
-        with session.alone():
-            page = write_report(request.folder)
-        session.say(f"page: {page}")
-        if session.stopping() and any(job.state != "done" for job in jobs):
-            session.interrupt()
-        with session.alone():
-            folder.record_digests()
-            if not final["failed"] and final["complete"]:
-                leases.clear()
-        for failure in final["failed"]:
-            session.say(f"failed: {failure['job']}: {failure['problem']}")
-
-
-def _console(display: Display) -> Any:
-    """Returns where to draw the table of the arms: the terminal, or else a buffer that is discarded."""
-    from rich.console import Console
-
-    return display.console if isinstance(display, Terminal) else Console(file=io.StringIO())
+    execution = runner.Execution(
+        request.folder.resolve(), request.jobs, request.threads_each, leases, identity
+    )
+    runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
+    final = record()
+    for line in results.describe(final):
+        session.say(line)
+    with session.alone():
+        page = write_report(request.folder)
+    session.say(f"page: {page}")
+    if session.stopping() and any(job.state != "done" for job in jobs):
+        session.interrupt()
+    with session.alone():
+        folder.record_digests()
+        if not final["failed"] and final["complete"]:
+            leases.clear()
+    for failure in final["failed"]:
+        session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
 def _panel(request: Ablate) -> dict[str, Any]:

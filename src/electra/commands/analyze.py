@@ -164,7 +164,7 @@ def _run_probes(
         if result.changed:
             session.say(f"{name}: replaced an earlier result ({', '.join(result.changed)} changed)")
         seconds = f"{time.monotonic() - began:.0f} s"
-        took = "reused: same options, data and weights" if result.kept else seconds
+        took = "reused: same options, data and weights" if result.reused else seconds
         session.say(f"{name}: {result.path} ({took})")
         if numbers := headline(read_record(result.path)):
             session.say(f"{name}: {numbers}")

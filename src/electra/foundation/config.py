@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import itertools
 import math
 import numbers
 import os
@@ -12,7 +14,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,6 +104,39 @@ def option(default: Any, *, limits: tuple[float, float, str] | None = None, **mo
 
 share = partial(option, limits=(0.0, 1.0, "a fraction from 0 to 1"))
 weight = partial(option, limits=(0.0, sys.float_info.max, "a number of at least 0"))
+
+
+@cache
+def field_texts(kind: Any) -> dict[str, str]:
+    """Returns the text below each field of a dataclass, read from its source.
+
+    A field that a subclass declares again without a text keeps that of its base.
+    """
+    texts: dict[str, str] = {}
+    bases: list[Any] = [base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base)]
+    for base in bases:
+        file = getattr(sys.modules.get(base.__module__), "__file__", None)
+        in_file = {} if file is None else _texts_in(file)  # no file: a class made at run time
+        for name, text in in_file.get(base.__qualname__, {}).items():
+            texts[name] = text or texts.get(name, "")
+    return texts
+
+
+@cache
+def _texts_in(file: str) -> dict[str, dict[str, str]]:
+    """Returns the text below each field of the classes in a module, by class."""
+    tree = ast.parse(Path(file).read_bytes())
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+    return {each.name: dict(_annotated(each.body)) for each in classes}
+
+
+def _annotated(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yields each annotated name in the body of a class with the string below it ("" if there is none)."""
+    for statement, following in itertools.zip_longest(body, body[1:]):
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            below = following.value if isinstance(following, ast.Expr) else None
+            text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
+            yield statement.target.id, text
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:

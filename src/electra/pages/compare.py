@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.ledger import Axis, Point
-from electra.pages.glossary import METRICS
-from electra.pages.measures import Measure, Plot, views
+from electra.pages.glossary import METRICS, PLOTTED
+from electra.pages.measures import Measure, Plot, plot_figures
 from electra.pages.page import Block, Number, Section, Table, Text
 from electra.pages.read import RunRecord
 
@@ -15,15 +15,6 @@ _MUST_MATCH = (  # (setting, its description): held-out metrics are comparable o
     ("identity.data", "their text"),
     ("identity.tokenizer", "their tokenizer"),
     ("evaluation.mask_fraction", "the held-out mask rate"),
-)
-_COMPARED = (
-    "gain",
-    "auc",
-    "average_precision",
-    "discriminator_loss",
-    "generator_loss",
-    "generator_accuracy",
-    "mlm_loss",
 )
 
 
@@ -51,9 +42,9 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
             METRICS[key].meaning,
             [Measure(run, "eval", key, name) for run, name in zip(runs, names, strict=True)],
         )
-        for key in _COMPARED
+        for key in PLOTTED
     ]
-    blocks.append(views(plots, ("flops", "tokens")))
+    blocks.append(plot_figures(plots, ("flops", "tokens")))
     by_flops = _evals_within_shared_budget(runs, "flops")
     by_tokens = _evals_within_shared_budget(runs, "tokens")
     if by_flops and by_flops == by_tokens:
@@ -81,7 +72,7 @@ def _evals_within_shared_budget(runs: Sequence[RunRecord], axis: Axis) -> list[P
 
     Empty if a run has no evaluation, so that the budget is unknown.
     """
-    evals = [[point for point in run.evals if getattr(point, axis) is not None] for run in runs]
+    evals = [[point for point in run.ledger.evals if getattr(point, axis) is not None] for run in runs]
     if not all(evals):
         return []
     budget = min(getattr(points[-1], axis) for points in evals)
@@ -98,7 +89,7 @@ def _table_or_note(names: Sequence[str], points: Sequence[Point | None], caption
 
 
 def _table(names: Sequence[str], points: Sequence[Point | None], caption: str) -> Table:
-    shown = [key for key in _COMPARED if any(point and point.values.get(key) is not None for point in points)]
+    shown = [key for key in PLOTTED if any(point and point.values.get(key) is not None for point in points)]
     rows = [
         (
             name,

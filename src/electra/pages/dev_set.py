@@ -15,11 +15,11 @@ from electra.pages.figures import Figure, Series
 from electra.pages.page import Block, Figures, Fold, Number, Section, Table, Text
 
 Record = Mapping[str, Any]
-MOST_LABELS = 12  # in a confusion matrix
-ERRORS = 25  # rows
-LONGEST = 400  # characters shown of a text
-WIDEST = 60  # characters shown of another column
-OURS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
+MAX_LABELS = 12  # of a confusion matrix
+MAX_ROWS = 25  # of a table of errors
+MAX_TEXT = 400  # characters of a text
+MAX_CELL = 60  # characters of another column
+OWN_COLUMNS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
 BINS = 10  # of the calibration
 
 
@@ -36,13 +36,13 @@ def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]])
     if not all(isinstance(record["gold"], str) for record in rows):
         return []
     scored = [record for record in rows if isinstance(record.get("probability"), float)]
-    made = [Section("Labels", _labels(rows, labels), "Predictions of the saved model on dev.")]
+    sections = [Section("Labels", _labels(rows, labels), "Predictions of the saved model on dev.")]
     if scored:
         lead = "Whether the probability of a prediction is the chance that it is right."
-        made.append(Section("Calibration", _calibration(scored), lead))
+        sections.append(Section("Calibration", _calibration(scored), lead))
         lead = "Wrong predictions of the saved model on dev, the most confident first."
-        made.append(Section("Errors", [_errors(scored)], lead))
-    return made
+        sections.append(Section("Errors", [_errors(scored)], lead))
+    return sections
 
 
 def _labels(rows: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> list[Block]:
@@ -70,18 +70,20 @@ def _labels(rows: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> 
 
 def _confusion(rows: Sequence[Record], names: Sequence[str]) -> list[Block]:
     pairs = Counter((record["gold"], record["predicted"]) for record in rows)
-    if len(names) <= MOST_LABELS:
+    if len(names) <= MAX_LABELS:
         cells = [(gold, *(Number(pairs[gold, predicted]) for predicted in names)) for gold in names]
         total = Counter(record["gold"] for record in rows)
         series = [
-            Series(gold, names, [pairs[gold, said] / total[gold] if total[gold] else None for said in names])
+            Series(
+                gold, names, [pairs[gold, label] / total[gold] if total[gold] else None for label in names]
+            )
             for gold in names
         ]
         note = "Of the examples with each label (row), the share predicted as each label (column)."
-        drawn = Figure("confusion", "Confusion", note, series, "matrix", x="predicted", y_range=(0.0, 1.0))
+        figure = Figure("confusion", "Confusion", note, series, "matrix", x="predicted", y_range=(0.0, 1.0))
         table = Table(("label \\ predicted", *names), cells)
-        return [Figures.of(drawn), Fold("Numbers of examples", [table])]
-    wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:ERRORS]
+        return [Figures.of(figure), Fold("Numbers of examples", [table])]
+    wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:MAX_ROWS]
     caption = f"The {len(wrong)} most frequent confusions of {len(names)} labels."
     return [Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)]
 
@@ -93,12 +95,12 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
     rows: list[Sequence[object]] = []
     points: list[tuple[float, float]] = []
     error = 0.0
-    for number, members in sorted(bins.items()):
+    for i, members in sorted(bins.items()):
         mean = sum(record["probability"] for record in members) / len(members)
         right = sum(record["gold"] == record["predicted"] for record in members) / len(members)
         error += abs(mean - right) * len(members) / len(scored)
         points.append((mean, right))
-        span = f"{number / BINS:.1f} to {(number + 1) / BINS:.1f}"
+        span = f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}"
         rows.append((span, Number(len(members)), Number(mean, "percent"), Number(right, "percent")))
     bins_used = "1 bin" if len(rows) == 1 else f"{len(rows)} bins"
     series = [
@@ -120,21 +122,23 @@ def _errors(scored: Sequence[Record]) -> Block:
     if not wrong:
         return Text("None.")
     rows = [(r["gold"], r["predicted"], Number(r["probability"], "score"), _shown(r)) for r in wrong]
-    caption = f"{min(ERRORS, len(wrong))} of {len(wrong)} errors in {len(scored)} predictions"
-    return Table(("label", "predicted", "probability", "text"), rows[:ERRORS], caption, noted=True)
+    caption = f"{min(MAX_ROWS, len(wrong))} of {len(wrong)} errors in {len(scored)} predictions"
+    return Table(("label", "predicted", "probability", "text"), rows[:MAX_ROWS], caption, noted=True)
 
 
 def _largest_errors(records: Sequence[Record]) -> Block:
-    ranked = sorted(records, key=lambda r: -abs(r["predicted"] - r["gold"]))[:ERRORS]
+    ranked = sorted(records, key=lambda r: -abs(r["predicted"] - r["gold"]))[:MAX_ROWS]
     rows = [(Number(r["gold"]), Number(r["predicted"]), _shown(r)) for r in ranked]
     return Table(("label", "predicted", "text"), rows, noted=True)
 
 
 def _shown(record: Record) -> str:
     """Returns the text, with the other columns of the user's row below it."""
-    text = _short(record.get("text", ""), LONGEST)
-    rest = {name: value for name, value in record.items() if name not in OURS and not name.startswith("p(")}
-    others = " \u00b7 ".join(f"{name}: {_short(value, WIDEST)}" for name, value in rest.items())
+    text = _short(record.get("text", ""), MAX_TEXT)
+    rest = {
+        name: value for name, value in record.items() if name not in OWN_COLUMNS and not name.startswith("p(")
+    }
+    others = " \u00b7 ".join(f"{name}: {_short(value, MAX_CELL)}" for name, value in rest.items())
     return Markup('{}<br><span class="none">{}</span>').format(text, others) if others else text
 
 

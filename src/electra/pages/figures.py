@@ -27,7 +27,7 @@ _WIDTH, _ROW = 5.0, 0.24  # inches; _ROW is the height of a category
 _HANDLE, _LETTER = 0.68, 0.068  # width of a legend's handle with its gaps, and of a letter, in inches
 _LEFT, _BOTTOM, _LEGEND_ROW = 0.115, 0.17, 0.075  # margins of a figure with a fixed box, as fractions
 _BAND = 0.18  # opacity
-_FEW = 12  # a line with at most so many points gets markers
+_MAX_MARKERS = 12  # a line with more points has no markers
 _MAX_POINTS = 600
 
 
@@ -63,14 +63,14 @@ class Series:
 
     def known(self) -> Series:
         """Returns the points that have a value. A missing interval becomes the value itself."""
-        kept = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
-        y = [float(self.y[i]) for i in kept]
+        known = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
+        y = [float(self.y[i]) for i in known]
 
         def ends(bounds: Values) -> Values:
-            pairs = zip(y, (bounds[i] for i in kept), strict=True) if bounds else ()
+            pairs = zip(y, (bounds[i] for i in known), strict=True) if bounds else ()
             return [value if bound is None else float(bound) for value, bound in pairs]
 
-        x = [self.x[i] for i in kept]
+        x = [self.x[i] for i in known]
         return replace(self, x=x, y=y, low=ends(self.low), high=ends(self.high))
 
 
@@ -97,8 +97,8 @@ def draw(figure: Figure) -> str | None:
     """Returns the figure as standalone SVG without its title, or None if nothing was measured."""
     # Colours are assigned before series without values are dropped, so that those do not change the others'.
     shown = [
-        replace(series, color=place if series.color is None else series.color).known()
-        for place, series in enumerate(figure.series)
+        replace(series, color=i if series.color is None else series.color).known()
+        for i, series in enumerate(figure.series)
     ]
     shown = [series for series in shown if series.y]
     if all(series.style == "reference" for series in shown):
@@ -107,9 +107,7 @@ def draw(figure: Figure) -> str | None:
     from matplotlib.figure import Figure as Canvas
 
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # about glyphs that matplotlib's font lacks; the page's font may have them
+        warnings.simplefilter("ignore")  # about glyphs that only the page's font may have
         layout: Any = "constrained" if figure.axis is None else "none"
         canvas = Canvas(figsize=(_WIDTH, _height(figure.kind, shown)), layout=layout)
         axes = canvas.add_subplot()
@@ -138,11 +136,11 @@ def thin(curve: Curve, limit: int = _MAX_POINTS) -> Curve:
     if len(curve.x) <= limit:
         return curve
     size = -(-2 * len(curve.x) // limit)
-    kept = {0, len(curve.x) - 1}
+    indices = {0, len(curve.x) - 1}
     for start in range(0, len(curve.x), size):
         bucket = range(start, min(start + size, len(curve.x)))
-        kept |= {min(bucket, key=curve.y.__getitem__), max(bucket, key=curve.y.__getitem__)}
-    return Curve([curve.x[i] for i in sorted(kept)], [curve.y[i] for i in sorted(kept)])
+        indices |= {min(bucket, key=curve.y.__getitem__), max(bucket, key=curve.y.__getitem__)}
+    return Curve([curve.x[i] for i in sorted(indices)], [curve.y[i] for i in sorted(indices)])
 
 
 def _height(kind: str, series: Sequence[Series]) -> float:
@@ -158,9 +156,9 @@ def _names(series: Iterable[Series]) -> list[str]:
 
 def _look(series: Series) -> tuple[str, Any, str]:
     """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
-    place = series.color or 0
-    other = place + place // len(PALETTE)
-    return PALETTE[place % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
+    color = series.color or 0
+    other = color + color // len(PALETTE)
+    return PALETTE[color % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
 
 
 def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
@@ -171,17 +169,17 @@ def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
         if figure.axis is not None:
             label = f"{label}  {y[-1]:,.3g}"  # the last value
             x, y = (x, y) if series.low else thin(Curve(list(x), list(y)))
-        few = series.style == "points" or len(x) <= 2
+        as_points = series.style == "points" or len(x) <= 2
         if series.style == "faint":
             axes.plot(x, y, color=color, alpha=0.28, linewidth=0.7)
         elif series.style == "reference":
             axes.plot(x, y, color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
         else:
-            marker = symbol if few or len(x) <= _FEW else ""
+            marker = symbol if as_points or len(x) <= _MAX_MARKERS else ""
             line = "none" if series.style == "points" else dashes
             look: dict[str, Any] = {"linestyle": line, "linewidth": 1.6, "marker": marker, "markersize": 3.6}
             axes.plot(x, y, color=color, label=label, clip_on=not marker, **look)
-        if series.low and few:
+        if series.low and as_points:
             axes.vlines(x, series.low, series.high, color=color, linewidth=1.0)
         elif series.low:
             axes.fill_between(x, series.low, series.high, color=color, alpha=_BAND, linewidth=0)
@@ -195,13 +193,15 @@ def _categories(axes: Axes, shown: Sequence[Series], _: Figure) -> None:
     for index, series in enumerate(shown):
         (color, _dashes, marker), label = _look(series), plain_text(series.label)
         shift = spread * (index / (len(shown) - 1) - 0.5) if len(shown) > 1 else 0.0
-        places = [names.index(str(name)) + shift for name in series.x]
+        positions = [names.index(str(name)) + shift for name in series.x]
         if series.style == "reference" and len(set(series.y)) == 1:
             axes.axvline(series.y[0], color=INK, alpha=0.75, linewidth=1.0, dashes=(2, 2), label=label)
             continue
         if series.low:
-            axes.hlines(places, series.low, series.high, color=color, linewidth=1.2)
-        axes.plot(series.y, places, color=color, linestyle="none", marker=marker, markersize=4.2, label=label)
+            axes.hlines(positions, series.low, series.high, color=color, linewidth=1.2)
+        axes.plot(
+            series.y, positions, color=color, linestyle="none", marker=marker, markersize=4.2, label=label
+        )
     axes.set_yticks(range(len(names)), [plain_text(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x")
@@ -217,13 +217,13 @@ def _matrix(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
     spread = (high - low) or 1.0
     for row, series in enumerate(shown):
         for name, y in zip(series.x, series.y, strict=True):
-            place = columns.index(str(name))
+            column = columns.index(str(name))
             # One hue whose strength shows the value, and the number on it: readable without colour.
             shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
-            corner = (place - 0.48, row - 0.46)
+            corner = (column - 0.48, row - 0.46)
             axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
             if len(columns) <= 12:
-                axes.text(place, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
+                axes.text(column, row, f"{y:.2f}", ha="center", va="center", fontsize=9.0)
     look: dict[str, Any] = {"rotation": 30, "ha": "right"} if sum(map(len, columns)) > 40 else {}
     axes.set_xticks(range(len(columns)), [plain_text(name) for name in columns], **look)
     axes.set_yticks(range(len(shown)), [plain_text(series.label) for series in shown])
@@ -247,8 +247,8 @@ def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
         axes.set_xlim(0, furthest * 1.015 or 1)
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
-    whole = not categories and all(float(x).is_integer() for series in shown for x in series.x)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=whole and divisor == 1))
+    whole_numbers = not categories and all(float(x).is_integer() for series in shown for x in series.x)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=whole_numbers and divisor == 1))
     if figure.x_range:
         axes.set_xlim(*figure.x_range)
     if not categories:
@@ -270,9 +270,9 @@ def _add_legend(axes: Axes, figure: Figure) -> None:
     if figure.axis is not None:  # a fixed box, so that figures line up
         axes.set_position((_LEFT, _BOTTOM, 0.985 - _LEFT, 0.96 - _BOTTOM - _LEGEND_ROW * rows))
         if rows:
-            place = (-0.02, 1.0)
+            corner = (-0.02, 1.0)
             axes.legend(
-                handles, labels, loc="lower left", bbox_to_anchor=place, ncols=columns, borderaxespad=0.2
+                handles, labels, loc="lower left", bbox_to_anchor=corner, ncols=columns, borderaxespad=0.2
             )
     elif rows:
         axes.figure.legend(handles, labels, loc="outside upper left", ncols=columns)

@@ -105,6 +105,16 @@ METRICS: dict[str, Metric] = {
     ),
 }
 
+PLOTTED = (  # the metrics that have a figure, in order
+    "discriminator_loss",
+    "gain",
+    "auc",
+    "average_precision",
+    "generator_loss",
+    "generator_accuracy",
+    "mlm_loss",
+)
+
 
 def clip_interval(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
     """Returns an interval cut to the values that the metric can take."""

@@ -32,7 +32,7 @@ class Measure:
 
     def against(self, axis: Axis) -> list[Series]:
         """Returns the lines to draw against `axis`."""
-        x, y = curve = self.run.curve(self.kind, self.key, axis)
+        x, y = curve = self.run.ledger.curve(self.kind, self.key, axis)
         if self.level is not None:
             x, y = [x[0], x[-1]] if x else [], [self.level] * 2 if x else []
         if self.smoothed and len(y) >= _MIN_POINTS_TO_SMOOTH:
@@ -51,7 +51,7 @@ class Plot:
     measures: Sequence[Measure]
 
 
-def views(
+def plot_figures(
     plots: Sequence[Plot],
     axes: Sequence[Axis],
     marks: Sequence[Event] = (),

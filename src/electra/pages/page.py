@@ -45,8 +45,8 @@ Kind = Literal[
 class Number:
     """A number, shown rounded; the page has the exact value in a <data> element.
 
-    low, high: the ends of its interval. after: a quiet remark. best: whether it is the best of its row.
-    aside: whether it is in parentheses, because it must not be compared.
+    low, high: the ends of its interval. after: a remark in quiet type. best: whether it is the best of its
+    row. aside: whether it is in parentheses, because it must not be compared.
     """
 
     value: float | None
@@ -60,15 +60,15 @@ class Number:
     def __html__(self) -> str:
         if self.value is None or not -1e300 < self.value < 1e300:  # None, NaN or infinite
             return '<span class="none">&ndash;</span>'
-        shown = Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
+        html = Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
         if self.best:
-            shown = Markup('<b title="the best of this row">{}</b>').format(shown)
+            html = Markup('<b title="the best of this row">{}</b>').format(html)
         if self.aside:
-            shown = Markup('<span class="none">({})</span>').format(shown)
+            html = Markup('<span class="none">({})</span>').format(html)
         if self.low is not None and self.high is not None:
             ends = Number(self.low, self.kind), Number(self.high, self.kind)
-            shown = Markup('{} <span class="none interval">[{}, {}]</span>').format(shown, *ends)
-        return Markup('{}<span class="none">{}</span>').format(shown, self.after) if self.after else shown
+            html = Markup('{} <span class="none interval">[{}, {}]</span>').format(html, *ends)
+        return Markup('{}<span class="none">{}</span>').format(html, self.after) if self.after else html
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,6 @@ class Fold:
 
     summary: str
     blocks: Sequence[Block | None]
-    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,8 @@ class Examples:
     @property
     def outcomes(self) -> dict[str, str]:
         """The meaning of each outcome, for the legend."""
-        threshold = next((row.threshold for each in self.examples for row in each.rows), DEFAULT_THRESHOLD)
+        tokens = (token for example in self.examples for token in example.rows)
+        threshold = next((token.threshold for token in tokens), DEFAULT_THRESHOLD)
         return {
             "caught": f"replaced and marked: P(replaced) reaches the threshold, {threshold:.2g}",
             "missed": "replaced, not marked",
@@ -305,8 +305,8 @@ def _pairs(record: Mapping[str, Any], prefix: str, numbers: bool) -> Iterable[tu
         if isinstance(value, Mapping):
             yield from _pairs(value, f"{name}.", numbers)
         elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-            for number, item in enumerate(value, 1):
-                yield from _pairs(item, f"{name} {number}.", numbers)
+            for i, item in enumerate(value, 1):
+                yield from _pairs(item, f"{name} {i}.", numbers)
         elif numbers and isinstance(value, int | float) and not isinstance(value, bool):
             yield name, Number(value)
         else:
@@ -342,12 +342,12 @@ def _power(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    whole = round(value)
-    if whole < 60:
+    seconds = round(value)
+    if seconds < 60:
         return f"{value:.3g} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02} min"
 
 
 _FORMATS: Mapping[str, Callable[[float], str]] = {

@@ -53,15 +53,10 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
     folder = Path(folder)
     try:
         page = _draw(folder, out, compare)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as misfit:  # records are not validated when they are read
-        detail = f"{type(misfit).__name__}: {misfit}"
+    except (LookupError, TypeError, ValueError, AttributeError) as error:  # records are not validated
+        detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"
-        raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from misfit
+        raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from error
     for name, what in digests.changed_files(folder).items():
         warnings.warn(f"{folder / name} {what}: see electra verify", DamagedModel, stacklevel=2)
     return page

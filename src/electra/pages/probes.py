@@ -19,8 +19,8 @@ from electra.pages.page import Block, Figures, Fold, Number, Page, Section, Tabl
 from electra.pages.verdicts import format_interval, value_of, verdict
 
 FORMATS = (1, 2)
-IN_A_LINE = 4  # headline numbers
-LONG = 40  # longer tables are folded
+MAX_IN_LINE = 4  # headline numbers in one line
+MAX_ROWS = 40  # longer tables are folded
 
 
 def write_page(folder: Path) -> Path:
@@ -62,29 +62,34 @@ def read_record(path: Path) -> dict[str, Any]:
     record = durable.read_json(path, ConfigError, fix)
     if not isinstance(record, dict) or record.get("format") not in FORMATS:
         raise ConfigError("not a probe record of this version", where=path, fix=fix)
-    return record if record["format"] == 1 else {**record, **filled(record)}
+    return record if record["format"] == 1 else {**record, **arrange(record)}
 
 
 def headline(record: Mapping[str, Any]) -> str:
     """Returns the headline numbers of a record with their intervals, in one line; empty if it has none."""
-    known = [(name, number) for name, number in record["headline"].items() if value_of(number) is not None]
-    shown = [f"{name} {value_of(number):z.3f}{format_interval(number)}" for name, number in known[:IN_A_LINE]]
-    more = [f"{len(known) - IN_A_LINE} more on the page"] if len(known) > IN_A_LINE else []
+    known = [
+        (name, estimate) for name, estimate in record["headline"].items() if value_of(estimate) is not None
+    ]
+    shown = [
+        f"{name} {value_of(estimate):z.3f}{format_interval(estimate)}"
+        for name, estimate in known[:MAX_IN_LINE]
+    ]
+    more = [f"{len(known) - MAX_IN_LINE} more on the page"] if len(known) > MAX_IN_LINE else []
     return "; ".join([*shown, *more])
 
 
-def filled(record: Mapping[str, Any]) -> dict[str, Any]:
+def arrange(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the tables and figures that a record of format 2 declares, with its numbers."""
     frames = {frozenset(frame["axes"]): frame for frame in record["numbers"]}
     return {
-        "tables": [_turned(table, Chosen(frames, table, table["down"])) for table in record["tables"]],
+        "tables": [_arrange_table(table, Cells(frames, table, table["down"])) for table in record["tables"]],
         "figures": [
-            _plotted(figure, Chosen(frames, figure, [figure["series"]])) for figure in record["figures"]
+            _arrange_figure(figure, Cells(frames, figure, [figure["series"]])) for figure in record["figures"]
         ],
     }
 
 
-class Chosen:
+class Cells:
     """The numbers of a table or figure: (places down, place across) -> cell.
 
     They come from the frame with exactly the view's axes, at the places that the view keeps.
@@ -96,14 +101,14 @@ class Chosen:
         keep, across = view["keep"], view.get("across") or view["x"]
         frame = frames.get(frozenset({*down, across, *keep}), {"axes": [], "rows": []})
         axes = frame["axes"]
-        self.cells: dict[tuple[tuple[Any, ...], Any], Any] = {}
+        self.by_place: dict[tuple[tuple[Any, ...], Any], Any] = {}
         for row in frame["rows"]:
             at = dict(zip(axes, row, strict=False))
             if all(at[axis] in _listed(places) for axis, places in keep.items()):
-                self.cells[tuple(at[axis] for axis in down), at[across]] = _cell_of(row[len(axes) :])
-        self.down = _ordered([places for places, _ in self.cells], [keep.get(axis) for axis in down])
+                self.by_place[tuple(at[axis] for axis in down), at[across]] = _cell_of(row[len(axes) :])
+        self.down = _ordered([places for places, _ in self.by_place], [keep.get(axis) for axis in down])
         self.across = [
-            place for (place,) in _ordered([(place,) for _, place in self.cells], [keep.get(across)])
+            place for (place,) in _ordered([(place,) for _, place in self.by_place], [keep.get(across)])
         ]
 
 
@@ -125,28 +130,28 @@ def _ordered(places: Sequence[tuple[Any, ...]], orders: Sequence[Any]) -> list[t
     return sorted(dict.fromkeys(places), key=rank)
 
 
-def _turned(table: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
-    rows = [[*down, *(chosen.cells.get((down, place)) for place in chosen.across)] for down in chosen.down]
+def _arrange_table(table: Mapping[str, Any], cells: Cells) -> dict[str, Any]:
+    rows = [[*down, *(cells.by_place.get((down, place)) for place in cells.across)] for down in cells.down]
     return {
         "title": table["title"],
-        "columns": [*table["down"], *chosen.across],
+        "columns": [*table["down"], *cells.across],
         "rows": rows,
         "note": table["note"],
     }
 
 
-def _plotted(figure: Mapping[str, Any], chosen: Chosen) -> dict[str, Any]:
+def _arrange_figure(figure: Mapping[str, Any], cells: Cells) -> dict[str, Any]:
     kind, series = figure["kind"], []
-    across = sorted(chosen.across) if kind == "lines" else chosen.across
-    for (label,) in chosen.down:
-        cells = {x: chosen.cells[(label,), x] for x in across if ((label,), x) in chosen.cells}
-        known = [cell if isinstance(cell, dict) else {"value": cell} for cell in cells.values()]
+    across = sorted(cells.across) if kind == "lines" else cells.across
+    for (label,) in cells.down:
+        line = {x: cells.by_place[(label,), x] for x in across if ((label,), x) in cells.by_place}
+        known = [cell if isinstance(cell, dict) else {"value": cell} for cell in line.values()]
         y, low, high = ([cell.get(end) for cell in known] for end in ("value", "low", "high"))
         if kind == "matrix" or not any(end is not None for end in (*low, *high)):
             low = high = []  # no interval to draw
         style = "points" if kind == "categories" or label in figure["dots"] else "line"
         series.append(
-            {"label": str(label), "x": list(cells), "y": y, "low": low, "high": high, "style": style}
+            {"label": str(label), "x": list(line), "y": y, "low": low, "high": high, "style": style}
         )
     span = figure["x_range"] or [across[0], across[-1]] if kind == "lines" and across else across[:1]
     for label, value in figure["references"].items():
@@ -164,8 +169,8 @@ def section(record: Mapping[str, Any]) -> Section:
         first = int(len(record["models"]) == 1 and table["columns"][0] == "model")
         rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
         note = Text(table["note"], "quiet") if table["note"] else None
-        made = [Table(table["columns"][first:], rows, table["title"]), note]
-        tables += made if len(rows) <= LONG else [Fold(f"{table['title']} ({len(rows)} rows)", made)]
+        blocks = [Table(table["columns"][first:], rows, table["title"]), note]
+        tables += blocks if len(rows) <= MAX_ROWS else [Fold(f"{table['title']} ({len(rows)} rows)", blocks)]
     # The most important numbers, of the first model.
     headline = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
     return Section(

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from electra.artifacts.ledger import Axis, Curve, Event, Kind, Ledger, Point, Status, number
+from electra.artifacts.ledger import Ledger, Point, Status, number
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
 from electra.pages.page import DEFAULT_THRESHOLD, Example, Token
@@ -41,30 +41,15 @@ class RunRecord:
         return self.path.resolve().name
 
     @property
-    def train(self) -> tuple[Point, ...]:
-        """The training rows."""
-        return self.ledger.train
-
-    @property
-    def evals(self) -> tuple[Point, ...]:
-        """The held-out evaluations."""
-        return self.ledger.evals
-
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Starts, stops, checkpoints, warnings, ..."""
-        return self.ledger.events
-
-    @property
     def last(self) -> Point | None:
         """The last row, of either kind."""
-        ends = [points[-1] for points in (self.train, self.evals) if points]
+        ends = [points[-1] for points in (self.ledger.train, self.ledger.evals) if points]
         return max(ends, key=lambda point: point.step, default=None)
 
     @property
     def final(self) -> Point | None:
         """The last held-out evaluation."""
-        return self.evals[-1] if self.evals else None
+        return self.ledger.evals[-1] if self.ledger.evals else None
 
     @property
     def total_steps(self) -> int | None:
@@ -86,7 +71,7 @@ class RunRecord:
         """The names of the objective's losses, in the order of the log."""
         names = (
             key.removeprefix("losses.")
-            for point in self.train
+            for point in self.ledger.train
             for key in point.values
             if key.startswith("losses.")
         )
@@ -95,7 +80,7 @@ class RunRecord:
     @property
     def tokens_per_s(self) -> float | None:
         """The median throughput of the training rows."""
-        speeds = self.curve("train", "tokens_per_s").y
+        speeds = self.ledger.curve("train", "tokens_per_s").y
         return median(speeds) if speeds else None
 
     def setting(self, *dotted: str) -> str | None:
@@ -107,10 +92,6 @@ class RunRecord:
             if isinstance(value, str | int | float) and value != "":
                 return str(value)
         return None
-
-    def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
-        """Returns a metric over an axis: `curve("eval", "auc", "tokens")`, `curve("train", "losses.mlm")`."""
-        return self.ledger.curve(kind, key, against)
 
 
 def read_run(path: Path) -> RunRecord:
@@ -190,7 +171,7 @@ def read_examples(path: Path, notes: list[str], threshold: float = DEFAULT_THRES
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             notes.append(f"An entry of {path.name} is not an example and was left out.")
             continue
-        kept = [
+        tokens = [
             Token(
                 text(row.get("original")) or "",
                 text(row.get("masked")),
@@ -201,5 +182,5 @@ def read_examples(path: Path, notes: list[str], threshold: float = DEFAULT_THRES
             )
             for row in rows
         ]
-        examples.append(Example(text(item.get("text")) or "", tuple(kept)))
+        examples.append(Example(text(item.get("text")) or "", tuple(tokens)))
     return tuple(examples)

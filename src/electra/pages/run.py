@@ -14,8 +14,8 @@ from typing import Any
 from electra.artifacts.ledger import Event
 from electra.artifacts.run import RunFolder
 from electra.pages.compare import comparison
-from electra.pages.glossary import AUDIT, METRICS, Metric, humanize
-from electra.pages.measures import Measure, Plot, views
+from electra.pages.glossary import AUDIT, METRICS, PLOTTED, Metric, humanize
+from electra.pages.measures import Measure, Plot, plot_figures
 from electra.pages.page import (
     Block,
     Columns,
@@ -38,6 +38,12 @@ _STATES = {
     "finished": "Finished",
     "stopped": "Stopped early",
     "in progress": "In progress, or its process was killed",
+}
+_REFERENCES: Mapping[str, tuple[str, str | float]] = {  # metric -> the line of a model that knows nothing
+    "discriminator_loss": ("base rate", "base_rate_entropy"),
+    "gain": ("base rate", 0.0),
+    "auc": ("chance", 0.5),
+    "average_precision": ("chance (base rate)", "base_rate"),
 }
 _MIN_GAIN, _MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
 _PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exists is in large type
@@ -63,7 +69,7 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) 
         "Held-out sentences: some tokens were masked and filled in by the generator, and the discriminator"
         " scored every token.",
     )
-    alarms = [event for event in run.events if event.name == "collapse"]
+    alarms = [event for event in run.ledger.events if event.name == "collapse"]
     return Page(
         run.name,
         [
@@ -101,27 +107,21 @@ def verdict(run: RunRecord) -> str:
     if final is None:
         return (
             "No held-out evaluation yet: only the training curves are available."
-            if run.train
+            if run.ledger.train
             else "The run has logged nothing yet."
         )
     metrics = final.values
     gain, auc = metrics.get("gain"), metrics.get("auc")
     if gain is not None and auc is not None:
-        below = ", which is below chance" if auc < 0.45 else ""
-        if max(gain / _MIN_GAIN, auc / _MIN_AUC) < 1:
-            return (
-                "The discriminator cannot tell replaced words from original ones: it scores the replaced"
-                f" word higher {times(auc)}{below} (chance: 50). Gain over the base rate: {gain:z.3f} nats"
-                " per token."
-            )
-        ranks = f"The discriminator scores a replaced word above an original one {times(auc)} (chance: 50)"
-        if gain >= _MIN_GAIN:
-            return f"{ranks}. Its probabilities beat the base rate by {gain:z.3f} nats per token."
-        compared = f"only {gain:z.3f}" if gain >= 0 else f"{-gain:.3f}"
+        ranks = f"scores a replaced word above an original one {times(auc)} (chance: 50)"
         better = "better" if gain >= 0 else "worse"
-        return f"{ranks}, but its probabilities are {compared} nats per token {better} than the base rate."
+        against = f"its probabilities are {abs(gain):.3f} nats per token {better} than the base rate"
+        if max(gain / _MIN_GAIN, auc / _MIN_AUC) < 1:
+            cannot = "cannot tell replaced words from original ones"
+            return f"The discriminator {cannot}: it {ranks}, and {against}."
+        return f"The discriminator {ranks}; {against}."
     loss, accuracy = (
-        metrics.get(f"mlm_{what}", metrics.get(f"generator_{what}")) for what in ("loss", "accuracy")
+        metrics.get(f"mlm_{name}", metrics.get(f"generator_{name}")) for name in ("loss", "accuracy")
     )
     if "gain" in metrics or "auc" in metrics:
         return "The held-out metrics of the discriminator are undefined, as happens if no token was replaced."
@@ -135,10 +135,10 @@ def verdict(run: RunRecord) -> str:
 
 def times(share: float) -> str:
     """Writes a probability as a frequency: "85 times in 100". Only 1 becomes 100 times."""
-    whole = round(100 * share)
-    if whole == 100 > 100 * share:
+    rounded = round(100 * share)
+    if rounded == 100 > 100 * share:
         return "more than 99 times in 100"
-    return f"{whole} times in 100"
+    return f"{rounded} times in 100"
 
 
 def _numbers(run: RunRecord) -> list[Block]:
@@ -181,7 +181,7 @@ def _remark(key: str, metrics: Mapping[str, float | None]) -> str:
 
 def _held_out_curves(run: RunRecord) -> Section:
     lead = "Measured on text that is never trained on, always with the same masks."
-    return Section("Held-out curves", [_views(run, _held_out_plots(run))], lead + _about_marks(run))
+    return Section("Held-out curves", [_plots(run, _held_out_plots(run))], lead + _about_marks(run))
 
 
 def _training_curves(run: RunRecord) -> Section:
@@ -191,14 +191,14 @@ def _training_curves(run: RunRecord) -> Section:
         lead += (
             f" Training masks {rates[0]} of the tokens, evaluation {rates[1]}: the losses differ in scale."
         )
-    plots = _views(run, _training_plots(run))
+    plots = _plots(run, _training_plots(run))
     return Section(
         "Training curves", [Fold("Losses, gradient norm, speed", [plots])], lead + _about_marks(run)
     )
 
 
 def _marks(run: RunRecord) -> list[Event]:
-    return [event for event in run.events if event.name in ("resumed", "collapse")]
+    return [event for event in run.ledger.events if event.name in ("resumed", "collapse")]
 
 
 def _about_marks(run: RunRecord) -> str:
@@ -207,47 +207,23 @@ def _about_marks(run: RunRecord) -> str:
     )
 
 
-def _views(run: RunRecord, plots: Sequence[Plot]) -> Figures:
+def _plots(run: RunRecord, plots: Sequence[Plot]) -> Figures:
     empty = "There is nothing to draw yet."
-    return views(plots, ("tokens", "step", "flops"), _marks(run), [*run.train, *run.evals], empty)
+    return plot_figures(
+        plots, ("tokens", "step", "flops"), _marks(run), [*run.ledger.train, *run.ledger.evals], empty
+    )
 
 
 def _held_out_plots(run: RunRecord) -> list[Plot]:
-    def plot(key: str, note: str, *reference: Any) -> Plot:
+    plots = []
+    for key in PLOTTED:
         measures = [Measure(run, "eval", key, "held out", color=1)]
-        if reference:
-            level, label = reference
-            at = {"key": level} if isinstance(level, str) else {"key": key, "level": level}
+        if key in _REFERENCES:
+            label, level = _REFERENCES[key]
+            at: dict[str, Any] = {"key": level} if isinstance(level, str) else {"key": key, "level": level}
             measures.append(Measure(run, "eval", label=label, style="reference", **at))
-        return Plot(key, METRICS[key].title, note, measures)
-
-    return [
-        plot(
-            "discriminator_loss",
-            "Nats per token. Below the dotted line, the discriminator has learned more than the base rate.",
-            "base_rate_entropy",
-            "base rate",
-        ),
-        plot(
-            "gain",
-            "Nats per token: the distance between the two lines of the discriminator loss.",
-            0.0,
-            "base rate",
-        ),
-        plot("auc", "How often a replaced token scores above an original one.", 0.5, "chance"),
-        plot(
-            "average_precision",
-            "Area under the precision-recall curve of replaced tokens.",
-            "base_rate",
-            "chance (base rate)",
-        ),
-        plot(
-            "generator_loss",
-            "Nats per masked token. On a long plateau, the generator has learned only word frequencies.",
-        ),
-        plot("generator_accuracy", "Fraction of masked tokens predicted right."),
-        plot("mlm_loss", "Nats per masked token; comparable between full-size masked language models."),
-    ]
+        plots.append(Plot(key, METRICS[key].title, METRICS[key].meaning, measures))
+    return plots
 
 
 def _training_plots(run: RunRecord) -> list[Plot]:
@@ -319,15 +295,19 @@ def _recipe(run: RunRecord) -> Section:
     if not run.recipe:
         return Section("Recipe and environment", [quiet("The recipe of this run is not known.")])
     values = {**run.recipe, "environment": run.environment, "identity": run.identity}
-    loose = {key: value for key, value in values.items() if not isinstance(value, Mapping)}
-    named = {"": loose, **{key: value for key, value in values.items() if key not in loose}}
-    tables = [Table.pairs(table, title) for title, table in named.items() if table]
+    sections = {key: value for key, value in values.items() if isinstance(value, Mapping)}
+    top_level = {key: value for key, value in values.items() if key not in sections}
+    tables = [Table.pairs(table, title) for title, table in {"": top_level, **sections}.items() if table]
     return Section("Recipe and environment", [Fold("All settings", [Columns(tables)])], lead)
 
 
 def _events(run: RunRecord) -> Section:
-    saved = [event for event in run.events if event.name == "checkpoint"]
-    rows = [(Number(each.step), each.name, each.message) for each in run.events if each.name != "checkpoint"]
+    saved = [event for event in run.ledger.events if event.name == "checkpoint"]
+    rows = [
+        (Number(each.step), each.name, each.message)
+        for each in run.ledger.events
+        if each.name != "checkpoint"
+    ]
     blocks: list[Block] = [
         Table(("Step", "Event", "Details"), rows) if rows else quiet("The run recorded no events.")
     ]

@@ -18,13 +18,13 @@ from electra.pages.glossary import METRICS, clip_interval
 from electra.pages.page import Block, Facts, Figures, Fold, Number, Page, Section, Table, Text, publish
 
 FORMAT = 2
-SCALE = (
+SCALE_NOTE = (
     "The models, data and tests differ from ours: compare the order and the relative differences, never the"
     " values."
 )
 PAPER_COLUMN = "Paper (another scale)"
-OVER_SEEDS = "are 95 % intervals over seeds."
-ENOUGH_SEEDS = 3  # fewer give intervals too wide to draw
+INTERVAL_NOTE = "are 95 % intervals over seeds."
+MIN_SEEDS = 3  # fewer give intervals too wide to draw
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,15 @@ class Results:
         """Returns a metric's statistics for the arms that have it."""
         return {name: arm["scores"][metric] for name, arm in self.arms.items() if metric in arm["scores"]}
 
-    def called(self, arm: str) -> str:
+    def arm_title(self, arm: str) -> str:
         """Returns the title of an arm."""
         return str(self["study"]["arms"][arm]["title"])
+
+    @property
+    def baseline(self) -> str:
+        """The title of the baseline; "its own baseline" if arms have different ones."""
+        baselines = {*baselines_of(self["study"]).values()}
+        return "its own baseline" if len(baselines) > 1 else self.arm_title(self["study"]["baseline"])
 
     def title(self, metric: str) -> str:
         """Returns the title of a metric."""
@@ -74,10 +80,11 @@ class Results:
             low, high = clip_interval(name, low, high)
         return {**score, "low": low, "high": high}
 
-    def drawn(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
+    def for_figure(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns statistics for a figure: with too few seeds, without an interval."""
-        few = score.get("n", 0) < ENOUGH_SEEDS
-        return {"mean": score.get("mean")} if few else self.clipped(metric, score)
+        if score.get("n", 0) < MIN_SEEDS:
+            return {"mean": score.get("mean")}
+        return self.clipped(metric, score)
 
 
 def write_report(out: Path) -> Path:
@@ -99,11 +106,11 @@ def page(results: Results) -> Page:
     return Page(
         study["title"],
         [
-            _answer(results),
+            _result(results),
             _scores(results),
             _along_compute(results),
             _cost(results),
-            _trust(results),
+            _statistical_power(results),
             _recipes(results),
         ],
         kicker="electra ablate",
@@ -122,7 +129,7 @@ def _missing(results: Results) -> str:
     seeds: dict[str, list[str]] = {}
     for job in results["missing"]:
         at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
-        seeds.setdefault(f"{results.called(job['arm'])}{at}", []).append(str(job["seed"]))
+        seeds.setdefault(f"{results.arm_title(job['arm'])}{at}", []).append(str(job["seed"]))
     listed = [f"{arm}, seed{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for arm, numbers in seeds.items()]
     return f"Missing: {'; '.join(listed)}."
 
@@ -142,7 +149,7 @@ def _facts(results: Results) -> Facts:
 
 def verdict(results: Results) -> str:
     """Returns which arms differ from the baseline on the primary metric; empty if that was not tested."""
-    metric, study = results["primary"], results["study"]
+    metric = results["primary"]
     tests = {
         name: test
         for name, score in (results.scores(metric) if metric else {}).items()
@@ -150,27 +157,26 @@ def verdict(results: Results) -> str:
     }
     if not tests:
         return ""
-    baseline = (
-        "its baseline" if len(set(baselines_of(study).values())) > 1 else results.called(study["baseline"])
-    )
 
     def listed(sign: int) -> str:
         clear = [
             name for name, test in tests.items() if test["p_holm"] < 0.05 and sign * test["difference"] > 0
         ]
-        return ", ".join(map(results.called, clear))
+        return ", ".join(map(results.arm_title, clear))
 
     parts = [
-        f"{names} {way} {baseline}" for sign, way in ((1, "above"), (-1, "below")) if (names := listed(sign))
+        f"{names} {way} {results.baseline}"
+        for sign, way in ((1, "above"), (-1, "below"))
+        if (names := listed(sign))
     ]
     if not parts:
-        return f"{results.title(metric)}: no arm differs measurably from {baseline}."
+        return f"{results.title(metric)}: no arm differs measurably from {results.baseline}."
     unclear = sum(test["p_holm"] >= 0.05 for test in tests.values())
     others = f"; no measurable difference for {unclear} other{'s' * (unclear > 1)}" if unclear else ""
     return f"{results.title(metric)}: {', '.join(parts)} (p < 0.05){others}."
 
 
-def _answer(results: Results) -> Section | None:
+def _result(results: Results) -> Section | None:
     """Returns the primary metric: the figure, and the table with the tests against the baseline."""
     metric, study = results["primary"], results["study"]
     if metric is None:
@@ -178,15 +184,13 @@ def _answer(results: Results) -> Section | None:
     paper = study["paper"]
     source = None
     if _with_paper(study):
-        source = Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE}", "quiet")
+        source = Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE_NOTE}", "quiet")
     elif paper["source"]:
         source = Text(f"Paper ({paper['source']}): {paper['note']}", "quiet")
     done = max((score["n"] for score in results.scores(metric).values()), default=0)
-    several = len(set(baselines_of(study).values())) > 1
-    against = "its own baseline" if several else results.called(study["baseline"])
     lead = (
-        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {against}, with a t-test"
-        " paired by seed."
+        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {results.baseline}, with a"
+        " t-test paired by seed."
     )
     if done < 2:
         lead = "One seed so far: no intervals and no tests; differences may be chance."
@@ -206,7 +210,7 @@ def _tests(results: Results, metric: str) -> Table:
         test = score.get("against_baseline") or {}
         rows.append(
             {
-                "arm": results.called(name) + (" (baseline)" if name in baselines else ""),
+                "arm": results.arm_title(name) + (" (baseline)" if name in baselines else ""),
                 "score": _interval(results, metric, score),
                 "difference": Number(test.get("difference"), "signed", test.get("low"), test.get("high")),
                 "sd": score.get("sd"),
@@ -234,18 +238,18 @@ def _interval(results: Results, metric: str, score: Mapping[str, Any]) -> Number
 
 def _reached(results: Results) -> list[Block]:
     """Returns, with several budgets, how much compute an arm needs to reach the baseline's final score."""
-    own, whole, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
+    baseline, largest, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
     sentences = []
     for arm, flops in results["reached"].items():
-        if arm == own:
+        if arm == baseline:
             continue
-        goal = f"the final mean of {results.called(own)}"
+        goal = f"the final mean of {results.arm_title(baseline)}"
         if flops is None:
-            sentences.append(f"{results.called(arm)} does not reach {goal} within the budget.")
+            sentences.append(f"{results.arm_title(arm)} does not reach {goal} within the budget.")
             continue
         first = " or less: it is above that at its smallest budget" if flops == smallest["flops"] else ""
-        share = f"{100 * flops / whole['flops']:.0f} % of its compute{first}"
-        sentences.append(f"{results.called(arm)} reaches {goal} with {share}.")
+        share = f"{100 * flops / largest['flops']:.0f} % of its compute{first}"
+        sentences.append(f"{results.arm_title(arm)} reaches {goal} with {share}.")
     return [Text(text) for text in sentences]
 
 
@@ -257,7 +261,7 @@ def _scores(results: Results) -> Section:
     for group in (shown[i : i + 4] for i in range(0, len(shown), 4)):
         rows = [
             [
-                results.called(name),
+                results.arm_title(name),
                 *(_interval(results, metric, arm["scores"].get(metric, {})) for metric in group),
             ]
             for name, arm in results.arms.items()
@@ -278,14 +282,10 @@ def _along_compute(results: Results) -> Section | None:
         for name, arm in curves.items():
             x, y, low, high = [*arm[metric].values()] if metric in arm else ([], [], [], [])
             ends = [clip_interval(metric, *pair) for pair in zip(low, high, strict=True)]
-            enough = len(results["seeds"]) >= ENOUGH_SEEDS and any(least is not None for least, _ in ends)
-            series.append(Series(results.called(name), x, y, *(zip(*ends, strict=True) if enough else ())))
-        name, title, meaning = (
-            f"curve-{metric.replace('_', '-')}",
-            METRICS[metric].title,
-            METRICS[metric].meaning,
-        )
-        figures.append(Figure(name, title, meaning, series, y=title, axis="flops"))
+            enough = len(results["seeds"]) >= MIN_SEEDS and any(least is not None for least, _ in ends)
+            series.append(Series(results.arm_title(name), x, y, *(zip(*ends, strict=True) if enough else ())))
+        name, title = f"curve-{metric.replace('_', '-')}", METRICS[metric].title
+        figures.append(Figure(name, title, METRICS[metric].meaning, series, y=title, axis="flops"))
     return Section("During training", [Figures.of(*figures)], lead) if figures else None
 
 
@@ -293,66 +293,65 @@ def _score(results: Results, metric: str) -> Figure:
     """Draws a metric of all arms: over the budgets, over the study's axis, or as one row per arm."""
     study, budgets, final = results["study"], results["budgets"], results.scores(metric)
     name, title, meaning = metric.replace("_", "-"), results.title(metric), results.meaning(metric)
-    placed = {
-        name: at for name, arm in study["arms"].items() if (at := arm["at"]) is not None and name in final
-    }
     if len(budgets) > 1:
         series = [
-            Series.through(
-                results.called(arm),
-                [
-                    (each["flops"], results.drawn(metric, each["arms"][arm]["scores"].get(metric, {})))
-                    for each in budgets
-                ],
-            )
+            Series.through(results.arm_title(arm), [_at_budget(results, metric, arm, b) for b in budgets])
             for arm in study["arms"]
         ]
-        return Figure(name, title, f"{meaning} Bands {OVER_SEEDS}", series, y=title, axis="flops")
-    if placed:
-        labels = dict.fromkeys(arm["series"] for arm in study["arms"].values() if arm["at"] is not None)
-        series = []
-        for label in labels:
-            members = [
-                (at, results.drawn(metric, final[arm]))
-                for arm, at in placed.items()
-                if study["arms"][arm]["series"] == label
-            ]
-            series.append(Series.through(label or title, sorted(members, key=lambda member: member[0])))
-        ends = min(placed.values()), max(placed.values())
-        for name_, arm in study["arms"].items():
-            if arm["at"] is None:  # a level to compare with
-                level = {"mean": final.get(name_, {}).get("mean")}
-                series.append(Series.through(arm["title"], [(end, level) for end in ends]))
-        return Figure(name, title, f"{meaning} Bands {OVER_SEEDS}", series, x=study["axis"], y=title)
+        note = f"{meaning} Bands {INTERVAL_NOTE}"
+        return Figure(name, title, note, series, y=title, axis="flops")
+    on_axis = {arm: keys for arm, keys in study["arms"].items() if keys["at"] is not None}
+    if final.keys() & on_axis.keys():
+        joined: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
+        for arm, keys in on_axis.items():
+            points = joined.setdefault(keys["series"] or title, [])
+            if arm in final:
+                points.append((keys["at"], results.for_figure(metric, final[arm])))
+        series = [
+            Series.through(label, sorted(points, key=lambda point: point[0]))
+            for label, points in joined.items()
+        ]
+        places = [keys["at"] for arm, keys in on_axis.items() if arm in final]
+        for arm, keys in study["arms"].items():
+            if arm not in on_axis:  # a level to compare with
+                level = {"mean": final.get(arm, {}).get("mean")}
+                series.append(Series.through(keys["title"], [(min(places), level), (max(places), level)]))
+        note = f"{meaning} Bands {INTERVAL_NOTE}"
+        return Figure(name, title, note, series, x=study["axis"], y=title)
     seeds = [
-        (results.called(arm), value) for arm, score in final.items() for value in score["by_seed"].values()
+        (results.arm_title(arm), value) for arm, score in final.items() for value in score["by_seed"].values()
     ]
     series = [
         Series.through(
             "mean and 95 % interval",
-            [(results.called(arm), results.drawn(metric, score)) for arm, score in final.items()],
+            [(results.arm_title(arm), results.for_figure(metric, score)) for arm, score in final.items()],
         ),
         Series("one seed", [arm for arm, _ in seeds], [value for _, value in seeds], style="points"),
     ]
-    return Figure(name, title, f"{meaning} Bars {OVER_SEEDS}", series, "categories", x=title)
+    return Figure(name, title, f"{meaning} Bars {INTERVAL_NOTE}", series, "categories", x=title)
+
+
+def _at_budget(
+    results: Results, metric: str, arm: str, budget: Mapping[str, Any]
+) -> tuple[float, Mapping[str, Any]]:
+    score = budget["arms"][arm]["scores"].get(metric, {})
+    return budget["flops"], results.for_figure(metric, score)
 
 
 def _differences(results: Results, metric: str) -> Figure | None:
     """Draws what is tested: the difference of each arm from the baseline, at the whole budget."""
     tests = {name: score.get("against_baseline") for name, score in results.scores(metric).items()}
     rows = [
-        (results.called(name), test | {"mean": test["difference"]})
+        (results.arm_title(name), test | {"mean": test["difference"]})
         for name, test in tests.items()
         if test and test["n"]
     ]
     if not rows:
         return None
-    baselines = set(baselines_of(results["study"]).values())
-    level = "its baseline" if len(baselines) > 1 else results.called(baselines.pop())
     names = [name for name, _ in rows]
     series = [
         Series.through("mean and 95 % interval", rows),
-        Series(level, names, [0.0] * len(names), style="reference"),
+        Series(results.baseline, names, [0.0] * len(names), style="reference"),
     ]
     note = "Paired by seed, at the whole budget. Where an interval includes zero, either may be better."
     axis = f"{results.title(metric)}, difference"
@@ -364,7 +363,7 @@ def _cost(results: Results) -> Section:
     rows = [
         {
             **arm,
-            "name": results.called(name) + (f", {budget['share']:g} of the budget" if several else ""),
+            "name": results.arm_title(name) + (f", {budget['share']:g} of the budget" if several else ""),
             "off": arm["flops"] / budget["flops"] - 1,
             "alarms": f"{arm['collapsed']} of {arm['runs']}",
         }
@@ -389,7 +388,7 @@ def _cost(results: Results) -> Section:
     return Section("Compute", [table], lead)
 
 
-def _trust(results: Results) -> Section:
+def _statistical_power(results: Results) -> Section:
     reliability = results["budgets"][-1]["reliability"]
     table = Table.of(
         [{**row, "score": results.title(metric)} for metric, row in reliability.items()],
@@ -420,5 +419,8 @@ def _recipes(results: Results) -> Section:
     same = Table.pairs({key: first.get(key) for key in keys if key not in differing})
     return Section(
         "Settings of the arms",
-        [Table(["Key", *map(results.called, flat)], rows), Fold("Settings that all arms share", [same])],
+        [
+            Table(["Key", *map(results.arm_title, flat)], rows),
+            Fold("Settings that all arms share", [same]),
+        ],
     )

@@ -41,9 +41,9 @@ def write_page(folder: Path) -> Path:
 def page(record: Mapping[str, Any]) -> Page:
     """Returns the page of an evaluation."""
     groups, names = _groups(record), [model["name"] for model in record["models"]]
-    results = [block for group in groups for block in (_ours(record, group), _remarks(group))]
+    results = [block for group in groups for block in (_results_table(record, group), _remarks(group))]
     notes = Text(SCORES, "quiet"), Text(HOW_TO_READ, "quiet")
-    figures = Figures.of(*(_figure(group, number, names) for number, group in enumerate(groups)))
+    figures = Figures.of(*(_figure(group, i, names) for i, group in enumerate(groups)))
     details = Fold("Seeds, times, sizes and settings", [_details(record, name) for name in names])
     published = _published(record, groups)
     return Page(
@@ -96,20 +96,20 @@ def _groups(record: Mapping[str, Any]) -> list[Group]:
     return [Group(title, under(title, "rows"), under(title, "averages")) for title in titles]
 
 
-def _ours(record: Mapping[str, Any], group: Group) -> Table:
+def _results_table(record: Mapping[str, Any], group: Group) -> Table:
     models = [model["name"] for model in record["models"]]
     rows = [
-        (row["title"], row["split"], *_marked([_cell(row["scores"][model]) for model in models]))
+        (row["title"], row["split"], *_mark_best([_cell(row["scores"][model]) for model in models]))
         for row in group.rows
     ]
     for average in group.averages:
         if average["over"]:
             means = [Number(average["scores"][model], "points") for model in models]
-            rows.append((_average_title(average), "", *_marked(means)))
+            rows.append((_average_title(average), "", *_mark_best(means)))
     return Table(("Task", "split", *models), rows, group.title)
 
 
-def _marked(cells: Sequence[str | Number]) -> list[str | Number]:
+def _mark_best(cells: Sequence[str | Number]) -> list[str | Number]:
     """Marks the best scores of a row, baselines included. Scores that look equal are equally good."""
     looks = [None if isinstance(cell, str) or cell.value is None else f"{cell.value:.3f}" for cell in cells]
     known = [look for look in looks if look is not None]
@@ -127,7 +127,7 @@ def _average_title(average: Mapping[str, Any]) -> str:
 
 def _cell(score: Mapping[str, Any]) -> str | Number:
     if score["status"] != "done":
-        return str(score["status"])
+        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # of an earlier release
     if score["median"] is None:
         return "undefined"
     sd = score.get("sd") if "low" not in score else None
@@ -176,26 +176,25 @@ def _published(record: Mapping[str, Any], groups: Sequence[Group]) -> list[Block
 
 
 def _with_published(record: Mapping[str, Any], group: Group) -> Table | None:
-    ours = [
+    compared = [
         row
         for row in [*group.rows, *group.averages]
-        if any(_median(score) is not None for score in row["scores"].values())
+        if row["published"] and any(_median(score) is not None for score in row["scores"].values())
     ]
-    shown = [row for row in ours if row["published"]]
     rows: list[Sequence[object]] = []
     for model in record["models"]:
-        scores = (_median(row["scores"][model["name"]]) for row in shown)
+        scores = (_median(row["scores"][model["name"]]) for row in compared)
         rows.append((model["name"], *(Number(score, "points") for score in scores)))
     for column in record["published"]:
         other, name = column.get("other_examples", False), column["title"]
-        if any(row["published"].get(name) is not None for row in shown):
-            asides = [other or not row["comparable"] for row in shown]
+        if any(row["published"].get(name) is not None for row in compared):
+            asides = [other or not row["comparable"] for row in compared]
             cells = [
                 Number(row["published"].get(name), "points", aside=aside)
-                for row, aside in zip(shown, asides, strict=True)
+                for row, aside in zip(compared, asides, strict=True)
             ]
             rows.append((name, *cells))
-    return Table(("Model", *_short_names(shown)), rows, group.title) if shown else None
+    return Table(("Model", *_short_names(compared)), rows, group.title) if compared else None
 
 
 def _median(score: object) -> Any:
@@ -251,10 +250,10 @@ def _models(record: Mapping[str, Any]) -> Table:
     )
 
 
-def _figure(group: Group, number: int, models: Sequence[str]) -> Figure:
+def _figure(group: Group, i: int, models: Sequence[str]) -> Figure:
     """Draws the median of each task and model, with a line from the lowest to the highest seed."""
     note = "Medians; lines from the lowest to the highest seed, or 95 % intervals."
-    name, title = f"evaluation-{number}" if number else "evaluation", f"Scores: {group.title}"
+    name, title = f"evaluation-{i}" if i else "evaluation", f"Scores: {group.title}"
     series = [_series(group, model) for model in models]
     return Figure(name, title if group.title else "Scores", note, series, "categories", x="points")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from electra.artifacts.tuning import TuningFolder, chance_note
+from electra.artifacts.tuning import TuningFolder, baseline_results, chance_note
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.pages import dev_set
@@ -16,8 +16,8 @@ from electra.pages.glossary import clip_interval
 from electra.pages.page import Block, Facts, Figures, Kind, Number, Page, Section, Table, Text, publish
 
 SPLIT_NAMES = {"eval": "dev"}
-OVER_SEEDS = "_by_seed"
-IN_PERCENT = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
+BY_SEED = "_by_seed"  # ends the keys of scores by seed
+PERCENT_METRICS = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
 
 
 def write_page(path: Path) -> Path:
@@ -25,7 +25,7 @@ def write_page(path: Path) -> Path:
     folder = TuningFolder.open(path)
     record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
-    seeds = {number: read_seed(seed.results) for number, seed in folder.seeds()}
+    seeds = {i: read_seed(seed.results) for i, seed in folder.seeds()}
     search_record = folder.read_search()
     page = Page(
         f"{record.get('task', 'fine-tuning')}: {folder.path.resolve().name}",
@@ -53,12 +53,12 @@ def read_seed(path: Path) -> dict[str, Any]:
 
 def summary(record: Mapping[str, Any], results: Mapping[str, Any] | None) -> str:
     """Returns the page's summary: the verdict, the model that was fine-tuned, and a note if unfinished."""
-    start = (
+    init = (
         "random initialization in the shape of " if record.get("settings", {}).get("init") == "random" else ""
     )
-    end = "" if results else " Not finished: rerun the command to resume."
-    result = f"{verdict(results)} " if results and compared(results) else ""
-    return f"{result}Fine-tuned from {start}{record.get('model', 'a model')}.{end}"
+    unfinished = "" if results else " Not finished: rerun the command to resume."
+    result = f"{verdict(results)} " if results and baseline_results(results) else ""
+    return f"{result}Fine-tuned from {init}{record.get('model', 'a model')}.{unfinished}"
 
 
 def headline(results: Mapping[str, Any]) -> Block:
@@ -67,7 +67,7 @@ def headline(results: Mapping[str, Any]) -> Block:
     count = len(results.get("seeds", ()))
     sd = results.get(f"eval_{name}_sd")
     spread = f"mean of {count} seeds, sd {sd:.3f}" if sd is not None else "one seed"
-    kind: Kind = "percent" if name in IN_PERCENT else "score"
+    kind: Kind = "percent" if name in PERCENT_METRICS else "score"
     items: list[tuple[object, ...]] = [
         (f"dev {name.replace('_', ' ')}", Number(results.get(f"eval_{name}"), kind), spread)
     ]
@@ -80,11 +80,11 @@ def headline(results: Mapping[str, Any]) -> Block:
 
 def scores(results: Mapping[str, Any]) -> list[Block | None]:
     """Returns the scores over seeds, with those of the baselines."""
-    others = compared(results)
+    others = baseline_results(results)
     rows: list[tuple[object, ...]] = []
     for key, values in results.items():
-        if key.endswith(OVER_SEEDS):
-            score_key = key.removesuffix(OVER_SEEDS)
+        if key.endswith(BY_SEED):
+            score_key = key.removesuffix(BY_SEED)
             split, _, metric = score_key.partition("_")
             if metric == "loss" and all(value is None for value in values):
                 continue  # no held-out loss: the task's loss compares the rows of a training batch
@@ -109,34 +109,24 @@ def scores(results: Mapping[str, Any]) -> list[Block | None]:
         if results.get("seeds", ())[1:]
         else None,
         Figures.of(comparison(results)) if others else None,
-        Table(("all seeds together", ""), ensemble) if ensemble else None,
+        Table(("ensemble of all seeds", ""), ensemble) if ensemble else None,
         *(Text(str(note), "quiet") for note in results.get("notes", ())),
     ]
-
-
-def compared(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Returns the baselines with their scores: those without a network, and random initialization."""
-    untrained = {"random initialization": results["untrained"]} if results.get("untrained") else {}
-    return {**results.get("floors", {}), **untrained}
 
 
 def comparison(results: Mapping[str, Any]) -> Figure | None:
     """Plots the dev scores of the model and the baselines on the primary metric."""
     metric = str(results.get("primary_metric"))
     key = f"eval_{metric}"
-    known = {name: other[key] for name, other in compared(results).items() if other.get(key) is not None}
+    known = {
+        name: other[key] for name, other in baseline_results(results).items() if other.get(key) is not None
+    }
     if results.get(key) is None or not known:
         return None
-    low, high = clip_interval(metric, *interval(results.get(f"{key}{OVER_SEEDS}", ())))
+    low, high = clip_interval(metric, *interval(results.get(f"{key}{BY_SEED}", ())))
     bounded = low is not None
-    model = Series(
-        "model",
-        ["this model"],
-        [results[key]],
-        low=[low] if bounded else (),
-        high=[high] if bounded else (),
-        style="points",
-    )
+    ends = {"mean": results[key], "low": low, "high": high}
+    model = Series.through("model", [("this model", ends)], "points")
     baselines = Series("baselines", list(known), list(known.values()), style="points")
     title = f"dev {metric.replace('_', ' ')}"
     note = "The line is the 95 % interval over seeds." if bounded else "One seed: no interval."
@@ -159,7 +149,9 @@ def verdict(results: Mapping[str, Any]) -> str:
 def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
     """Returns the best baseline and its primary metric on dev; None if there is none."""
     key = f"eval_{results.get('primary_metric')}"
-    known = [(name, other[key]) for name, other in compared(results).items() if other.get(key) is not None]
+    known = [
+        (name, other[key]) for name, other in baseline_results(results).items() if other.get(key) is not None
+    ]
     return max(known, key=lambda entry: entry[1], default=None)
 
 
@@ -172,11 +164,11 @@ def search_lead(record: Mapping[str, Any]) -> str:
 def search(record: Mapping[str, Any]) -> list[Block]:
     """Returns a table of the trials of a hyperparameter search, in order."""
     names, chosen, rows = record["settings"], record.get("chosen"), []
-    for number, training in enumerate(record["trainings"], 1):
-        values = [f"{training['values'][name]:g}" for name in names]
-        score: object = training.get("failed") or Number(training["score"], "score")
-        mark = "chosen" if training["values"] == chosen else ""
-        rows.append((str(number), *values, score, Number(training["seconds"], "seconds"), mark))
+    for i, trial in enumerate(record["trainings"], 1):
+        values = [f"{trial['values'][name]:g}" for name in names]
+        score: object = trial.get("failed") or Number(trial["score"], "score")
+        mark = "chosen" if trial["values"] == chosen else ""
+        rows.append((str(i), *values, score, Number(trial["seconds"], "seconds"), mark))
     columns = (
         "",
         *(name.replace("_", " ") for name in names),
@@ -202,9 +194,9 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
 def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
     """Returns a table of the dev scores of the seeds that have finished."""
     rows = [
-        (f"seed {number}", metric.replace("_", " "), Number(value, "score"))
-        for number, seed in seeds.items()
-        for metric, value in seed.get("eval", {}).items()
+        (f"seed {seed}", metric.replace("_", " "), Number(value, "score"))
+        for seed, results in seeds.items()
+        for metric, value in results.get("eval", {}).items()
         if metric != "reasons"
     ]
     if not rows:
@@ -215,9 +207,9 @@ def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
 def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
     """Plots the training loss of each seed."""
     series = []
-    for number, seed in seeds.items():
-        points = seed.get("losses", ())
-        series.append(Series(f"seed {number}", [step for step, _ in points], [loss for _, loss in points]))
+    for seed, results in seeds.items():
+        points = results.get("losses", ())
+        series.append(Series(f"seed {seed}", [step for step, _ in points], [loss for _, loss in points]))
     figure = Figure(
         "training-loss", "Training loss", "One line per seed.", series, x="step", y="training loss"
     )

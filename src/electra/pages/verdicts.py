@@ -62,15 +62,15 @@ def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tu
         yield "chance", chance
     figures = [figure for figure in record["figures"] if any(value in own["y"] for own in figure["series"])]
     for figure in figures:
-        place = next(own["x"][own["y"].index(value)] for own in figure["series"] if value in own["y"])
+        position = next(own["x"][own["y"].index(value)] for own in figure["series"] if value in own["y"])
         for other in figure["series"]:
             known = {x: y for x, y in zip(other["x"], other["y"], strict=True) if y is not None}
             if not known:
                 continue
             if other["style"] == "reference":
-                yield other["label"], known.get(place, max(known.values()))
-            elif other["label"] in _BASELINES and (best or place in known):
-                yield other["label"], max(known.values()) if best else known[place]
+                yield other["label"], known.get(position, max(known.values()))
+            elif other["label"] in _BASELINES and (best or position in known):
+                yield other["label"], max(known.values()) if best else known[position]
     for table in record["tables"]:
         column = next((row.index(number) for row in table["rows"] if number in row), 0)
         for row in table["rows"] if column else ():

@@ -65,10 +65,10 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     """Writes small data sets for all of our probes into `folder` and returns it.
 
     They are: learner texts whose every error is the wrong word, a treebank, running text, an agreement
-    paradigm, sentences with acceptability labels, sentence pairs, and n-best lists.
+    paradigm, sentence pairs, and n-best lists.
     """
     draw = np.random.default_rng(1)
-    for name in ("ged/fce-toy", "ud-toy", "blimp", "cola", "sts-b", "nbest"):
+    for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
         (folder / name).mkdir(parents=True)
     words = [
         cell.split("/")[0]
@@ -95,7 +95,7 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
 
 
 def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
-    """Writes CoLA, STS-B and n-best lists of the toy sentences, some with the wrong word."""
+    """Writes STS-B and n-best lists of the toy sentences, some with the wrong word."""
     plain = [" ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES] * 3
 
     def spoilt(text: str) -> str:
@@ -103,9 +103,6 @@ def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
         words[int(draw.integers(len(words)))] = WRONG
         return " ".join(words)
 
-    acceptability = "".join(f"toy\t1\t\t{text}\ntoy\t0\t*\t{spoilt(text)}\n" for text in plain)
-    for name in ("train", "dev"):
-        (folder / f"cola/{name}.tsv").write_text(acceptability)
     pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in plain[:5] for other in plain[:8]]
     (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
     lists = [

@@ -139,7 +139,7 @@ def render(findings: Findings) -> RenderedFindings:
         return Estimate(**value) if isinstance(value, dict) else value
 
     as_json = findings.to_json()
-    page = probes.filled(as_json)
+    page = probes.arrange(as_json)
     tables = [
         RenderedTable(
             table["title"],

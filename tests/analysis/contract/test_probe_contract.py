@@ -45,11 +45,11 @@ def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_pat
 
 def test_options_reach_the_probes_that_have_them() -> None:
     options = analysis.options_for(
-        ["calibration", "errors"], ["resamples=7", "errors.combine=mean", "rows=3", "surprisal=false"]
+        ["calibration", "errors"], ["resamples=7", "errors.language=de", "rows=3", "surprisal=false"]
     )
     assert options == {
         "calibration": {"resamples": 7, "rows": 3},
-        "errors": {"resamples": 7, "combine": "mean", "surprisal": False},
+        "errors": {"resamples": 7, "language": "de", "surprisal": False},
     }
     assert analysis.options_for(["generators"], ["kinds=swaps,pairs"]) == {
         "generators": {"kinds": ["swaps", "pairs"]}
@@ -65,7 +65,7 @@ def test_options_reach_the_probes_that_have_them() -> None:
         (["resamples"], "key=value"),
         (["bias.rows=3"], "'bias'"),
         (["resamples=many"], "many"),
-        (["combine=longest"], "longest"),
+        (["language=fr"], "fr"),
     ],
 )
 def test_invalid_options_are_named(options: list[str], fact: str) -> None:
@@ -138,7 +138,6 @@ def test_findings_become_plain_json() -> None:
     ("probe", "option", "value"),
     [
         ("bias", "draws", 0),
-        ("bias", "threshold", 1.0),
         ("calibration", "bins", -3),
         ("calibration", "length", 2),
         ("generators", "fraction", 1.5),

@@ -1,6 +1,4 @@
-"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and cases
-worked by hand.
-"""
+"""Ranking, calibration, bootstrap and adjustment against scikit-learn, closed forms and hand-worked cases."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def value(estimate: Estimate) -> float:
 
 def calibrated(scored: calibration.ScoredItems, **options: int) -> Findings:
     findings, config = Findings(), calibration.Config(**options)
-    calibration.calibrate(findings, scored, config, model="m", of=calibration.HUMAN)
+    calibration.add_calibration(findings, scored, config, model="m", of=calibration.HUMAN)
     return findings
 
 
@@ -41,8 +41,8 @@ def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
     assert numbers(sure, "temperature")["temperature"] == pytest.approx(3, rel=0.07)
     assert value(numbers(sure)[calibration.WIDTH]) > 0.05
     assert value(numbers(sure, "temperature")[calibration.WIDTH]) < 0.025
-    calibration.show(sure, [("m", calibration.HUMAN)], "m")
-    errors_of, parts_of, _ = small.render(sure).tables
+    calibration.add_tables_and_figures(sure, [("m", calibration.HUMAN)], "m")
+    errors_of, parts_of = small.render(sure).tables
     assert errors_of.rows[0][3] == numbers(sure)[calibration.WIDTH] and len(errors_of.rows) == 4
     part = dict(zip(parts_of.columns[2:], map(value, parts_of.rows[0][2:]), strict=True))
     assert part["Brier"] == pytest.approx(
@@ -70,32 +70,21 @@ def test_nothing_is_fitted_and_tested_on_the_same_words() -> None:
     assert value(numbers(calibrated(scored, resamples=5), "isotonic")[calibration.WIDTH]) > 0.05
 
 
-def test_calibration_by_class_by_hand() -> None:
-    p, y = np.array([0.9, 0.7, 0.4, 0.2]), np.array([1.0, 0.0, 1.0, 0.0])
-    numbers_of = calibration.by_class(p, y, np.ones(4))
-    assert numbers_of["called replaced\tmean confidence"] == pytest.approx(0.8)
-    assert numbers_of["called original\tmean confidence"] == pytest.approx(0.7)
-    assert numbers_of["called replaced\tright"] == numbers_of["called original\tright"] == 0.5
-    assert numbers_of["called original\tshare of all"] == 0.5
-    assert numbers_of["truly wrong\tmean confidence"] == pytest.approx(0.65)
-    assert numbers_of["truly right\tmean confidence"] == pytest.approx(0.45)
-
-
 def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     # On the chosen words 2 is the best threshold; on the scored ones 1 would be better.
     scores = np.array([3.0, 2, 1, 0] * 30 + [3.0, 2, 1, 0] * 30)
     wrong = np.array([True, True, False, False] * 30 + [True, True, True, False] * 30)
     kinds = ["noun", "verb", "noun", "noun"] * 30 + ["noun", "verb", "article", "noun"] * 30
-    words = errors.Words(np.repeat(np.arange(60), 4), wrong, kinds)
+    words = errors.Words(np.repeat(np.arange(60), 4), wrong, np.array(kinds))
     findings, config = Findings(), errors.Config(resamples=20)
-    errors.measure_scorer(findings, "a", scores, words, chosen=np.arange(240) < 120, config=config)
+    errors.add_scorer(findings, "a", scores, words, tuning=np.arange(240) < 120, config=config)
     numbers_of = findings.of(scorer="a")
     assert value(numbers_of["precision"]) == 1 and value(numbers_of["recall"]) == pytest.approx(2 / 3)
     assert value(numbers_of["F0.5"]) == pytest.approx(1.25 * 2 / 3 / (0.25 + 2 / 3))
     recall = {kind: value(numbers_of) for kind, numbers_of in findings.of("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
     both = {"a": scores, "b": -scores}
-    errors.compare(findings, both, words, test=np.arange(240) >= 120, first="a", config=config)
+    errors.add_leads(findings, both, words, test=np.arange(240) >= 120, config=config)
     assert findings.of("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 
@@ -132,13 +121,13 @@ def test_false_alarms_and_misses_by_hand() -> None:
         uncertainty,
         np.where(replaced, 0.0, np.nan),
     )
-    findings, config = Findings(), bias.Config(resamples=10, threshold=0.5)
-    by_word = {bias.SPEECH: ["NOUN", "VERB"] * 80}
-    names, threshold = bias.analyse(findings, "m", scored, by_word, config)
-    assert threshold == pytest.approx(0.5) and names == {bias.SPEECH: ["NOUN", "VERB"]}
+    findings, config = Findings(), bias.Config(resamples=10)
+    by_word = {bias.PART_OF_SPEECH: ["NOUN", "VERB"] * 80}
+    groups, threshold = bias.add_rates(findings, "m", scored, by_word, config)
+    assert threshold == 5 and groups == {bias.PART_OF_SPEECH: ["NOUN", "VERB"]}
     overall = findings.of(model="m")
     assert (value(overall["false alarms"]), value(overall["misses"])) == (0.5, 0.5)
-    nouns, verbs = (findings.of(model="m", **{bias.SPEECH: group}) for group in ("NOUN", "VERB"))
+    nouns, verbs = (findings.of(model="m", **{bias.PART_OF_SPEECH: group}) for group in ("NOUN", "VERB"))
     assert (value(nouns["false alarms"]), value(nouns["misses"])) == (0, 0)
     assert (value(verbs["false alarms"]), value(verbs["misses"])) == (1, 1)
     assert (nouns["original"], nouns["replaced"]) == (40, 40)
@@ -178,7 +167,7 @@ def test_rise_and_plausibility_by_hand() -> None:
     advantage = np.array([-9.0, -0.5, 0.2, np.nan, 3.0, np.nan] * 20)
     scored = generators.ScoredItems(odds, labels, np.repeat(np.arange(20), 6), advantage, rise)
     findings = Findings()
-    generators.analyse(findings, scored, generators.Config(resamples=10), "m", "swaps")
+    generators.add_measures(findings, scored, generators.Config(resamples=10), "m", "swaps")
     at = {"model": "m", "wrong by": "swaps"}
     numbers_of = findings.of(**at)
     assert value(numbers_of["rise"]) == 0.5 and value(numbers_of["base rate"]) == 0.5

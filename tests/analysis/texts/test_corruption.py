@@ -17,7 +17,7 @@ from electra.foundation.errors import DataError, ModelError
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.tagger import detector_values
-from electra.laboratory.analysis.scoring.words import combine, owners, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import first, highest, owners, suspicion, word_values
 from electra.laboratory.analysis.texts import corruption, held_out, learners
 from electra.testing import small, toy
 
@@ -175,16 +175,16 @@ def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
     owner = owners(small.tokenizer(tmp_path), words)
     assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
     values = np.array([1.0, 5, 2, 3, 4, 0, 9])
-    assert combine(values, owner, 4, "max").tolist() == [1, 5, 4, 9]
-    assert combine(values, owner, 4, "first").tolist() == [1, 5, 3, 0]
-    assert combine(values, owner, 4, "mean").tolist() == [1, 3.5, 3.5, 4.5]
-    assert np.isnan(combine(values[:5], owner[:5], 4, "max")[3])  # a word without tokens
+    assert highest(values, owner, 4).tolist() == [1, 5, 4, 9]
+    assert first(values, owner, 4).tolist() == [1, 5, 3, 0]
+    for reduce in (highest, first):
+        assert np.isnan(reduce(values[:5], owner[:5], 4)[3])  # a word without tokens
 
 
 def test_word_values_are_log_odds_of_the_discriminator(tmp_path: Path) -> None:
     discriminator = small.network(tmp_path)
     texts = [["the", "unhappy", "cat"], ["cats"]]
-    values = word_values(discriminator, texts, "odds", suspicion, how="max")
+    values = word_values(discriminator, texts, "odds", suspicion)
     ids = np.asarray(discriminator.tokenizer.encode("the unhappy cat").ids[1:-1])
     odds = token_rows.log_odds(discriminator, [ids])[0]
     assert values[0] == pytest.approx([odds[0], max(odds[1:3]), odds[3]], abs=1e-5) and len(values[1]) == 1

@@ -23,23 +23,19 @@ command, and is named after it.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import itertools
 import os
-import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec, TypeVar
 
 from electra.commands.framework import renames
 from electra.commands.framework.display import ProgressOption
-from electra.foundation.config import convert
+from electra.foundation.config import convert, field_texts
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.options import (
     Names,
@@ -227,39 +223,6 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
     wide = any(typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint))
     unchecked = hint is Any or wide or mark_of(hint, Sections) is not None
     return value if unchecked else convert(hint, value, name)
-
-
-@cache
-def field_texts(kind: Any) -> dict[str, str]:
-    """Returns the text below each field of a dataclass, read from its source.
-
-    A field that a subclass declares again without a text keeps that of its base.
-    """
-    texts: dict[str, str] = {}
-    bases: list[Any] = [base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base)]
-    for base in bases:
-        file = getattr(sys.modules.get(base.__module__), "__file__", None)
-        in_file = {} if file is None else _texts_in(file)  # no file: a class made at run time
-        for name, text in in_file.get(base.__qualname__, {}).items():
-            texts[name] = text or texts.get(name, "")
-    return texts
-
-
-@cache
-def _texts_in(file: str) -> dict[str, dict[str, str]]:
-    """Returns the text below each field of the classes in a module, by class."""
-    tree = ast.parse(Path(file).read_bytes())
-    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
-    return {each.name: dict(_annotated(each.body)) for each in classes}
-
-
-def _annotated(body: Sequence[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yields each annotated name in the body of a class with the string below it ("" if there is none)."""
-    for statement, following in itertools.zip_longest(body, body[1:]):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            below = following.value if isinstance(following, ast.Expr) else None
-            text = " ".join(str(below.value).split()) if isinstance(below, ast.Constant) else ""
-            yield statement.target.id, text
 
 
 @dataclass(frozen=True)

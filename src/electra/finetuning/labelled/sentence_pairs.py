@@ -1,6 +1,6 @@
 """Reads benchmarks of sentences and pairs in their own formats.
 
-STS-B's scored pairs, CoLA's acceptability judgements, the minimal pairs of BLiMP and the BabyLM supplement.
+STS-B's scored pairs, and the minimal pairs of BLiMP and the BabyLM supplement.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electra.data.rows import open_table, read_rows
-from electra.data.tables import ReadOptions, cell_text
+from electra.data.tables import cell_text
 from electra.foundation.errors import DataError
 
 ScoredPair = tuple[str, str, float]
 """Two sentences and their score."""
 SCORED = ("sentence1", "sentence2", "score")
-COLA = ("source", "label", "mark", "sentence")
 
 
 def read_scored_pairs(path: Path) -> list[ScoredPair]:
@@ -38,19 +37,6 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
     if len(pairs) < 2:
         raise DataError("fewer than two pairs of sentences", where=path)
     return pairs
-
-
-def read_cola(path: Path) -> list[tuple[str, int]]:
-    """Returns the sentences of CoLA's file, which has no header, each with 1 if acceptable, else 0."""
-    sentences = []
-    for where, row in open_table(path, ReadOptions(header=COLA, required=(COLA,))).rows:
-        if row["label"] not in ("0", "1"):
-            problem = f"the label must be 0 or 1, not {row['label']!r}"
-            raise DataError(problem, where=where, fix="Pass CoLA's own file, with labels")
-        sentences.append((str(row["sentence"]), int(row["label"])))
-    if len({label for _, label in sentences}) < 2:
-        raise DataError("all sentences have the same label; both labels are needed", where=path)
-    return sentences
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def finetune(
             if note:
                 session.say(note)
         try:
-            others = {"floors": measure_all(labelled, dataset, folder, other)}  # the key of older results
+            others = {"baselines": measure_all(labelled, dataset, folder, other)}
             if settings.search:
                 others["search"] = search(
                     settings, tuning, dataset, folder, lambda part: prepare(tuning.settings, part, loaded)[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.tuning import SeedFolder, chance_note
+from electra.artifacts.tuning import SeedFolder, baseline_results, chance_note
 from electra.finetuning.metrics.scores import summary
 
 FROZEN = "frozen encoder"  # the baseline with the head `frozen`, on the encoder before fine-tuning
@@ -69,8 +69,8 @@ def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterat
         head: a hybrid head to suggest in that note ("": none).
     """
     key = f"eval_{results['primary_metric']}"
-    baselines = {**results.get("floors", {}), "random initialization": results.get("untrained", {})}
-    known = {name: scores[key] for name, scores in baselines.items() if scores.get(key) is not None}
+    baselines = baseline_results(results).items()
+    known = {name: scores[key] for name, scores in baselines if scores.get(key) is not None}
     if not known:
         return
     listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())

@@ -67,7 +67,7 @@ class PanelTask:
     entry: TaskEntry
 
     def find_files(self, data: Path) -> TaskFiles:
-        """The task's files below the folder `data`.
+        """Returns the task's files below the folder `data`.
 
         Raises:
             DataError: There is no training or no dev file.
@@ -81,7 +81,7 @@ class PanelTask:
         return files
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
-        """Score an encoder.
+        """Scores an encoder.
 
         Returns:
             {"value": the score}, for a frozen encoder also the weight of each layer as "mix"; None if a stop
@@ -91,7 +91,7 @@ class PanelTask:
         return scorer(subject, self.find_files(subject.data))
 
     def score_frozen(self, subject: Subject, files: TaskFiles) -> dict[str, Any]:
-        """The accuracy of a linear model on the frozen encoder's states, and its mix of the layers."""
+        """Returns the accuracy of a linear model on the frozen encoder's states, and its mix of layers."""
         task, sides = load_task(self.entry.task), []
         for path, limit in zip((files.train[0], files.dev), LIMITS, strict=True):
             assert path is not None
@@ -99,11 +99,11 @@ class PanelTask:
             sides.append(words_of(subject.encoder, subject.tokenizer, examples))
         (train, labels), (test, gold) = sides
         answers, mix = classify(train, labels, test, PENALTY)
-        share = float(np.mean(answers == np.array(gold)))
-        return {"value": share, "mix": [round(weight, 4) for weight in mix.tolist()]}
+        accuracy = float(np.mean(answers == np.array(gold)))
+        return {"value": accuracy, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
     def score_finetuned(self, subject: Subject, files: TaskFiles) -> dict[str, Any] | None:
-        """The dev score after fine-tuning the run's exported model; None if a stop was requested."""
+        """Returns the dev score after fine-tuning the run's exported model; None if a stop was requested."""
         out = subject.run / "panel" / self.entry.name
         own = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
         settings = build(Settings, {**self.entry.settings, **own, "out": out}, where=self.entry.name)
@@ -116,7 +116,7 @@ class PanelTask:
 
 
 def words_of(encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[Tensor, list[str]]:
-    """The states of all words that have a token, and the tags of these words.
+    """Returns the states of all words that have a token, and the tags of these words.
 
     Returns:
         States [layers + 1, words, D], and one tag for each of the words.
@@ -126,13 +126,12 @@ def words_of(encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]
     states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
     encoder.train(training)
     tags = [tag for example in examples for tag in example.gold]
-    return torch.from_numpy(states[:, has_token]), [
-        tag for tag, kept in zip(tags, has_token, strict=True) if kept
-    ]
+    tags = [tag for tag, present in zip(tags, has_token, strict=True) if present]
+    return torch.from_numpy(states[:, has_token]), tags
 
 
 def _throttled(say: Say) -> Say:
-    """Pass on at most one line every `LINE_SECONDS`."""
+    """Returns a `say` that passes on at most one line every `LINE_SECONDS`."""
     last = [0.0]
 
     def say_throttled(line: str) -> None:
@@ -149,7 +148,7 @@ TASKS: Mapping[str, PanelTask] = {
 
 
 def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
-    """The panel as study.json records it: its folder, its tasks, and what identifies a score.
+    """Returns the panel as study.json records it: folder, tasks, and what identifies a score.
 
     Args:
         data: The folder with the tasks' data; None for no panel.

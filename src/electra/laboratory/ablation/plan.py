@@ -45,7 +45,7 @@ class Job(NamedTuple):
     seed: int
 
     def folder(self, out: Path) -> Path:
-        """The run's folder in the study's folder `out`."""
+        """Returns the run's folder in the study's folder `out`."""
         return StudyFolder(out).run(self.arm, self.share, self.seed).path
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def make_plan(
     threads: int,
     panel: dict[str, Any],
 ) -> dict[str, Any]:
-    """The contents of study.json.
+    """Returns the contents of study.json.
 
     Args:
         study: The study.
@@ -109,14 +109,13 @@ def make_plan(
             for name, arm in arms.items()
         },
     }
-    description = {
+    description: dict[str, Any] = {
         "arms": {
             name: {key: getattr(arm, key) for key in ("title", "at", "series", "paper", "baseline")}
             for name, arm in study.arms.items()
-        }
-    }
-    description |= {key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")} | {
-        "paper": asdict(study.paper)
+        },
+        **{key: getattr(study, key) for key in ("name", "title", "question", "axis", "baseline")},
+        "paper": asdict(study.paper),
     }
     contents = {
         "format": FORMAT,
@@ -125,9 +124,9 @@ def make_plan(
         "budget": amount,
         "fixed": fixed,
         "panel": panel,
+        "store": store.place,
     }
-    # As it will be read back: lists instead of tuples.
-    plan: dict[str, Any] = json.loads(json.dumps({**contents, "store": store.place}))
+    plan: dict[str, Any] = json.loads(json.dumps(contents))  # as it will be read back: lists, not tuples
     if recorded is not None:
         refuse_changes(recorded, plan, out)
     return plan
@@ -139,23 +138,16 @@ def _recipe_budget(recipe: str) -> str:
         return str(training["budget"])
     if "steps" in training:
         return f"{training['steps']}steps"
-    raise ConfigError(
-        "the recipe does not set one",
-        key="budget",
-        fix="Pass one, such as 2e14flops, 10Mtokens or 30m",
-    )
+    fix = "Pass one, such as 2e14flops, 10Mtokens or 30m"
+    raise ConfigError("the recipe does not set one", key="budget", fix=fix)
 
 
 def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
-    """Build the arm's run once, which checks the whole recipe and gives the cost of an update."""
+    """Builds the arm's run once, which checks the whole recipe and gives the cost of an update."""
     try:
         recipe_of_arm = arm_recipe(study, arm, recipe)
-        run = build_run(
-            replace(recipe_of_arm, training=replace(recipe_of_arm.training, threads=threads)),
-            Path("."),
-            store,
-            World(),
-        )
+        training = replace(recipe_of_arm.training, threads=threads)
+        run = build_run(replace(recipe_of_arm, training=training), Path("."), store, World())
     except ElectraError as error:
         error.where = ": ".join(part for part in (f"{study.name}, arm {arm.name}", error.where) if part)
         raise
@@ -165,7 +157,7 @@ def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: i
 def budget_in_flops(
     text: str, arms: Mapping[str, PlannedArm], baseline: PlannedArm, store: TokenStore
 ) -> float:
-    """The FLOPs that every arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
+    """Returns the FLOPs of every arm, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
@@ -181,7 +173,7 @@ def budget_in_flops(
 def steps_of(
     arm: PlannedArm, flops: float, shares: Sequence[float], name: str, budget_text: str
 ) -> list[int]:
-    """The arm's updates at each share of the budget, rounded to the nearest."""
+    """Returns the arm's number of updates at each share of the budget, rounded to the nearest."""
     steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:
         share = "" if min(shares) == 1 else f" (times {min(shares):g})"
@@ -195,7 +187,7 @@ def steps_of(
 
 
 def read_plan(out: Path) -> dict[str, Any]:
-    """The recorded plan of the study in `out`.
+    """Returns the recorded plan of the study in `out`.
 
     Raises:
         RunFolderError: The record is missing, damaged or incomplete.
@@ -204,22 +196,20 @@ def read_plan(out: Path) -> dict[str, Any]:
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
     missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
     if missing:
-        raise RunFolderError(
-            f"the record of a study has no {missing[0]!r}", where=out / StudyFolder.RECORD, fix=fix
-        )
+        problem = f"the record of a study has no {missing[0]!r}"
+        raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
     return plan
 
 
 def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
-    """Compare a new plan with the recorded one; new arms are allowed.
+    """Compares a new plan with the recorded one; new arms are allowed.
 
     Raises:
         RunFolderError: Anything else that determines a number differs. Names the keys.
     """
     old, now = ({**side["fixed"], "arms": _with_defaults(side["fixed"]["arms"])} for side in (recorded, plan))
-    changed = differences(old, now)
-    new = {f"arms.{name}" for name in plan["fixed"]["arms"] if name not in recorded["fixed"]["arms"]}
-    changed = [entry for entry in changed if entry[0] not in new]
+    added = {f"arms.{name}" for name in now["arms"] if name not in old["arms"]}
+    changed = [entry for entry in differences(old, now) if entry[0] not in added]
     refuse_differences(out, "study", changed, limit=4)
 
 
@@ -231,13 +221,13 @@ def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
-    """All jobs, seed by seed so that an interrupted study has complete comparisons; small budgets first."""
+    """Returns all jobs, seed by seed so that an interrupted study has complete comparisons."""
     shares, arms = plan["fixed"]["budgets"], plan["fixed"]["arms"]
     return [Job(arm, share, seed) for seed in seeds for share in shares for arm in arms]
 
 
 def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
-    """The seeds with a run in the study's folder, finished or not."""
+    """Returns the seeds with a run in the study's folder, finished or not."""
     study, fixed = StudyFolder(out), plan["fixed"]
     return {
         seed for arm in fixed["arms"] for share in (1, *fixed["budgets"]) for seed in study.seeds(arm, share)
@@ -245,7 +235,7 @@ def seeds_begun(out: Path, plan: Mapping[str, Any]) -> set[int]:
 
 
 def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
-    """The recipe of a job's run, with its seed, steps and threads."""
+    """Returns the recipe of a job's run, with its seed, steps and threads."""
     arm = plan["fixed"]["arms"][job.arm]
     sections = {
         name: {key: value for key, value in keys.items() if value is not None}

@@ -37,7 +37,7 @@ Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
 def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
-    """The contents of results.json, from every job that is done.
+    """Returns the contents of results.json, from every job that is done.
 
     Args:
         plan: The contents of study.json.
@@ -45,27 +45,21 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]
     """
     study, fixed, panel = plan["study"], plan["fixed"], plan["panel"]
     panel_metrics = [PANEL, *panel["tasks"]] if panel["tasks"] else []
-    budgets = []
-    for index, share in enumerate(fixed["budgets"]):
-        done = [status for status in jobs if status.job.share == share and status.state == "done"]
-        scores = {
-            arm: _scores([status for status in done if status.job.arm == arm], panel["tasks"])
-            for arm in fixed["arms"]
-        }
-        costs = {
-            arm: _costs([status for status in done if status.job.arm == arm], fixed["arms"][arm], index)
-            for arm in fixed["arms"]
-        }
-        budgets.append(
-            _budget(
-                share,
-                share * fixed["flops"],
-                scores=scores,
-                costs=costs,
-                baselines=baselines_of(study),
-                panel_metrics=panel_metrics,
-            )
+    recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
+
+    def done(arm: str, share: float) -> list[JobStatus]:
+        return [s for s in jobs if (s.job.arm, s.job.share, s.state) == (arm, share, "done")]
+
+    budgets = [
+        {"share": share, "flops": share * fixed["flops"]}
+        | _compare_arms(
+            {arm: _scores(done(arm, share), panel["tasks"]) for arm in recipes},
+            {arm: _costs(done(arm, share), fixed["arms"][arm], index) for arm in recipes},
+            baselines_of(study),
+            panel_metrics,
         )
+        for index, share in enumerate(fixed["budgets"])
+    ]
     return {
         "format": FORMAT,
         "study": study,
@@ -74,35 +68,22 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]
         "flops": fixed["flops"],
         "data": fixed["data"],
         "panel": panel["tasks"],
-        "primary": primary(
-            panel_metrics,
-            budgets[-1]["arms"],
-            {name: arm_plan["recipe"] for name, arm_plan in fixed["arms"].items()},
-        ),
+        "primary": primary(panel_metrics, budgets[-1]["arms"], recipes),
         "complete": all(status.state == "done" for status in jobs),
         "seeds": sorted({status.job.seed for status in jobs}),
         "budgets": budgets,
         "reached": flops_to_baseline(budgets, study["baseline"], PANEL) if panel_metrics else {},
-        "curves": {
-            arm: _curves(
-                [
-                    status
-                    for status in jobs
-                    if status.job.arm == arm and status.job.share == fixed["budgets"][-1]
-                ]
-            )
-            for arm in fixed["arms"]
-        },
+        "curves": {arm: _curves(done(arm, fixed["budgets"][-1])) for arm in recipes},
         "missing": [status.job._asdict() for status in jobs if status.state != "done"],
         "failed": [
             {"job": str(status.job), "problem": status.problem} for status in jobs if status.state == "failed"
         ],
-        "arms": {name: arm_plan["recipe"] for name, arm_plan in fixed["arms"].items()},
+        "arms": recipes,
     }
 
 
 def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
-    """The score that decides the study: the panel's, else a pre-training metric comparable across arms.
+    """Returns the score that decides the study: the panel's, else a metric comparable across arms.
 
     None where there is neither.
     """
@@ -126,20 +107,16 @@ def _scores(done: Sequence[JobStatus], tasks: Mapping[str, Any]) -> Scores:
     for status in done:
         seed = status.job.seed
         metrics = panel_scores(RunFolder(status.folder), tasks)
-        last = _evaluations(status)[-1:]
-        metrics |= {
-            name: float(row["metrics"][name])
-            for row in last
-            for name in PRETRAINING
-            if row["metrics"].get(name) is not None
-        }
+        for row in _evaluations(status)[-1:]:
+            held_out = row["metrics"]
+            metrics |= {name: float(held_out[name]) for name in PRETRAINING if held_out.get(name) is not None}
         for name, value in metrics.items():
             scores.setdefault(name, {})[seed] = value
     return scores
 
 
 def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str, float]:
-    """The mean of a scored run's panel tasks under `PANEL`, and each task's score (`tasks` None: all)."""
+    """Returns the score of each panel task of a run (`tasks` None: all), and their mean as `PANEL`."""
     record = durable.read_json(run.score, RunFolderError)["scores"]
     scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
@@ -148,9 +125,8 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
 def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
     steps = arm["steps"][index]
     rows = [row for row in (_evaluations(status)[-1:] for status in done) if row]
-    alarms = sum(
-        any(event.name == "collapse" for event in RunFolder(status.folder).ledger().events) for status in done
-    )
+    ledgers = [RunFolder(status.folder).ledger() for status in done]
+    collapsed = sum(any(event.name == "collapse" for event in ledger.events) for ledger in ledgers)
     seconds = [row[0]["seconds"] for row in rows]
     return {
         "steps": steps,
@@ -159,28 +135,21 @@ def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dic
         "flops_per_step": arm["flops_per_step"],
         "seconds": math.fsum(seconds) / len(seconds) if seconds else None,
         "runs": len(done),
-        "collapsed": alarms,
+        "collapsed": collapsed,
     }
 
 
-def _budget(
-    share: float,
-    flops: float,
-    *,
+def _compare_arms(
     scores: Mapping[str, Scores],
     costs: Mapping[str, Any],
     baselines: Mapping[str, str],
     panel_metrics: Sequence[str],
 ) -> dict[str, Any]:
-    """One share of the budget: each arm's scores, tested against its baseline's, and their reliability."""
+    """Returns the costs and scores of all arms, tests against their baselines, and the reliability."""
     arms: dict[str, Any] = {arm: {**costs[arm], "scores": {}} for arm in scores}
-    metrics = [
-        name
-        for name in (*panel_metrics, *PRETRAINING)
-        if any(name in by_metric for by_metric in scores.values())
-    ]
+    measured = {metric for by_metric in scores.values() for metric in by_metric}
     reliabilities = {}
-    for metric in metrics:
+    for metric in (name for name in (*panel_metrics, *PRETRAINING) if name in measured):
         by_arm = {arm: by_metric[metric] for arm, by_metric in scores.items() if metric in by_metric}
         compared = {
             arm: compare(values, by_arm.get(baselines[arm], {}))
@@ -194,19 +163,17 @@ def _budget(
                 **asdict(summarise(list(values.values()))),
             }
             if arm in compared:
-                record["against_baseline"] = asdict(compared[arm]) | {
-                    "arm": baselines[arm],
-                    "p_holm": corrected[arm],
-                }
+                test = {"arm": baselines[arm], "p_holm": corrected[arm]}
+                record["against_baseline"] = asdict(compared[arm]) | test
             arms[arm]["scores"][metric] = record
         reliabilities[metric] = asdict(reliability(list(by_arm.values()), list(compared.values())))
-    return {"share": share, "flops": flops, "arms": arms, "reliability": reliabilities}
+    return {"arms": arms, "reliability": reliabilities}
 
 
 def flops_to_baseline(
     budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
 ) -> dict[str, float | None]:
-    """The FLOPs at which each arm first reaches the baseline's score at the whole budget.
+    """Returns the FLOPs at which each arm first reaches the baseline's score at the whole budget.
 
     None for an arm that never does; empty with a single budget.
     """
@@ -215,18 +182,15 @@ def flops_to_baseline(
         return {}
     crossings = {}
     for arm in budgets[-1]["arms"]:
-        points = [
-            (budget["flops"], budget["arms"][arm]["scores"][metric]["mean"])
-            for budget in budgets
-            if metric in budget["arms"][arm]["scores"]
-        ]
-        crossings[arm] = crossing([x for x, _ in points], [y for _, y in points], level["mean"])
+        scored = [budget for budget in budgets if metric in budget["arms"][arm]["scores"]]
+        means = [budget["arms"][arm]["scores"][metric]["mean"] for budget in scored]
+        crossings[arm] = crossing([budget["flops"] for budget in scored], means, level["mean"])
     return crossings
 
 
-def _curves(jobs: Sequence[JobStatus]) -> dict[str, Any]:
-    """Held-out metrics of one arm along its FLOPs: the seeds' mean and interval at each evaluation."""
-    runs = [_evaluations(status) for status in jobs if status.state == "done"]
+def _curves(done: Sequence[JobStatus]) -> dict[str, Any]:
+    """Returns an arm's held-out metrics along its FLOPs: mean and interval over seeds."""
+    runs = [_evaluations(status) for status in done]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:
         points: dict[float, list[float]] = {}
@@ -249,37 +213,27 @@ def _evaluations(status: JobStatus) -> list[dict[str, Any]]:
 
 
 def write(out: Path, results: Mapping[str, Any]) -> None:
-    """Write results.json atomically."""
+    """Writes results.json atomically."""
     durable.commit_json(StudyFolder(out).results, results)
 
 
 def describe(results: Mapping[str, Any]) -> list[str]:
-    """The results in a few lines: each arm's main score at the whole budget, and its test."""
+    """Returns a line on each arm: its main score at the whole budget, and its test."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:
         return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]
     lines = []
-    for name, arm in arms.items():
-        score = arm["scores"].get(metric)
+    for name, score in ((name, arm["scores"].get(metric)) for name, arm in arms.items()):
         if score is None:
             continue
-        spread = (
-            f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
-            if score["sd"] is not None
-            else ""
-        )
-        against = score.get("against_baseline") or {}
-        test = (
-            f"  {against['difference']:+.4f} against {against['arm']}"
-            if against.get("difference") is not None
-            else ""
-        )
-        p = (
-            f", p {against['p']:.3g} ({against['p_holm']:.3g} after Holm)"
-            if against.get("p") is not None
-            else ""
-        )
-        lines.append(
-            f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}{spread} over {score['n']} seeds{test}{p}"
-        )
+        line = f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}"
+        if score["sd"] is not None:
+            line += f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
+        line += f" over {score['n']} seeds"
+        test = score.get("against_baseline") or {}
+        if test.get("difference") is not None:
+            line += f"  {test['difference']:+.4f} against {test['arm']}"
+        if test.get("p") is not None:
+            line += f", p {test['p']:.3g} ({test['p_holm']:.3g} after Holm)"
+        lines.append(line)
     return lines

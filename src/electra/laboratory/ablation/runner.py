@@ -37,7 +37,7 @@ class JobStatus:
         return self.steps if self.state == "done" else int(self.row.get("step", 0))
 
     def read_row(self) -> None:
-        """Read the last training row, if there is a new one."""
+        """Reads the last training row, if there is a new one."""
         self.row = newest_row(RunFolder(self.folder).metrics, "train") or self.row
 
 
@@ -56,7 +56,7 @@ class Execution:
 
 
 def job_status(out: Path, job: Job, plan: Mapping[str, Any]) -> JobStatus:
-    """The status of a job when the study starts: done if it is trained and scored, else waiting."""
+    """Returns a job's status when the study starts: done if it is trained and scored, else waiting."""
     folder, fixed = job.folder(out), plan["fixed"]
     status = JobStatus(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
     status.read_row()
@@ -73,7 +73,7 @@ def run_jobs(
     refresh: Callable[[], None],
     on_end: Callable[[JobStatus], None],
 ) -> None:
-    """Run the waiting jobs in their order. A job that fails does not stop the others.
+    """Runs the waiting jobs in their order. A job that fails does not stop the others.
 
     Args:
         execution: The folder of the study and the number of processes.
@@ -82,19 +82,15 @@ def run_jobs(
         refresh: Called several times a second.
         on_end: Called with each job that has ended.
     """
-    status_of = {
-        jobs.Job(
-            str(status.job),
-            worker.run_job,
-            (execution.out, status.job, execution.threads),
-            output_file(status),
-        ): status
-        for status in statuses
-        if status.state == "waiting"
-    }
-
-    identity = execution.panel
-    claims = Claims(status_of, execution.leases, lambda job: is_scored(status_of[job].folder, identity))
+    status_of: dict[jobs.Job, JobStatus] = {}
+    for status in statuses:
+        if status.state == "waiting":
+            arguments = execution.out, status.job, execution.threads
+            job = jobs.Job(str(status.job), worker.run_job, arguments, output_file(status))
+            status_of[job] = status
+    claims = Claims(
+        status_of, execution.leases, lambda job: is_scored(status_of[job].folder, execution.panel)
+    )
 
     def update() -> None:
         for job, status in status_of.items():
@@ -119,7 +115,7 @@ def run_jobs(
 
 
 def output_file(status: JobStatus) -> Path:
-    """The file with what a worker printed, next to its run folder."""
+    """Returns the file, next to the run folder, with what the job's worker printed."""
     return status.folder.with_name(f"{status.folder.name}.out")
 
 

@@ -51,7 +51,7 @@ class Reliability:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """The mean of the values; from two values on also their standard deviation and a 95 % t interval."""
+    """Returns the mean; from two values on also standard deviation and 95 % t interval."""
     n = len(values)
     if not n:
         return Summary(0)
@@ -64,7 +64,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison:
-    """Compare two arms, each as seed -> score.
+    """Compares two arms, each as seed -> score.
 
     There is no p-value from fewer than two pairs, nor where all differences are equal.
     """
@@ -79,7 +79,7 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values in the order given (Holm 1979). None stays None and is not counted."""
+    """Returns adjusted p-values in the same order (Holm 1979). None stays None and is not counted."""
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -90,7 +90,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
-    """The reliability of a score, from every arm's values by seed and the arms' comparisons."""
+    """Returns the reliability of a score, from each arm's values by seed and the comparisons."""
     n = min((len(arm) for arm in arms if arm), default=0)
     sd = pooled([summarise(list(arm.values())) for arm in arms])
     sd_paired = pooled([Summary(comparison.n, sd=comparison.sd) for comparison in compared])
@@ -98,14 +98,14 @@ def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparis
 
 
 def pooled(summaries: Sequence[Summary]) -> float | None:
-    """The pooled standard deviation, weighted by degrees of freedom; None without any."""
+    """Returns the pooled standard deviation, weighted by degrees of freedom; None without any."""
     known = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
     freedom = sum(weight for weight, _ in known)
     return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / freedom) if freedom else None
 
 
 def detectable(sd_of_differences: float | None, n: int) -> float | None:
-    """The smallest true difference that a two-sided paired test of n pairs detects with probability POWER."""
+    """Returns the true difference that a two-sided paired test of n pairs detects with probability POWER."""
     if sd_of_differences is None or n < 2:
         return None
     from scipy import optimize, stats
@@ -120,7 +120,7 @@ def detectable(sd_of_differences: float | None, n: int) -> float | None:
 
 
 def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
-    """The FLOPs at which a curve first reaches `level`; None if it never does.
+    """Returns the FLOPs at which a curve first reaches `level`; None if it never does.
 
     Interpolates linearly in the logarithm of the FLOPs between the points.
     """

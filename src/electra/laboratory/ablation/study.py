@@ -1,4 +1,4 @@
-"""A study: the arms that are compared, as a small TOML file.
+"""Studies: the arms that are compared, from a small TOML file.
 
     title = "..."            what is compared            question = "..."     what the study answers
     baseline = "mlm"         the arm that the others are tested against
@@ -90,12 +90,12 @@ class Study(_File):
 
 
 def find_study(name: str) -> Path:
-    """The file of a study of ours by name, or of the path given."""
+    """Returns the file of a built-in study, by name, or the path of another file."""
     return find_named(STUDIES, name, "study", key="study")
 
 
 def read_study(path: Path) -> Study:
-    """Read a study's file and check all that can be checked without a recipe.
+    """Reads a study's file and checks all that can be checked without a recipe.
 
     Raises:
         ConfigError: With the file and the key.
@@ -103,42 +103,24 @@ def read_study(path: Path) -> Study:
     values = read_toml(path)
     for key in ("baseline", "arms"):
         if not values.get(key):
-            raise ConfigError(
-                "missing",
-                where=f"{path}: {key}",
-                fix="A study needs a baseline and arms: see docs/ablations.md",
-            )
+            fix = "A study needs a baseline and arms: see docs/ablations.md"
+            raise ConfigError("missing", where=f"{path}: {key}", fix=fix)
     file = build(_File, values, where=f"{path}:")
     for sections in (file.base, *file.arms.values()):
         paths_from(sections, path)
     arms = {name: _arm(name, section, path) for name, section in file.arms.items()}
-    if file.baseline not in arms:
-        raise ConfigError(
-            f"{file.baseline!r} is not one of the arms",
-            where=f"{path}: baseline",
-            fix=nearest(file.baseline, list(arms)),
-        )
-    for name, arm in arms.items():
-        if arm.baseline and arm.baseline not in arms:
-            where = f"{path}: arms.{name}.baseline"
-            raise ConfigError(
-                f"{arm.baseline!r} is not one of the arms", where=where, fix=nearest(arm.baseline, list(arms))
-            )
-    if (
-        not file.budgets
-        or any(not 0 < share <= 1 for share in file.budgets)
-        or len(set(file.budgets)) < len(file.budgets)
-    ):
+    baselines = {"baseline": file.baseline}
+    baselines |= {f"arms.{name}.baseline": arm.baseline for name, arm in arms.items() if arm.baseline}
+    for key, baseline in baselines.items():
+        if baseline not in arms:
+            fix = nearest(baseline, list(arms))
+            raise ConfigError(f"{baseline!r} is not one of the arms", where=f"{path}: {key}", fix=fix)
+    shares = file.budgets
+    if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
-    _refuse_values(file.base, f"{path}: base")
-    _refuse_keys(file.base, SET_BY_COMMAND, f"{path}: base")
-    own = {
-        "name": path.stem,
-        "title": file.title or path.stem,
-        "arms": arms,
-        "budgets": tuple(sorted(file.budgets)),
-    }
-    return Study(**vars(file) | own)
+    _check_sections(file.base, f"{path}: base")
+    own = {"name": path.stem, "title": file.title or path.stem, "budgets": tuple(sorted(shares))}
+    return Study(**vars(file) | own | {"arms": arms})
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
@@ -147,74 +129,53 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
         raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
         raise ConfigError("the name of an arm may have letters, digits, '-', '_' and '.' only", where=where)
-    arm_keys, sections = (
-        [item.name for item in dataclasses.fields(_ArmKeys)],
-        [item.name for item in dataclasses.fields(Recipe)],
-    )
+    arm_keys, sections = ([item.name for item in dataclasses.fields(kind)] for kind in (_ArmKeys, Recipe))
     for key in section:
         if key not in arm_keys and key not in sections:
             raise ConfigError("unknown key", where=f"{where}.{key}", fix=nearest(key, arm_keys + sections))
     changes = {key: value for key, value in section.items() if key in sections}
-    _refuse_values(changes, where)
-    _refuse_keys(changes, SET_BY_COMMAND, where)
-    for key in _dotted(changes):
+    for key in _check_sections(changes, where):
         if key in SHARED or key.partition(".")[0] in SHARED_SECTIONS:
-            fix = "Set it for all arms, under [base]"
-            raise ConfigError(
-                "must be the same in all arms, which are compared on the same rows",
-                where=f"{where}.{key}",
-                fix=fix,
-            )
+            problem = "must be the same in all arms, which are compared on the same rows"
+            raise ConfigError(problem, where=f"{where}.{key}", fix="Set it for all arms, under [base]")
     keys = build(_ArmKeys, {key: value for key, value in section.items() if key in arm_keys}, where)
     return Arm(**vars(keys) | {"name": name, "title": keys.title or name, "sections": changes})
 
 
-def _refuse_values(sections: Mapping[str, Any], where: str) -> None:
+def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
+    """Returns the keys of a recipe's sections by dotted names, such as training.seed.
+
+    Raises:
+        ConfigError: A section is not a table, or a key is set by options of the command.
+    """
+    keys = []
     for name, section in sections.items():
         if not isinstance(section, Mapping):
-            raise ConfigError(
-                f"expected a table, got {section!r}",
-                where=f"{where}.{name}",
-                fix='For example: objective.name = "mlm"',
-            )
-
-
-def _refuse_keys(sections: Mapping[str, Any], refused: Mapping[str, str], where: str) -> None:
-    for key in _dotted(sections):
-        if key in refused:
-            raise ConfigError(
-                "cannot be set in a study", where=f"{where}.{key}", fix=f"Pass {refused[key]} instead"
-            )
-
-
-def _dotted(sections: Mapping[str, Any]) -> list[str]:
-    """The keys of a recipe's sections by dotted names, such as training.seed."""
-    return [
-        f"{name}.{key.replace('-', '_')}"
-        for name, keys in sections.items()
-        if isinstance(keys, Mapping)
-        for key in keys
-    ]
+            fix = 'For example: objective.name = "mlm"'
+            raise ConfigError(f"expected a table, got {section!r}", where=f"{where}.{name}", fix=fix)
+        keys += [f"{name}.{key.replace('-', '_')}" for key in section]
+    for key in keys:
+        if key in SET_BY_COMMAND:
+            fix = f"Pass {SET_BY_COMMAND[key]} instead"
+            raise ConfigError("cannot be set in a study", where=f"{where}.{key}", fix=fix)
+    return keys
 
 
 def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
-    """The recipe of an arm, without seed, steps and budget."""
+    """Returns the recipe of an arm, without seed, steps and budget."""
     path = find_recipe(recipe)
     base = merge(read_recipe(path), study.base)
-    base["training"] = {
-        key: value
-        for key, value in base.get("training", {}).items()
-        if key not in ("steps", "budget", "seed")
-    }
+    training = base.get("training", {}).items()
+    base["training"] = {key: value for key, value in training if key not in ("steps", "budget", "seed")}
     base["objective"] = carry_over(base.get("objective", {}), arm.sections.get("objective", {}))
     return make_recipe(merge(base, arm.sections), where=f"{study.name}: arms.{arm.name} over {path.stem}")
 
 
 def carry_over(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The name of the arm's objective, and the options of the recipe's objective that it has too."""
+    """Returns the name of the arm's objective and those options of the recipe's that it has too."""
     from electra import objectives
 
     before, now = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))
     known = {item.name for item in dataclasses.fields(objectives.module_of(now).Config)}
-    kept = {key: value for key, value in options.items() if key != "name" and (now == before or key in known)}
-    return {"name": now, **kept}
+    carried = {key: value for key, value in options.items() if now == before or key in known}
+    return carried | {"name": now}

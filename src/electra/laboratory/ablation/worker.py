@@ -30,7 +30,7 @@ PATIENCE = 60.0  # seconds that the worker of a killed study may take to save an
 
 
 def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
-    """Train a job's arm and score it.
+    """Trains a job's arm and scores it.
 
     Raises:
         Interrupted: A stop was requested before the end. Rerunning resumes from the last checkpoint.
@@ -54,7 +54,7 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
 
 
 def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:
-    """Score the run's full-size encoder on each task of the panel.
+    """Scores the run's full-size encoder on each task of the panel.
 
     Returns:
         The contents of score.json, or None if a stop was requested.
@@ -84,7 +84,7 @@ def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[s
 
 
 def _lock(stack: ExitStack, folder: Path) -> None:
-    """Lock the run folder, waiting for a worker that is still saving there."""
+    """Locks the run folder, waiting for a worker that is still saving there."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

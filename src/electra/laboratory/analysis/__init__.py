@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import tomllib
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
-from electra.foundation.config import build
+from electra.foundation.config import build, field_texts
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.extensions import PROBES
 from electra.laboratory.analysis.contract import Probe
@@ -26,24 +23,22 @@ LIMITS = {  # minimum and maximum of options that several probes share
     "draws": (1, INFINITE),
     "bins": (1, INFINITE),
     "resamples": (0, INFINITE),
-    "queries": (1, INFINITE),
     "fraction": (0.01, 1.0),
-    "threshold": (0.0, 0.999),
 }
 
 
 def names() -> list[str]:
-    """The names of our probes."""
+    """Returns the names of the built-in probes."""
     return PROBES.names()
 
 
 def name_of(name: str) -> str:
-    """The name of a probe in records and file names: `minimal_pairs`; for a file, its stem."""
+    """Returns a probe's name in records and file names: `minimal_pairs`; for a file, its stem."""
     return PROBES.name_of(name)
 
 
 def module_of(name: str) -> Any:
-    """The module of a probe by its name, or by the path of a file.
+    """Returns the module of a probe, by its name or the path of its file.
 
     Raises:
         ConfigError: Its `Probe` is not a subclass of `contract.Probe`.
@@ -57,7 +52,7 @@ def module_of(name: str) -> Any:
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
-    """A probe with these options.
+    """Returns a probe with these options.
 
     Raises:
         ConfigError: An option is unknown, of a wrong type or out of range.
@@ -78,29 +73,17 @@ def _check(config: Any, where: str) -> None:
 
 
 def describe_options(name: str) -> list[tuple[str, Any, str]]:
-    """(option, default, description) of a probe: the fields of its `Config` and the strings under them."""
+    """Returns (option, default, description) for each field of a probe's `Config`."""
     config = module_of(name).Config
-    texts: dict[str, str] = {}
-    for base in (base for base in reversed(config.__mro__) if "__dataclass_fields__" in vars(base)):
-        body = next(
-            node for node in ast.parse(inspect.getsource(base)).body if isinstance(node, ast.ClassDef)
-        ).body
-        texts |= {
-            field.target.id: inspect.cleandoc(text.value.value)
-            for field, text in pairwise(body)
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            if isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-            and isinstance(text.value.value, str)
-        }
+    texts, defaults = field_texts(config), config()
     return [
-        (field.name, getattr(config(), field.name), texts.get(field.name, ""))
+        (field.name, getattr(defaults, field.name), texts.get(field.name, ""))
         for field in dataclasses.fields(config)
     ]
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Each chosen probe's options, from `key=value` (all probes with the key) and `probe.key=value`.
+    """Returns each chosen probe's options, from `key=value` (all that have it) and `probe.key=value`.
 
     Raises:
         ConfigError: No chosen probe has the option, or the value is invalid.
@@ -110,47 +93,36 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
     for option in texts:
         name, equals, text = option.partition("=")
         probe, dot, key = name.rpartition(".")
-        key = key.replace("-", "_")
+        key, where = key.replace("-", "_"), f"{OPTION} {name}"
         if not equals:
-            raise ConfigError(
-                f"expected key=value, got {option!r}",
-                where=OPTION,
-                fix=f"For example: {OPTION} resamples=200",
-            )
+            fix = f"For example: {OPTION} resamples=200"
+            raise ConfigError(f"expected key=value, got {option!r}", where=OPTION, fix=fix)
         if dot and name_of(probe) not in path_of:
-            raise ConfigError(
-                f"{probe!r} is not among the chosen probes",
-                where=f"{OPTION} {name}",
-                fix=nearest(probe, list(path_of)),
-            )
-        receivers = [
-            receiver
-            for receiver in ([path_of[name_of(probe)]] if dot else chosen)
-            if key in module_of(receiver).Config.__dataclass_fields__
-        ]
-        if not receivers:
-            known = sorted(
-                {field for receiver in chosen for field in module_of(receiver).Config.__dataclass_fields__}
-            )
-            raise ConfigError("unknown option", where=f"{OPTION} {name}", fix=nearest(key, known))
-        for receiver in receivers:
-            options[receiver][key] = _value(module_of(receiver).Config, key, text)
+            fix = nearest(probe, list(path_of))
+            raise ConfigError(f"{probe!r} is not among the chosen probes", where=where, fix=fix)
+        named = [path_of[name_of(probe)]] if dot else chosen
+        fields = {name: module_of(name).Config.__dataclass_fields__ for name in named}
+        if not any(key in known for known in fields.values()):
+            fix = nearest(key, sorted({field for known in fields.values() for field in known}))
+            raise ConfigError("unknown option", where=where, fix=fix)
+        for receiver, known in fields.items():
+            if key in known:
+                options[receiver][key] = _value(module_of(receiver).Config, key, text)
     return options
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """The first reading of `text` that fits the option's type: TOML, plain text, or a list with commas."""
+    """Returns the first reading of `text` that fits the option: TOML, text, or a list with commas."""
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
     except ValueError:
         readings = []
     readings += [text, text.split(",")]
-    problem: ConfigError | None = None
+    problems = []
     for reading in readings:
         try:
             build(config, {key: reading}, where=OPTION)
             return reading
-        except ConfigError as error:
-            problem = problem or error
-    assert problem is not None
-    raise problem
+        except ConfigError as problem:
+            problems.append(problem)
+    raise problems[0]

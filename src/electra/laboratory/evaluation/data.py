@@ -31,7 +31,7 @@ class TaskFiles:
     """The files of a task."""
 
     train: tuple[Path, ...]
-    """Several where they are to be read as one."""
+    """Usually one; several are read as one."""
     dev: Path | None
     test: Path | None
     also: tuple[Path, ...] = ()
@@ -40,16 +40,15 @@ class TaskFiles:
     """Remarks on the files for readers of the table."""
 
     def digests(self) -> dict[str, str]:
-        """Split or file name -> digest of the data."""
-        paths = {"dev": self.dev, "test": self.test} | {
-            f"train {number}": path for number, path in enumerate(self.train, 1)
-        }
+        """Returns the digest of the data, by split or file name."""
+        paths = {"dev": self.dev, "test": self.test}
+        paths |= {f"train {i}": path for i, path in enumerate(self.train, 1)}
         paths |= {path.name: path for path in self.also}
         return {split: data_digest(path) for split, path in paths.items() if path is not None}
 
 
 def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> TaskFiles | None:
-    """The files in the first matching folder with a file to train on; None if there is none."""
+    """Returns the files in the first matching folder with a file to train on; None if there is none."""
     for name in entry.folders:
         for folder in _folders(roots, name):
             files = _files(entry, task, folder)
@@ -59,7 +58,7 @@ def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> TaskFiles 
 
 
 def join_train(files: TaskFiles, path: Path) -> Path:
-    """The training file; of several SQuAD files, a new one at `path` with the articles of all.
+    """Returns the training file; of several SQuAD files, a new one at `path` with all articles.
 
     Raises:
         DataError: There are several, and one is not a SQuAD file.
@@ -71,9 +70,8 @@ def join_train(files: TaskFiles, path: Path) -> Path:
         try:
             articles += json.loads(read_bytes(part))["data"]
         except (ValueError, RecursionError, TypeError, KeyError):
-            raise DataError(
-                "not a SQuAD file: only those can be joined", where=part, fix="Name one training file"
-            ) from None
+            problem = "not a SQuAD file: only those can be joined"
+            raise DataError(problem, where=part, fix="Name one training file") from None
     durable.commit_json(path, {"version": "joined", "data": articles})
     return path
 
@@ -107,7 +105,7 @@ def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
-    """The files of the first pattern that matches; for "a + b", the first match of each."""
+    """Returns the files of the first pattern that matches; for "a + b", the first match of each."""
     for pattern in patterns:
         matches = [
             sorted(path for path in folder.glob(part) if path.is_file()) for part in pattern.split(JOINED)

@@ -26,7 +26,10 @@ class Column:
     """Measured on other examples than the complete files have; shown in parentheses."""
 
     def score(self, name: str, metric: str, first: bool) -> float | None:
-        """The score as a share. `first`: `metric` is the one that a bare task name stands for."""
+        """Returns the score as a share; None if it is not published.
+
+        `first`: whether `metric` is the one that a bare task name stands for.
+        """
         points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if first else None)
         return None if points is None else round(points / 100, 6)
 
@@ -40,10 +43,10 @@ class Published:
 
 @cache
 def columns() -> tuple[Column, ...]:
-    """All published columns."""
+    """Returns all published columns."""
     return build(Published, read_toml(FILE), where=FILE.name).column
 
 
 def columns_for(names: Sequence[str]) -> list[Column]:
-    """The columns with a number for any of these tasks."""
+    """Returns the columns with a number for any of these tasks."""
     return [column for column in columns() if any(key.split(".")[0] in names for key in column.scores)]

@@ -71,7 +71,7 @@ def model_entries(
     with_baselines: bool = True,
     baseline_model: str | None = None,
 ) -> list[ModelEntry]:
-    """The models of the table under distinct names.
+    """Returns the models of the table under distinct names.
 
     Args:
         sources: Folders or names of models.
@@ -93,9 +93,8 @@ def model_entries(
     for entry in entries:
         if (other := by_folder.setdefault(entry.folder, entry)) is not entry or not entry.folder:
             clash = f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
-            raise ConfigError(
-                clash, where=entry.source, fix="Rename one, or pass a link to it with another name"
-            )
+            fix = "Rename one, or pass a link to it with another name"
+            raise ConfigError(clash, where=entry.source, fix=fix)
     return entries
 
 
@@ -109,7 +108,7 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any] | None:
-    """Run all tasks and probes that are not done.
+    """Runs all tasks and probes that are not done.
 
     Returns:
         The contents of evaluation.json, or None if a stop was requested before the end.
@@ -131,34 +130,23 @@ def evaluate(
         say = session.say  # to log.txt as well
         if session.resumed:
             session.begin({"plan": plan})
-        state = EvaluationState(
-            folder,
-            suite,
-            models,
-            plan,
-            folder.with_earlier(plan),
-            {job.entry.name: job.files.notes for job in jobs},
-        )
+        notes = {job.entry.name: job.files.notes for job in jobs}
+        state = EvaluationState(folder, suite, models, plan, folder.with_earlier(plan), notes)
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
         write(state)
         session.share()
-        processes = options.jobs
-        step_of = {
-            Job(step.title, step.run): step
-            for step in steps_of(suite, models, jobs, probes, folder=folder, options=options)
-        }
-        leases = Leases(folder.leases)
+        steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
+        step_of = {Job(step.title, step.run): step for step in steps}
+        leases, processes = Leases(folder.leases), options.jobs
         claims = Claims(step_of, leases, lambda job: step_of[job].is_done())
-        outcomes = (
+        threads = max(1, machine.default_threads() // processes)
+        for job in (
             run_in_turn(claims, say=say, stop=stop)
             if processes == 1
-            else run_parallel(
-                claims, processes, threads=max(1, machine.default_threads() // processes), say=say, stop=stop
-            )
-        )
-        for job in outcomes:
+            else run_parallel(claims, processes, threads=threads, say=say, stop=stop)
+        ):
             if isinstance(job.error, DiskError):
                 raise job.error  # other tasks run after one that failed, but not on a full disk
             if job.elsewhere:
@@ -188,24 +176,26 @@ def steps_of(
     folder: EvaluationFolder,
     options: Options,
 ) -> list[Step]:
-    """Every task and probe with each of the models that it is for."""
-    work: list[Work] = [*probes, *jobs]
+    """Returns every task and probe with each of the models that it is for."""
+
+    def applies(work: Work, model: ModelEntry) -> bool:
+        if isinstance(work, ReadyProbe):  # it measures what pre-training has taught
+            return model.init == "pretrained"
+        return model.init not in BASELINES or has_baseline(suite, work.entry.name)
+
+    every: list[Work] = [*probes, *jobs]
     return [
-        Step(model, item, folder, options.seeds, options.device)
-        for item in work
+        Step(model, work, folder, options.seeds, options.device)
+        for work in every
         for model in models
-        if (
-            model.init == "pretrained"  # a probe measures what pre-training has taught
-            if not isinstance(item, ReadyTask)
-            else model.init not in BASELINES or has_baseline(suite, item.entry.name)
-        )
+        if applies(work, model)
     ]
 
 
 def missing(
     suite: Suite, models: Sequence[ModelEntry], roots: Sequence[Path], out: Path, options: Options
 ) -> list[str]:
-    """What is left to do, each with the process that is at work on it, if any."""
+    """Returns what is left to do, each with the process that is at work on it, if any."""
     suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
     jobs, probes, leases = find_jobs(suite, options, roots), find_probes(suite, roots), Leases(folder.leases)
     steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
@@ -213,58 +203,40 @@ def missing(
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
-    """The tasks with data. Invalid names and settings are refused here, before any work."""
+    """Returns the tasks with data. Invalid names and settings are refused here, before any work."""
     jobs = []
     for root in roots:
         if not root.exists():
             raise DataError("no such folder", where=root, fix="Check `data`")
     for entry in suite.task:
         task = load_task(entry.task)
-        settings = {**entry.settings, **options.settings}
-        settings |= {
-            name: [settings[name]]
-            for name in ("text_column", "columns")
-            if isinstance(settings.get(name), str)
-        }
-        reserved = sorted(CHOSEN_BY_SUITE & settings.keys())
-        if reserved:
-            raise ConfigError(
-                "the evaluation chooses this setting",
-                where=f"{entry.name}.settings.{reserved[0]}",
-                fix="Remove it",
-            )
-        build(
-            Settings,
-            {**settings, "task": entry.task, "data": Path(), "out": Path()},
-            where=f"{entry.name}.settings",
-        )
-        unknown = [metric for metric in entry.metrics if metric not in task.metrics]
-        if unknown:
-            fix = f"It has {', '.join(task.metrics)}"
-            raise DataError(
-                f"{entry.task} has no metric {unknown[0]!r}", where=f"{entry.name}.metrics", fix=fix
-            )
-        files = find_data(entry, task, roots)
-        if files is not None:
+        settings, where = {**entry.settings, **options.settings}, f"{entry.name}.settings"
+        for name in ("text_column", "columns"):
+            if isinstance(settings.get(name), str):
+                settings[name] = [settings[name]]
+        if reserved := sorted(CHOSEN_BY_SUITE & settings.keys()):
+            problem = "the evaluation chooses this setting"
+            raise ConfigError(problem, where=f"{where}.{reserved[0]}", fix="Remove it")
+        build(Settings, {**settings, "task": entry.task, "data": Path(), "out": Path()}, where=where)
+        if unknown := [metric for metric in entry.metrics if metric not in task.metrics]:
+            problem, fix = f"{entry.task} has no metric {unknown[0]!r}", f"It has {', '.join(task.metrics)}"
+            raise DataError(problem, where=f"{entry.name}.metrics", fix=fix)
+        if (files := find_data(entry, task, roots)) is not None:
             jobs.append(ReadyTask(entry, files, task.version, settings))
     return jobs
 
 
 def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
-    """The suite with the options key=value set in its probes. A suite without probes is unchanged."""
+    """Returns the suite with options key=value set in its probes; unchanged if it has no probes."""
     if not suite.probe:
         return suite  # the option may be passed with any suite
     options = analysis.options_for([entry.path for entry in suite.probe], texts)
-    return replace(
-        suite,
-        probe=tuple(
-            replace(entry, options={**entry.options, **options[entry.path]}) for entry in suite.probe
-        ),
-    )
+    probes = (replace(entry, options={**entry.options, **options[entry.path]}) for entry in suite.probe)
+    return replace(suite, probe=tuple(probes))
 
 
 def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
-    """The probes with data. A probe with optional inputs only needs at least one of them."""
+    """Returns the probes with data. A probe with only optional inputs needs one of them."""
     ready = []
     for entry in suite.probe:
         try:
@@ -279,7 +251,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
 def make_plan(
     title: str, models: Sequence[ModelEntry], jobs: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
 ) -> dict[str, Any]:
-    """The plan that must agree when an evaluation is resumed.
+    """Returns the plan, with which a resumed evaluation must agree.
 
     Loads each model once, so a model that cannot be loaded is refused before any work.
     """
@@ -324,14 +296,14 @@ def make_plan(
 
 
 def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
-    """Folder and name of each file -> SHA-256."""
+    """Returns the SHA-256 of each file, by folder and name."""
     return {
         f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
     }
 
 
 def write(state: EvaluationState) -> dict[str, Any]:
-    """Write evaluation.json and evaluation.tsv; returns the record."""
+    """Writes evaluation.json and evaluation.tsv; returns the record."""
     known = state.folder.with_earlier(state.plan_with_earlier)  # other processes may have added to it
     record = make_record(replace(state, plan_with_earlier=known))
     state.folder.write_record(record)

@@ -81,7 +81,7 @@ class Step:
         )
 
     def run(self, *, say: Say, stop: Stop) -> None:
-        """Run the step if it is not done.
+        """Runs the step if it is not done.
 
         Raises:
             Interrupted: A stop was requested before the end.
@@ -101,7 +101,7 @@ class Step:
             gc.collect()  # frees the model and its tokenised data before the next are loaded
 
     def finetune(self, job: ReadyTask, say: Say, stop: Stop) -> None:
-        """Fine-tune the model on a task, or fit the baseline; writes all_results.json."""
+        """Fine-tunes the model on a task, or fits the baseline; writes all_results.json."""
         own = {
             "task": job.entry.task,
             "data": join_train(job.files, self.out.data / f"{job.entry.name}-train.json"),
@@ -125,7 +125,7 @@ class Step:
             finetune(self.model.source, settings, say, stop)
 
     def probe(self, probe: ReadyProbe) -> None:
-        """Run a probe on the model; writes its record."""
+        """Runs a probe on the model and writes its record."""
         run_probe(
             probe.entry.path,
             analysis.create(probe.entry.path, probe.entry.options),

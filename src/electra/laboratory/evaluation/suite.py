@@ -1,4 +1,4 @@
-"""What a suite holds: fine-tuning tasks, probes, and averages over tasks. A TOML file, ours or your own.
+"""Suites: fine-tuning tasks, probes, and averages over tasks, from a TOML file, built in or your own.
 
     title = "GLUE"
 
@@ -20,7 +20,7 @@ A file in `suites/` becomes a `--suite` with the name of its stem.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -116,7 +116,7 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """A suite of ours by name, "all" of them together, or a TOML file."""
+    """Returns a built-in suite by name, "all" of them together, or the suite of a TOML file."""
     if name == ALL:
         suites = [load_suite(stem) for stem in toml_names(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
@@ -124,7 +124,7 @@ def load_suite(name: str) -> Suite:
 
 
 def read_suite(path: Path) -> Suite:
-    """Read and check a suite's file.
+    """Reads and checks a suite's file.
 
     Raises:
         ConfigError: With the file and the key.
@@ -138,61 +138,47 @@ def read_suite(path: Path) -> Suite:
     entries = tuple(_complete(entry, path) for entry in suite.task)
     names = [entry.name for entry in entries]
     for kind, entry_names in (("tasks", names), ("probes", [entry.name for entry in suite.probe])):
-        duplicate = next((name for name in entry_names if entry_names.count(name) > 1), None)
-        if duplicate is not None:
-            raise ConfigError(f"two {kind} are named {duplicate!r}", where=path, fix="Give each its own name")
-    patterns = [pattern for entry in entries for pattern in (*entry.train, *entry.dev, *entry.test)]
-    if outside := next(
-        (pattern for pattern in patterns if pattern.startswith("/") or ".." in pattern.split("/")), None
-    ):
-        raise ConfigError(
-            f"the pattern {outside!r} leads outside the task's folder", where=path, fix="Name files inside it"
-        )
+        for name, count in Counter(entry_names).items():
+            if count > 1:
+                fix = "Give each its own name"
+                raise ConfigError(f"{count} {kind} are named {name!r}", where=path, fix=fix)
+    for pattern in (p for entry in entries for p in (*entry.train, *entry.dev, *entry.test)):
+        if pattern.startswith("/") or ".." in pattern.split("/"):
+            problem = f"the pattern {pattern!r} leads outside the task's folder"
+            raise ConfigError(problem, where=path, fix="Name files inside it")
     if not entries and not suite.probe:
         raise ConfigError("a suite needs a task or a probe", where=path, fix="Add a [[task]] section")
     for average in suite.average:
         for name in average.tasks:
             if name not in names:
-                raise ConfigError(
-                    f"the average {average.title!r} includes {name!r}, which is not among the tasks",
-                    where=path,
-                    fix=nearest(name, names),
-                )
+                problem = f"the average {average.title!r} includes {name!r}, which is not among the tasks"
+                raise ConfigError(problem, where=path, fix=nearest(name, names))
     return replace(suite, task=entries)
 
 
 def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
-    """The entry with its defaults filled in, checked as far as possible without data."""
+    """Returns the entry with its defaults filled in, checked as far as possible without data."""
     if len(entry.full) not in (0, 2):
-        raise ConfigError(
-            "expected two numbers: training and evaluation examples", where=f"{path}: {entry.name}.full"
-        )
+        problem = "expected two numbers: training and evaluation examples"
+        raise ConfigError(problem, where=f"{path}: {entry.name}.full")
     if not entry.name or entry.name != Path(entry.name).name or entry.name.startswith("."):
-        raise ConfigError(
-            f"{entry.name!r} cannot be the name of a folder",
-            where=path,
-            fix="Use letters, digits and hyphens",
-        )
+        problem = f"{entry.name!r} cannot be the name of a folder"
+        raise ConfigError(problem, where=path, fix="Use letters, digits and hyphens")
     folders = entry.folders or (entry.name,)
     task = resolve_beside(entry.task or entry.name, path)
     return replace(entry, task=task, title=entry.title or entry.name, folders=folders)
 
 
-def _grouped(suite: Suite) -> Suite:
-    def with_group(entries: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(replace(entry, group=entry.group or suite.title) for entry in entries)
-
-    return replace(
-        suite, task=with_group(suite.task), probe=with_group(suite.probe), average=with_group(suite.average)
-    )
-
-
 def _union(suites: list[Suite]) -> Suite:
-    """Every task and probe once, under the first suite that has it, and all averages."""
-    suites = [_grouped(suite) for suite in suites]
-    tasks: Mapping[str, TaskEntry] = {entry.name: entry for suite in reversed(suites) for entry in suite.task}
-    probes = {entry.name: entry for suite in reversed(suites) for entry in suite.probe}
-    order = list(dict.fromkeys(entry.name for suite in suites for entry in suite.task))
-    averages = tuple(average for suite in suites for average in suite.average)
-    about = "All suites together: " + ", ".join(suite.title for suite in suites) + "."
-    return Suite("All tasks", about, tuple(tasks[name] for name in order), tuple(probes.values()), averages)
+    """Returns every task and probe once, under the first suite that has it, and all averages."""
+    entries: dict[str, list[Any]] = {kind: [] for kind in ("task", "probe", "average")}
+    for suite in suites:
+        for kind, earlier in entries.items():
+            names = {getattr(entry, "name", None) for entry in earlier} - {None}
+            entries[kind] += [
+                replace(entry, group=entry.group or suite.title)
+                for entry in getattr(suite, kind)
+                if getattr(entry, "name", None) not in names
+            ]
+    about = f"All suites together: {', '.join(suite.title for suite in suites)}."
+    return Suite("All tasks", about, **{kind: tuple(members) for kind, members in entries.items()})

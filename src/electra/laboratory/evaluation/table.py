@@ -28,6 +28,7 @@ METRIC_NAMES = {
     "best_exact_match": "best exact match",
     "best_f1": "best F1",
 }
+COPIED = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
 ENOUGH = 0.99  # share of the published number of examples: QQP loses a few malformed rows
 
 
@@ -70,7 +71,7 @@ class EvaluationState:
 
 
 def make_record(state: EvaluationState) -> dict[str, Any]:
-    """The contents of evaluation.json, from what is done so far."""
+    """Returns the contents of evaluation.json, from what is done so far."""
     suite = state.suite
     rows = [row for entry in suite.probe for row in _probe_rows(state, entry)]
     rows += [row for entry in suite.task for row in _task_rows(state, entry)]
@@ -88,12 +89,7 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
         "rows": rows,
         "averages": averages,
         "published": [
-            {
-                "title": column.title,
-                "source": column.source,
-                "how": column.how,
-                "other_examples": column.other_examples,
-            }
+            {key: getattr(column, key) for key in ("title", "source", "how", "other_examples")}
             for column in columns
         ],
         "failures": [
@@ -105,62 +101,49 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 
 
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
-    """A row for each metric of a task, and one for each further file."""
+    """Returns a row for each metric of a task, and one for each further file."""
     results = {model.name: _results(state, model, entry) for model in state.models}
     done = [result for result in results.values() if result]
+    planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    metrics = metrics if entry.name in state.plan["tasks"] else metrics[:1]
-    limits = _limits(state.plan["tasks"].get(entry.name, {}).get("settings", {}))
-    sizes = _sizes(done, entry.full, entry.split) if entry.full else limits
+    sizes = _sizes(done, entry.full, entry.split) if entry.full else _limits(planned.get("settings", {}))
     remarks = [*state.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
-    failed = {model: reason for (task, model), reason in state.failures.items() if task == entry.name}
-    remarks += [f"{model}: some seeds failed, {reason}" for model, reason in failed.items() if results[model]]
+    remarks += [
+        f"{model}: some seeds failed, {reason}"
+        for (task, model), reason in state.failures.items()
+        if task == entry.name and results[model]
+    ]
 
-    def row(split: str, metric: str, full: Sequence[int], **more: Any) -> dict[str, Any]:
+    def row(
+        task: str, title: str, metric: str, split: str, *, full: Sequence[int], remarks: Sequence[str] = ()
+    ) -> dict[str, Any]:
         scores = {
             model.name: _score(result, split, metric)
             if (result := results[model.name])
             else _absent(state, entry.name, model)
             for model in state.models
         }
-        comparable = bool(done and full) and not _sizes(done, full, split)
-        place = {"group": entry.group, "metric": metric, "split": {"eval": "dev"}.get(split, split)}
-        return {**place, "scores": scores, "comparable": comparable, **more}
+        return {
+            "group": entry.group,
+            "metric": metric,
+            "split": {"eval": "dev"}.get(split, split),
+            "scores": scores,
+            "comparable": bool(done and full) and not _sizes(done, full, split),
+            "task": task,
+            "title": title,
+            "published": _published(task, metric, metric == metrics[0]),
+            "remarks": list(remarks),
+        }
 
-    rows = []
-    for metric in metrics:
-        first = metric == metrics[0]
-        title = (
-            entry.title
-            if first
-            else f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
-        )
-        published = _published(entry.name, metric, first)
-        rows.append(
-            row(
-                entry.split,
-                metric,
-                entry.full,
-                task=entry.name,
-                title=title,
-                published=published,
-                remarks=remarks if first else [],
-            )
-        )
+    rows = [row(entry.name, entry.title, metrics[0], entry.split, full=entry.full, remarks=remarks)]
+    for metric in metrics[1:] if planned else ():
+        title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
+        rows.append(row(entry.name, title, metric, entry.split, full=entry.full))
     for extra in entry.further:
-        split = next(
-            (name for name in extra.files if any(f"{name}_samples" in result for result in done)), ""
-        )
-        full = (entry.full[0], extra.full) if entry.full and extra.full else ()
-        below = row(
-            split,
-            metrics[0],
-            full,
-            task=extra.name,
-            title=extra.title,
-            remarks=_sizes(done, full, split) if split else [],
-        )
-        rows.append({**below, "published": _published(extra.name, metrics[0], True)})
+        scored = (name for name in extra.files if any(f"{name}_samples" in result for result in done))
+        split, full = next(scored, ""), (entry.full[0], extra.full) if entry.full and extra.full else ()
+        sizes = _sizes(done, full, split) if split else []
+        rows.append(row(extra.name, extra.title, metrics[0], split, full=full, remarks=sizes))
     return rows
 
 
@@ -177,30 +160,11 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
         return {"status": "no data"}
     key = f"{split}_{metric}"
     values = result.get(f"{key}_by_seed", [])
-    return {
-        "status": "done",
-        **summary(values),
-        "n": len(values),
-        "by_seed": values,
-        **(
-            {}
-            if result.get(key) is not None
-            else {"reason": result.get(f"{key}_reason", "the file has no labels")}
-        ),
-        "seconds_per_seed": result["seconds"] / len(result["seeds"]),
-        **{
-            name: result.get(name)
-            for name in (
-                "train_samples",
-                "eval_samples",
-                "test_samples",
-                "epochs",
-                "learning_rate",
-                "max_length",
-            )
-        },
-        "notes": result["notes"],
-    }
+    score = {"status": "done", **summary(values), "n": len(values), "by_seed": values}
+    if result.get(key) is None:
+        score["reason"] = result.get(f"{key}_reason", "the file has no labels")
+    score["seconds_per_seed"] = result["seconds"] / len(result["seeds"])
+    return {**score, **{name: result.get(name) for name in COPIED}, "notes": result["notes"]}
 
 
 def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, Any]:
@@ -219,7 +183,7 @@ def has_baseline(suite: Suite, name: str) -> bool:
 
 
 def _limits(settings: Mapping[str, Any]) -> list[str]:
-    """A remark for each option that leaves out examples."""
+    """Returns a remark for each setting that leaves out examples."""
     labels = {"limit_train": "training examples", "limit_eval": "scored examples"}
     return [
         f"at most {settings[key]:,} {label}, by option" for key, label in labels.items() if settings.get(key)
@@ -227,7 +191,7 @@ def _limits(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -> list[str]:
-    """Remarks on files that are smaller than the data behind published numbers."""
+    """Returns remarks on files that are smaller than the data behind published numbers."""
     if not full or not done:
         return []
     train, scored = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
@@ -240,24 +204,18 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
 
 
 def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any]]:
-    """A row for each headline number of any model."""
+    """Returns a row for each headline number of any model."""
     records = {}
     for model in state.models:
         path = state.folder.probes(model.folder).probe(entry.name)
         if path.exists() and entry.name in state.plan["probes"]:
             records[model.name] = durable.read_json(path, RunFolderError)
     keys = dict.fromkeys(key for record in records.values() for key in record["headline"])
+    row = {"group": entry.group, "split": "all"}
     if not keys:
         scores = {model.name: _absent(state, entry.name, model) for model in state.models}
-        empty = {
-            "metric": "",
-            "title": entry.name,
-            "split": "all",
-            "published": {},
-            "comparable": False,
-            "remarks": [],
-        }
-        return [{"group": entry.group, "task": entry.name, "scores": scores, **empty}]
+        empty = {"published": {}, "comparable": False, "remarks": []}
+        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores, **empty}]
     rows = []
     benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
     for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
@@ -265,18 +223,14 @@ def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any
         first = next(record for record in records.values() if key in record["headline"])
         files = sum(file["folder"] == task for paths in first["data"].values() for file in paths)
         remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
-        remarks += (
-            [f"the first {limit} pairs of each file, by option"]
-            if (limit := entry.options.get("limit"))
-            else []
-        )
+        if limit := entry.options.get("limit"):
+            remarks.append(f"the first {limit} pairs of each file, by option")
         rows.append(
-            {
-                "group": entry.group,
+            row
+            | {
                 "task": task or entry.name,
                 "metric": metric,
                 "title": key,
-                "split": "all",
                 "scores": {
                     model.name: _estimate(state, entry.name, records, model, key) for model in state.models
                 },
@@ -295,16 +249,9 @@ def _estimate(
         return _absent(state, probe, model)
     estimate = records[model.name]["headline"].get(key) if model.name in records else None
     if estimate is None:
-        return {"status": "not asked", "reason": "probes are run on pre-trained models only"}
-    value = estimate["value"]
-    return {
-        "status": "done",
-        **summary([value]),
-        "n": 1,
-        "by_seed": [value],
-        "low": estimate["low"],
-        "high": estimate["high"],
-    }
+        return {"status": "not run", "reason": "probes are run on pre-trained models only"}
+    value, interval = estimate["value"], {end: estimate[end] for end in ("low", "high")}
+    return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], **interval}
 
 
 def _published(task: str, metric: str, first: bool) -> dict[str, float]:
@@ -315,27 +262,27 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
 def _average(
     state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """The mean over tasks of the medians over seeds, over the tasks that every model has done.
+    """Returns the mean of the medians over seeds, over the tasks that every model has done.
 
     Published numbers and baselines are averaged over the same tasks, if they have a number for each.
     """
     # A task's first row has its primary metric.
-    first = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
+    primary = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
     models = [model.name for model in state.models if model.init != BASELINE]
 
     def mean(model: str) -> float | None:
-        values = [first[task]["scores"][model].get("median") for task in shared]
+        values = [primary[task]["scores"][model].get("median") for task in shared]
         return sum(values) / len(values) if values and None not in values else None
 
     shared = [
         name
         for name in average.tasks
-        if all(first[name]["scores"][model].get("median") is not None for model in models)
+        if all(primary[name]["scores"][model].get("median") is not None for model in models)
     ]
     complete = len(shared) == len(average.tasks)
     published = {}
     for column in columns:
-        values = [first[name]["published"].get(column.title) for name in shared]
+        values = [primary[name]["published"].get(column.title) for name in shared]
         if complete and average.published in column.scores:
             published[column.title] = round(column.scores[average.published] / 100, 6)
         elif values and None not in values:
@@ -348,20 +295,17 @@ def _average(
         "over": shared,
         "scores": {model.name: mean(model.name) for model in state.models},
         "published": published,
-        "comparable": complete and all(first[name]["comparable"] for name in shared),
+        "comparable": complete and all(primary[name]["comparable"] for name in shared),
     }
 
 
 def format_table(record: Mapping[str, Any]) -> bytes:
-    """The table as unquoted TSV, in points. Published numbers not to be compared are in parentheses."""
+    """Returns the table as unquoted TSV, in points. Numbers not to be compared are in parentheses."""
     models, published = [model["name"] for model in record["models"]], record["published"]
-    header = ["task", "metric", "split"]
-    header += [
-        f"{model}: {statistic}"
-        for model in models
-        for statistic in ("median", "mean", "sd", "n", "seconds per seed")
-    ]
-    lines = [[*header, *(column["title"] for column in published), "remarks"]]
+    statistics = ("median", "mean", "sd", "n", "seconds per seed")
+    header = [f"{model}: {statistic}" for model in models for statistic in statistics]
+    titles = [column["title"] for column in published]
+    lines = [["task", "metric", "split", *header, *titles, "remarks"]]
     for row in record["rows"]:
         line = [row["task"], row["metric"], row["split"]]
         for model in models:
@@ -375,13 +319,8 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
         for model in models:
             line += [points(average["scores"][model]), "", "", "", ""]
-        lines.append(
-            [
-                *line,
-                *_published_cells(average, published),
-                f"{average['title']}. {average['about']} Over {', '.join(average['over'])}",
-            ]
-        )
+        remark = f"{average['title']}. {average['about']} Over {', '.join(average['over'])}"
+        lines.append([*line, *_published_cells(average, published), remark])
     return format_tsv(lines)
 
 
@@ -393,5 +332,5 @@ def _published_cells(row: Mapping[str, Any], published: Sequence[Mapping[str, An
 
 
 def points(value: float | None) -> str:
-    """A share as points with two decimals; "" for None."""
+    """Returns a share as points with two decimals; "" for None."""
     return "" if value is None else f"{100 * value:.2f}"

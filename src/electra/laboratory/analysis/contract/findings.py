@@ -83,33 +83,37 @@ class Findings:
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: dict[tuple[str, ...], dict[tuple[Place, ...], Cell]] = field(default_factory=dict)
-    """Axes -> places on them -> the number there."""
+    """Axes (sorted) -> places on them -> the number there."""
 
     def add(self, cell: Cell, /, **at: Place) -> None:
-        """Add one number at a place on each of its axes."""
+        """Adds one number at a place on each of its axes."""
         axes = tuple(sorted(at))
-        numbers, place = self.numbers.setdefault(axes, {}), tuple(at[axis] for axis in axes)
-        assert place not in numbers, f"added twice: {at}"
-        numbers[place] = cell
+        numbers, places = self.numbers.setdefault(axes, {}), tuple(at[axis] for axis in axes)
+        assert places not in numbers, f"added twice: {at}"
+        numbers[places] = cell
 
     def add_all(self, cells: Mapping[str, Cell], axis: str = "measure", **at: Place) -> None:
-        """Add the numbers at several places on one axis."""
+        """Adds numbers by place on one `axis`, all at the places `at` on the other axes."""
         for place, cell in cells.items():
             self.add(cell, **{axis: place}, **at)
 
     def of(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
-        """The numbers at `at`, by place on the other `axes` (default: the measure; a tuple for several)."""
-        others = axes or ("measure",)
-        known = tuple(sorted({*others, *at}))
+        """Returns the numbers at `at`, by place on the other `axes` (default: the measure).
+
+        With several `axes`, a key is a tuple of places.
+        """
+        free = axes or ("measure",)
+        all_axes = tuple(sorted({*free, *at}))
         cells: dict[Any, Any] = {}
-        for place, cell in self.numbers.get(known, {}).items():
-            where = dict(zip(known, place, strict=True))
-            if all(where[axis] == fixed for axis, fixed in at.items()):
-                cells[tuple(where[axis] for axis in axes) if len(axes) > 1 else where[others[0]]] = cell
+        for places, cell in self.numbers.get(all_axes, {}).items():
+            place_on = dict(zip(all_axes, places, strict=True))
+            if all(place_on[axis] == place for axis, place in at.items()):
+                key = tuple(place_on[axis] for axis in free)
+                cells[key if len(free) > 1 else key[0]] = cell
         return cells
 
     def to_json(self) -> dict[str, Any]:
-        """The findings as plain data, the numbers as one list of rows for each combination of axes."""
+        """Returns the findings as plain data, with a list of rows for each combination of axes."""
         frames = [
             {"axes": axes, "rows": [[*place, *_cells(cell)] for place, cell in numbers.items()]}
             for axes, numbers in self.numbers.items()
@@ -123,7 +127,7 @@ def _cells(cell: Cell) -> list[Cell]:
 
 
 def as_json(value: Any) -> Any:
-    """A value as JSON has it: dataclasses become objects, arrays and tuples lists, NaN and infinity null."""
+    """Returns a value as JSON: dataclasses become objects, arrays and tuples lists, NaN and infinity null."""
     if hasattr(value, "__dataclass_fields__"):
         return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):

@@ -30,17 +30,17 @@ class Input:
 
     key: str
     what: str
-    """Name of the data in the message where they are missing."""
+    """Name of the data, for the message if they are missing."""
     patterns: tuple[str, ...]
     """Globs: "ged/fce*/dev.tsv*" anywhere below a folder, "./dev.tsv*" directly in it."""
     required: bool = True
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
-        """The files below these roots, [] if there are none."""
+        """Returns the files below these roots, [] if there are none."""
         files = [root for root in roots if root.is_file()]
-        for group in (files, [root for root in roots if root not in files]):
+        for places in (files, [root for root in roots if root not in files]):
             for pattern in self.patterns:
-                if matches := _distinct([path for root in group for path in _matches(root, pattern)]):
+                if matches := _distinct([path for root in places for path in _matches(root, pattern)]):
                     return matches
         return []
 
@@ -56,13 +56,13 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _matches_compressed(name: str, pattern: str) -> bool:
-    """Whether a pattern's last * stands for a compression: "dev.conllu*" is dev.conllu.gz, not a backup."""
+    """Whether a pattern matches a name; its last * may only be a compression: dev.conllu.gz, no backup."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 
 
 def _distinct(paths: Sequence[Path]) -> list[Path]:
-    """Each file once, whatever other names it has: other roots, links, a compressed copy beside it."""
+    """Returns each file once, without its links, and without a compressed copy of it."""
     by_name: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: path.suffix in COMPRESSIONS):
         real = path.resolve()

@@ -38,11 +38,11 @@ class Model:
     _absent: set[Network] = field(default_factory=set, repr=False)
 
     def at(self, step: int) -> Model:
-        """This model at one of its run's checkpoints."""
+        """Returns this model at one of its run's checkpoints."""
         return replace(self, step=step, _loaded={}, _digests={}, _absent=set())
 
     def network(self, kind: Network) -> Loaded:
-        """The network of this kind.
+        """Returns the network of this kind.
 
         Raises:
             ModelError: The source has no such network; the message says what it is instead.
@@ -54,7 +54,7 @@ class Model:
         return self._loaded[kind]
 
     def optional(self, kind: Network) -> Loaded | None:
-        """The network, or None if the model has none."""
+        """Returns the network of this kind, or None if the model has none."""
         try:
             return self.network(kind)
         except AbsentNetwork:
@@ -87,7 +87,7 @@ class Model:
         return origin_of(self.source)
 
     def describe(self) -> dict[str, Any]:
-        """The model as the record states it: its origin and the networks that were used."""
+        """Returns the model as the record states it: its origin and the networks that were used."""
         networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
@@ -98,8 +98,8 @@ class Model:
         except ElectraError:
             return False
         absent = recorded.get("absent", [])
-        lacks_the_same = all(self.optional(kind) is None for kind in absent)
-        return lacks_the_same and dict(recorded) == {**self._identity(), "networks": now, "absent": absent}
+        still_absent = all(self.optional(kind) is None for kind in absent)
+        return still_absent and dict(recorded) == {**self._identity(), "networks": now, "absent": absent}
 
     def _identity(self) -> dict[str, Any]:
         origin = self.origin
@@ -125,26 +125,23 @@ class Model:
 
 
 def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> list[Model]:
-    """Models with distinct names: each folder's name, with as much of its path as tells it apart.
+    """Returns models with distinct names: the folder's name, with parts of its path if needed.
 
     Raises:
-        ModelError: A model is given twice.
+        ModelError: A model was passed twice.
     """
-    parts = [
-        Path(os.path.abspath(source) if Path(source).name in ("", "..") else source).parts or (source,)
-        for source in sources
-    ]
-    names = distinct_names(parts)
+    paths = [Path(os.path.abspath(s) if Path(s).name in ("", "..") else s) for s in sources]
+    names = distinct_names([path.parts or (s,) for path, s in zip(paths, sources, strict=True)])
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ModelError("the model is given twice", where=twice, fix="Pass each model once")
+        raise ModelError("the model was passed twice", where=twice, fix="Pass each model once")
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
 def require_same_vocabulary(
     models: Sequence[Model], probe: str, fix: str = "Pass models with the same tokenizer"
 ) -> None:
-    """Refuse models that cannot be compared by token ids.
+    """Raises an error if models cannot be compared by token ids.
 
     Raises:
         ModelError: Two models have different vocabularies.

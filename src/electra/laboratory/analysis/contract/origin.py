@@ -45,7 +45,7 @@ class Origin:
     recipe: Mapping[str, Any] = field(repr=False)
 
     def describe(self) -> dict[str, Any]:
-        """Objective and seed, as the record states them."""
+        """Returns objective and seed, as the record states them."""
         return {name: value for name, value in asdict(self).items() if name != "recipe"}
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Origin:
 
 
 def origin_of(source: str) -> Origin | None:
-    """The origin of a run folder or of a model folder in a run; None if it cannot be known."""
+    """Returns the origin of a run folder or of a model folder in a run; None if it cannot be known."""
     path = Path(source).expanduser()
     run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
     if run is None or (run.path != path and path.name not in EXPORTED):
@@ -66,7 +66,10 @@ def origin_of(source: str) -> Origin | None:
 
 
 def difference(first: Origin | None, other: Origin | None) -> str:
-    """How the other training differs from the first. Options in only one of their records are ignored."""
+    """Returns how the other training differs from the first, such as "another seed".
+
+    Options that only one of their records has are ignored.
+    """
     if first is None or other is None:
         return UNKNOWN
     if first.objective != other.objective:

@@ -51,11 +51,11 @@ class Probe(ABC):
 
     @abstractmethod
     def inputs(self) -> tuple[Input, ...]:
-        """The data that the probe needs."""
+        """Returns the data that the probe looks for."""
 
     @abstractmethod
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        """Run the probe.
+        """Runs the probe.
 
         Args:
             models: The model under study, then those it is compared with.
@@ -64,7 +64,7 @@ class Probe(ABC):
         """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """The files of each input that has any.
+        """Returns the files of each input that has any.
 
         Raises:
             ProbeDataError: A required input has none.

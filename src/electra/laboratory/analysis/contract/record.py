@@ -27,11 +27,11 @@ FORMAT = 2  # version of the JSON files
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The record of a probe, and how it came about."""
+    """Where the record of a probe is, and why it was written or reused."""
 
     path: Path
-    kept: bool
-    """Whether an earlier command had written it."""
+    reused: bool
+    """Whether an earlier command wrote it."""
     left_out: Sequence[str]
     """A line on each model that could not take part."""
     changed: Sequence[str] = ()
@@ -48,7 +48,7 @@ def run_probe(
     progress: Progress,
     over_training: bool = False,
 ) -> ProbeOutcome:
-    """Run a probe and write OUT/NAME.probe.json, unless that file already answers the same request.
+    """Runs a probe and writes OUT/NAME.probe.json, unless that file answers the same request.
 
     Args:
         name: The probe's name, or the path of its file, which goes by its stem.
@@ -59,12 +59,11 @@ def run_probe(
         progress: Receives what is being done, and the share done.
         over_training: Run at each checkpoint of the first model's run.
     """
-    short = PROBES.name_of(name)
-    stem = f"{short}-over-training" if over_training else short
-    path = AnalysisFolder(out).probe(stem)
+    probe_name = PROBES.name_of(name)
+    path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
     models, left_out = (models, []) if over_training else usable_models(probe, models)
     request = {
-        "probe": short,
+        "probe": probe_name,
         **PROBES.identity(name),
         "version": probe.version,
         "options": as_json(vars(probe.config)),
@@ -78,48 +77,46 @@ def run_probe(
     if not changed and not _matches_models(earlier, models):
         changed = ["models"]
     if not changed:
-        return ProbeOutcome(path, kept=True, left_out=left_out)
-    findings = (
-        run_over_training(probe, models[0], data, progress)
-        if over_training
-        else probe.run(models, data, progress)
-    )
+        return ProbeOutcome(path, reused=True, left_out=left_out)
+    if over_training:
+        findings = run_over_training(probe, models[0], data, progress)
+    else:
+        findings = probe.run(models, data, progress)
     findings.notes.extend([*_folder_notes(data), *_origin_notes(models), *left_out])
-    descriptions = [model.describe() for model in models]
     title = f"{probe.title}, over training" if over_training else probe.title
-    prose = {"title": title, "question": probe.question, "source": probe.source}
+    record = {"format": FORMAT, **request}
+    record |= {"title": title, "question": probe.question, "source": probe.source}
+    record |= {"models": [model.describe() for model in models], **findings.to_json()}
     with digests.replacing(path):
-        durable.commit_json(
-            path, {"format": FORMAT, **request, **prose, "models": descriptions, **findings.to_json()}
-        )
-    return ProbeOutcome(path, kept=False, left_out=left_out, changed=changed if earlier else [])
+        durable.commit_json(path, record)
+    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if earlier else [])
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
-    """The models with the networks that the probe needs, and a line on each other model.
+    """Returns the models with the networks that the probe needs, and a line on each other model.
 
     Raises:
         ModelError: The first model cannot take part, or a source is no model.
     """
-    kept, left_out = [], []
+    usable, left_out = [], []
     for model in models:
         if model is not models[0] and any(model.optional(network) for network in probe.beside):
-            kept.append(model)
+            usable.append(model)
             continue
         try:
             for network in probe.needs:
                 model.network(network)
-            kept.append(model)
+            usable.append(model)
         except ModelError as error:
             if model is models[0]:
                 raise
             model.network("encoder")  # a source that is no model at all is an error
             left_out.append(f"{model.name} is left out: {error.what}.")
-    return kept, left_out
+    return usable, left_out
 
 
 def _earlier(path: Path) -> dict[str, Any]:
-    """The record at `path`; empty if there is none, or its file was changed since it was written."""
+    """Returns the record at `path`; empty if there is none, or its file was changed afterwards."""
     if path.name in digests.changed_files(path.parent):
         return {}
     try:
@@ -138,7 +135,7 @@ def _matches_models(record: Mapping[str, Any], models: Sequence[Model]) -> bool:
 
 
 def _folder_notes(data: Data) -> list[str]:
-    """A note where one input's files lie in several folders, which may be unintended."""
+    """Returns a note on each input whose files lie in several folders, which may be unintended."""
     folders = {key: sorted({path.parent.name for path in paths}) for key, paths in data.items()}
     return [
         f"{key}: files of several folders are read together ({', '.join(names)})."
@@ -148,7 +145,7 @@ def _folder_notes(data: Data) -> list[str]:
 
 
 def _origin_notes(models: Sequence[Model]) -> list[str]:
-    """A note on how each other model's training differs from the first's, where that is known."""
+    """Returns a note on how each other model's training differs from the first's, if known."""
     first, *others = ((model.name, model.origin) for model in models)
     return [
         f"Compared with {first[0]} ({first[1]}), {name} has {difference(first[1], origin)} ({origin})."
@@ -158,14 +155,14 @@ def _origin_notes(models: Sequence[Model]) -> list[str]:
 
 
 def _checkpoints(model: Model) -> dict[str, str]:
-    """Step -> digest of the checkpoint's manifest."""
+    """Returns, for each saved step, the digest of the checkpoint's manifest; "" without one."""
     saved = RunFolder(locate(model.source)).saved()
     manifests = {str(checkpoint.step): checkpoint.path / durable.MANIFEST for checkpoint in saved}
     return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
 
 def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress) -> Findings:
-    """The probe's headline numbers at each checkpoint of a run.
+    """Returns the probe's headline numbers at each checkpoint of a run.
 
     Raises:
         RunFolderError: The model is not a run, or has no usable checkpoint.
@@ -179,37 +176,37 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
         )
     steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved())
     findings, by_step = Findings(), dict[int, Findings]()
-    for number, step in enumerate(steps):
-        progress(f"step {step}", number / len(steps))
-        at_step = model.at(step)
+    for i, step in enumerate(steps):
+        progress(f"step {step}", i / len(steps))
+        model_at_step = model.at(step)
         try:
             for network in probe.needs:
-                at_step.network(network)
+                model_at_step.network(network)
         except CheckpointError as error:
             findings.notes.append(f"Step {step} is left out: {error}")
             continue
-        by_step[step] = probe.run([at_step], data, _at_step(progress, number, len(steps), step))
+        by_step[step] = probe.run([model_at_step], data, _at_step(progress, i, len(steps), step))
     if not by_step:
         fix = "Keep some while training: `training.keep=10`"
         raise RunFolderError("the run has no usable checkpoint", where=run, fix=fix)
     last, last_findings = list(by_step.items())[-1]
     findings.headline.update(last_findings.headline)
     findings.notes.append(
-        f"{len(by_step)} checkpoints; the numbers above are those of the last, step {last}. A run keeps its"
-        " newest ones only: --training.keep says how many."
+        f"{len(by_step)} checkpoints; the numbers above are those of the last, step {last}. A run keeps only"
+        " its newest checkpoints: --training.keep sets how many."
     )
     findings.tables.append(Table("Headline numbers", ("step",)))
     measures = list(next(iter(by_step.values())).headline)
-    for step, last_findings in by_step.items():
+    for step, at_step in by_step.items():
         for measure in measures:
-            findings.add(last_findings.headline.get(measure, Estimate(None)), step=step, measure=measure)
+            findings.add(at_step.headline.get(measure, Estimate(None)), step=step, measure=measure)
     findings.figures.extend(_over_steps(measure) for measure in measures)
     return findings
 
 
-def _at_step(progress: Progress, number: int, count: int, step: int) -> Progress:
-    """The probe's own progress at one of several checkpoints, under the checkpoint's name."""
-    share_of_step = part_progress(progress, f"step {step}", number, count)
+def _at_step(progress: Progress, i: int, count: int, step: int) -> Progress:
+    """Returns the probe's own progress at one of several checkpoints, under its name."""
+    share_of_step = part_progress(progress, f"step {step}", i, count)
     return lambda _, share: share_of_step(share or 0.0)
 
 

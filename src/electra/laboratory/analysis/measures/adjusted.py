@@ -19,14 +19,14 @@ RIDGE = 1e4  # inverse strength of the penalty, which keeps the coefficients of 
 
 
 def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
-    """Each group's share of events [groups]; NaN for an empty group."""
+    """Returns each group's share of events [groups]; NaN for an empty group."""
     total = np.bincount(group, weights, num_groups)
     events = np.bincount(group, weights * event, num_groups)
     return np.where(total > 0, events / np.where(total > 0, total, 1.0), np.nan)
 
 
 def standardise(columns: Floats) -> Floats:
-    """Columns [N, C] centred and scaled, and their squares: [N, 2C]."""
+    """Returns the columns [N, C] centred and scaled, and their squares: [N, 2C]."""
     spread = columns.std(0)
     scaled = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
     return np.concatenate([scaled, scaled**2], axis=1)
@@ -42,7 +42,7 @@ class RateModel:
     covariates: Floats
 
     def adjusted(self, weights: Floats) -> Floats:
-        """Each group's rate [groups] if every item belonged to it; NaN for an empty group."""
+        """Returns each group's rate [groups] if every item belonged to it; NaN for an empty group."""
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # no variance
             return np.full(self.num_groups, self.event[used].mean() if used.any() else np.nan)
@@ -50,24 +50,23 @@ class RateModel:
         from_covariates = self.covariates @ coefficients[self.num_groups :]
         present = np.bincount(self.group, weights, self.num_groups) > 0
         adjusted_rates = np.full(self.num_groups, np.nan)
-        for number in np.flatnonzero(present):
-            adjusted_rates[number] = np.average(
-                sigmoid(from_covariates + coefficients[number]), weights=weights
-            )
+        for i in np.flatnonzero(present):
+            adjusted_rates[i] = np.average(sigmoid(from_covariates + coefficients[i]), weights=weights)
         return adjusted_rates
 
     def remaining_share(self, weights: Floats) -> float:
-        """The share of the deviance explained by groups that remains given the covariates, or NaN."""
+        """Returns the share of the deviance explained by groups that remains given the covariates.
+
+        NaN if there is no deviance, or groups explain none.
+        """
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
             return float("nan")
         ones, dummies = np.ones((len(self.event), 1)), self._dummies()
+        both = [np.concatenate([features, self.covariates], axis=1) for features in (ones, dummies)]
         alone = self._deviance(ones, weights) - self._deviance(dummies, weights)
-        without = self._deviance(np.concatenate([ones, self.covariates], axis=1), weights)
-        with_covariates = without - self._deviance(
-            np.concatenate([dummies, self.covariates], axis=1), weights
-        )
-        return with_covariates / alone if alone > 0 else float("nan")
+        remaining = self._deviance(both[0], weights) - self._deviance(both[1], weights)
+        return remaining / alone if alone > 0 else float("nan")
 
     def _dummies(self) -> Floats:
         return np.eye(self.num_groups)[self.group]
@@ -82,9 +81,7 @@ class RateModel:
 
         used = weights > 0
         fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # the penalty bounds a perfectly separated group
+        with warnings.catch_warnings():  # the penalty bounds a perfectly separated group
+            warnings.simplefilter("ignore", ConvergenceWarning)
             fitter.fit(features[used], self.event[used], sample_weight=weights[used])
         return np.asarray(fitter.coef_[0], np.float64)

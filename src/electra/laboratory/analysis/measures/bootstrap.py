@@ -2,13 +2,14 @@
 
 Whole sentences are drawn with replacement, since their tokens depend on each other. A measure takes one
 weight for each item (how often the item's group was drawn; 1 everywhere for the original data) and returns
-numbers by name. Weights instead of copies let a measure sort once and be evaluated a thousand times.
+numbers by key. Weights instead of copies let a measure sort once and be evaluated a thousand times.
 Intervals are 95 % percentile intervals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,54 +18,67 @@ from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.contract import Estimate
 
-Measure = Callable[[Floats], Mapping[str, float]]
-"""Weights [N] -> numbers by name."""
+Key = TypeVar("Key")
 
 LEVEL = 0.95  # coverage of the intervals
 
 
 def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:
-    """How often each group is drawn in each resample: [resamples, groups]."""
+    """Returns how often each group is drawn in each resample: [resamples, groups]."""
     counts = np.empty((resamples, num_groups), np.int64)
-    for number, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
+    for i, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
         drawn = (seeds.uniforms(key, num_groups) * num_groups).astype(np.int64)
-        counts[number] = np.bincount(drawn, minlength=num_groups)
+        counts[i] = np.bincount(drawn, minlength=num_groups)
     return counts
 
 
 def estimates(
-    measure: Measure, groups: npt.ArrayLike, *, resamples: int = 500, seed: int = 0
-) -> dict[str, Estimate]:
-    """The measure's numbers with intervals. `groups` [N]: the number of each item's sentence, from 0."""
+    measure: Callable[[Floats], Mapping[Key, float]],
+    groups: npt.ArrayLike,
+    *,
+    resamples: int = 500,
+    seed: int = 0,
+) -> dict[Key, Estimate]:
+    """Returns the numbers of a measure with intervals.
+
+    Args:
+        measure: Takes weights [N] and returns numbers by key.
+        groups: The index of each item's sentence, [N], from 0.
+        resamples: How many times the sentences are drawn; fewer than 2 give no intervals.
+        seed: Seed of the draws.
+    """
     groups = np.asarray(groups, np.int64)
     values = measure(np.ones(len(groups)))
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     if num_groups < 2 or resamples < 2:
-        return {name: Estimate(_number(value)) for name, value in values.items()}
-    resampled: dict[str, list[float]] = {name: [] for name in values}
+        return {key: Estimate(_finite(value)) for key, value in values.items()}
+    resampled: dict[Key, list[float]] = {key: [] for key in values}
     for counts in draws(num_groups, resamples, seed):
-        for name, value in measure(counts[groups].astype(np.float64)).items():
-            resampled[name].append(value)
-    return {name: interval(value, np.asarray(resampled[name])) for name, value in values.items()}
+        for key, value in measure(counts[groups].astype(np.float64)).items():
+            resampled[key].append(value)
+    return {key: interval(value, np.asarray(resampled[key])) for key, value in values.items()}
 
 
 def interval(value: float, resampled: Floats) -> Estimate:
-    """The percentile interval of the resampled values; None where fewer than half of them are defined."""
+    """Returns `value` with the percentile interval of the resampled values.
+
+    The interval is None if `value`, or more than half of the resampled values, are undefined.
+    """
     defined = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(defined) < max(2, 0.5 * len(resampled)):
-        return Estimate(_number(value))
+        return Estimate(_finite(value))
     low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(value), float(low), float(high))
 
 
 def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
-    """A mask [N] of the items of one random half of the groups: to fit on, and test on the others."""
+    """Returns a mask [N] of the items of one random half of the groups: to fit on, and test on the rest."""
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
-    places = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))
-    chosen: Bools = np.asarray(places < num_groups / 2)[groups]
+    positions = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))
+    chosen: Bools = np.asarray(positions < num_groups / 2)[groups]
     return chosen
 
 
-def _number(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -24,27 +24,27 @@ MIN_GROUPS = 8  # many statistics are not defined on half of fewer
 def half_samples(
     statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
 ) -> list[Estimate]:
-    """Values of a statistic with 95 % intervals from halves of the items' groups.
+    """Returns the values of a statistic with 95 % intervals from halves of the items' groups.
 
     Args:
-        statistic: Takes item numbers and returns one number or several.
+        statistic: Takes the indices of items and returns one number or several.
         groups: The group of each item [N].
         resamples: How many halves to draw.
         seed: Seed of the draws.
 
     Returns:
-        One estimate for each number; without an interval where there are too few groups.
+        One estimate for each number; without an interval if there are fewer than `MIN_GROUPS` groups.
     """
-    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
-    count = int(numbers.max()) + 1
-    whole = np.ravel(np.asarray(statistic(np.arange(len(numbers))), np.float64))
-    if count < MIN_GROUPS or resamples < 2:
-        return [Estimate(float(value)) for value in whole]
-    values = []
+    group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
+    num_groups = int(group_index.max()) + 1
+    values = np.ravel(np.asarray(statistic(np.arange(len(group_index))), np.float64))
+    if num_groups < MIN_GROUPS or resamples < 2:
+        return [Estimate(float(value)) for value in values]
+    of_halves = []
     for key in keys(seed, "half-samples", 0, np.arange(resamples)):
-        drawn = np.zeros(count, bool)
-        drawn[uniforms(key, count).argsort(kind="stable")[: count // 2]] = True
-        values.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[numbers])), np.float64)))
-    spread = np.stack(values) - np.mean(values, axis=0)
+        drawn = np.zeros(num_groups, bool)
+        drawn[uniforms(key, num_groups).argsort(kind="stable")[: num_groups // 2]] = True
+        of_halves.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[group_index])), np.float64)))
+    spread = np.stack(of_halves) - np.mean(of_halves, axis=0)
     low, high = np.percentile(spread, ENDS, axis=0)
-    return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(whole, low, high, strict=True)]
+    return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(values, low, high, strict=True)]

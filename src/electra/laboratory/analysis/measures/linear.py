@@ -1,8 +1,8 @@
 """Linear probes: what a linear model can predict from frozen vectors (Alain and Bengio 2017).
 
 The vectors are those of one layer, or a learned mix of several (the scalar mix of ELMo, Peters et al. 2018,
-section 3.2). Deterministic: closed form, or L-BFGS from zeros. Penalties are fixed, so that every layer of
-every model is probed alike. Differences from ELMo: layers are standardised before they are mixed, so that
+section 3.2). Deterministic: L-BFGS from zeros. The penalty is fixed, so that every layer of every model is
+probed in the same way. Differences from ELMo: layers are standardised before they are mixed, so that
 their scales do not matter, and there is no overall scale. Shapes: L layers, N words, D features.
 """
 
@@ -22,13 +22,12 @@ Vectors = npt.NDArray[np.floating[Any]]
 Answers = npt.NDArray[Any]
 
 ITERATIONS = 60  # maximum of L-BFGS
-RIDGE = 10.0  # penalty of the regression
 
 
 def classify(
     train_LND: Tensor, labels: Sequence[str], test_LND: Tensor, penalty: float
 ) -> tuple[Answers, Tensor]:
-    """Predict labels by multinomial logistic regression.
+    """Predicts labels by multinomial logistic regression.
 
     Args:
         train_LND: Vectors of the training words.
@@ -40,16 +39,16 @@ def classify(
         The predicted labels of the test words, and the weight [L] of each layer.
     """
     names = sorted(set(labels))
-    numbers = {name: number for number, name in enumerate(names)}
+    index = {name: i for i, name in enumerate(names)}
     mean, scale = train_LND.mean(1, keepdim=True), train_LND.std(1, keepdim=True) + 1e-6
-    targets = torch.tensor([numbers[label] for label in labels])
+    targets = torch.tensor([index[label] for label in labels])
     weights = fit((train_LND - mean) / scale, targets, len(names), penalty)
     answers = _logits((test_LND - mean) / scale, weights).argmax(1)
     return np.array(names)[answers.numpy()], weights[0].softmax(0)
 
 
 def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
-    """Mixing weights [L], matrix [labels, D] and bias [labels] that minimise the penalised cross-entropy."""
+    """Returns mixing weights [L], matrix [labels, D] and bias [labels] of least penalised cross-entropy."""
     num_layers, _, size = layers_LND.shape
     weights = [torch.zeros(num_layers), torch.zeros(num_labels, size), torch.zeros(num_labels)]
     for weight in weights:
@@ -71,43 +70,14 @@ def _logits(layers_LND: Tensor, weights: Sequence[Tensor]) -> Tensor:
     return F.linear(torch.tensordot(mix.softmax(0), layers_LND, dims=1), matrix, bias)
 
 
-def regress(train_ND: Vectors, numbers: Answers, test_ND: Vectors) -> Answers:
-    """The number of each test word, predicted by ridge regression."""
-    from sklearn.linear_model import Ridge
-
-    mean, deviation = train_ND.mean(0), train_ND.std(0)
-    deviation = np.where(deviation > 1e-8, deviation, 1.0)
-    fitted = Ridge(alpha=RIDGE).fit((train_ND - mean) / deviation, numbers)
-    return np.asarray(fitted.predict((test_ND - mean) / deviation), np.float64)
-
-
 def most_frequent_label(words: Sequence[str], labels: Answers, test_words: Sequence[str]) -> Answers:
-    """Baseline: a word's most frequent label in training; for unseen words the most frequent label of all."""
+    """Returns the baseline's label of each test word: the word's most frequent label in training.
+
+    A word that training lacks gets the most frequent label of all words.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):
         counts[word][label] += 1
     commonest = Counter(labels.tolist()).most_common(1)[0][0]
     label_of = {word: count.most_common(1)[0][0] for word, count in counts.items()}
     return np.array([label_of.get(word, commonest) for word in test_words])
-
-
-def mean_number(words: Sequence[str], numbers: Answers, test_words: Sequence[str]) -> Answers:
-    """Baseline: a word's mean number in training; for unseen words the mean of all."""
-    by_word: dict[str, list[float]] = defaultdict(list)
-    for word, number in zip(words, numbers.tolist(), strict=True):
-        by_word[word].append(number)
-    means = {word: float(np.mean(values)) for word, values in by_word.items()}
-    overall = float(np.mean(numbers))
-    return np.array([means.get(word, overall) for word in test_words])
-
-
-def depths_in_tree(heads: Sequence[str]) -> list[float]:
-    """Arcs between each word and the root, from the words' heads (0: the root); NaN outside a tree."""
-    numbers = [int(head) if head.isdecimal() else -1 for head in heads]
-    depths = []
-    for first in numbers:
-        head, depth = first, 0
-        while 0 < head <= len(numbers) and depth <= len(numbers):
-            head, depth = numbers[head - 1], depth + 1
-        depths.append(float(depth) if head == 0 else float("nan"))
-    return depths

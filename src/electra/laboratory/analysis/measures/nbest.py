@@ -36,22 +36,22 @@ class NBestLists:
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Floats) -> Floats:
-        """The errors [U] of the hypothesis with the highest total score; ties give their mean."""
+        """Returns the errors [U] of the hypothesis with the highest total score; ties give their mean."""
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
 
     def oracle_errors(self) -> Floats:
-        """The errors [U] of the best hypothesis of each list."""
+        """Returns the errors [U] of the best hypothesis of each list."""
         return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
     def average_errors(self) -> Floats:
-        """The expected errors [U] of a hypothesis drawn at random: chance."""
+        """Returns the expected errors [U] of a hypothesis drawn at random: chance."""
         return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
 
 
 def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
-    """Count errors and words from each utterance's reference and hypotheses, split at white space."""
+    """Counts errors and words of each utterance's (reference, hypotheses), split at white space."""
     references = [reference.split() for reference, _ in utterances]
     hypotheses = [[text.split() for text in texts] for _, texts in utterances]
     errors = [word_errors(reference, texts) for reference, texts in zip(references, hypotheses, strict=True)]
@@ -74,23 +74,23 @@ class Weights:
 
 
 def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """The weights by which the recogniser combined its `scores` [n] into its total: least squares."""
+    """Returns the weights by which the recogniser combined its `scores` [n] into its total: least squares."""
     names = [name for name in scores if name != total]
     weights = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
     return dict(zip(names, map(float, weights), strict=True))
 
 
 def spread(values: Floats, present: Bools) -> float:
-    """The standard deviation within lists, which is all that matters for a choice within a list."""
+    """Returns the standard deviation within lists, which is all that matters for a choice within a list."""
     counts = present.sum(1, keepdims=True)
-    kept = np.where(present, values, 0.0)
-    centred = np.where(present, kept - kept.sum(1, keepdims=True) / counts, 0.0)
+    padded = np.where(present, values, 0.0)
+    centred = np.where(present, padded - padded.sum(1, keepdims=True) / counts, 0.0)
     freedom = int(counts.sum()) - len(counts)
     return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
 
 
 def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """The weights with the fewest word errors on the utterances of `half`; ties go to the smallest."""
+    """Returns the weights with the fewest word errors on the utterances of `half`; ties: the smallest."""
     tuned = NBestLists(
         lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
     )
@@ -110,7 +110,7 @@ def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools)
 def cross_validated_errors(
     lists: NBestLists, acoustic: Floats, score: Floats | None
 ) -> tuple[Floats, tuple[Weights, Weights]]:
-    """Errors [U] of each choice under weights tuned on the other half, and the weights of both halves."""
+    """Returns the errors [U] of each choice under weights tuned on the other half, and both weights."""
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
     both = []
@@ -127,7 +127,7 @@ def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: 
 
 
 def pad(rows: Sequence[npt.ArrayLike]) -> Floats:
-    """Rows of different lengths as [U, N], padded with zeros."""
+    """Returns rows of different lengths as [U, N], padded with zeros."""
     arrays = [np.asarray(row, np.float64) for row in rows]
     out = np.zeros((len(arrays), max(map(len, arrays))))
     for padded, row in zip(out, arrays, strict=True):

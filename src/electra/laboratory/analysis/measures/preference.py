@@ -32,7 +32,7 @@ class Accuracy:
         return (self.wins + self.ties / 2) / self.pairs
 
     def interval(self) -> tuple[float, float]:
-        """Wilson's 95 % interval of a share (1927)."""
+        """Returns Wilson's 95 % interval of a share (1927)."""
         n, p = self.pairs, self.value
         centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
         half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
@@ -40,13 +40,13 @@ class Accuracy:
 
 
 def compare_scores(good: Floats, bad: Floats) -> Accuracy:
-    """Compare the scores [N] of the good sentences with those of the bad ones."""
+    """Compares the scores [N] of the good sentences with those of the bad ones."""
     difference = good - bad
     return Accuracy(int((difference > TIE).sum()), int((np.abs(difference) <= TIE).sum()), len(difference))
 
 
 def average(parts: Sequence[Accuracy]) -> Estimate:
-    """The mean over paradigms, as BLiMP reports it.
+    """Returns the mean over paradigms, as BLiMP reports it.
 
     Its interval is for new pairs from the same paradigms (recovery of variances from each paradigm's
     interval, Zou and Donner 2008); other paradigms would differ by more.

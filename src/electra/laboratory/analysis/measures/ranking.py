@@ -28,20 +28,20 @@ class Ranking:
         self.thresholds = ordered[self._ends]  # each distinct score, from the highest
 
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
-        """True and false alarms when all items from each distinct score upwards are called positive."""
+        """Returns the true and false positives when each distinct score is the threshold."""
         ordered = weights[self._order]
         true = np.cumsum(ordered * self._positive)[self._ends]
         return true, np.cumsum(ordered)[self._ends] - true
 
     def auc(self, weights: Floats) -> float:
-        """The probability that a positive scores higher than a negative, ties counting half."""
+        """Returns the probability that a positive scores higher than a negative, ties counting half."""
         true, false = self.counts(weights)
         if not len(true) or true[-1] <= 0 or false[-1] <= 0:
             return float("nan")
         return float(np.trapezoid(np.append(0.0, true), np.append(0.0, false)) / (true[-1] * false[-1]))
 
     def average_precision(self, weights: Floats) -> float:
-        """Average precision, ties taken together."""
+        """Returns average precision, with tied scores taken together."""
         true, false = self.counts(weights)
         if not len(true) or true[-1] <= 0:
             return float("nan")
@@ -49,7 +49,7 @@ class Ranking:
         return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
 
     def best_threshold(self, beta: float = 0.5) -> float:
-        """The threshold with the highest F-beta, to be chosen on other data than it is tested on."""
+        """Returns the threshold with the highest F-beta, to be chosen on other data than it is tested on."""
         true, false = self.counts(np.ones(len(self.positive)))
         if not len(true):
             return float("inf")
@@ -57,13 +57,13 @@ class Ranking:
         return float(self.thresholds[int(np.nanargmax(np.nan_to_num(scores, nan=-1.0)))])
 
     def matched_threshold(self) -> float:
-        """The threshold that raises about as many alarms as there are positives."""
+        """Returns the threshold that calls about as many items positive as there are positives."""
         positives = int(self.positive.sum())
         ordered = self.scores[self._order]
         return float(ordered[positives - 1]) if positives else float("inf")
 
     def at(self, threshold: float, weights: Floats, beta: float = 0.5) -> dict[str, float]:
-        """Precision, recall and F-beta when scores from `threshold` up are called positive."""
+        """Returns precision, recall and F-beta when scores from `threshold` up are called positive."""
         called = self.scores >= threshold
         true = float((weights * (called & self.positive)).sum())
         false = float((weights * (called & ~self.positive)).sum())
@@ -76,7 +76,7 @@ class Ranking:
 
 
 def f_score(true: npt.ArrayLike, false: npt.ArrayLike, missed: npt.ArrayLike, beta: float) -> Floats:
-    """F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN without positives and alarms."""
+    """Returns F-beta (van Rijsbergen 1979): beta below 1 favours precision. NaN if all counts are 0."""
     true, false, missed = (np.asarray(value, np.float64) for value in (true, false, missed))
     denominator = (1 + beta**2) * true + beta**2 * missed + false
     with np.errstate(invalid="ignore", divide="ignore"):

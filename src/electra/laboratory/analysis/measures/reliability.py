@@ -35,7 +35,7 @@ class Bins:
 
     @classmethod
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
-        """Bins of equal width over [0, 1], or of equal mass.
+        """Makes bins of equal width over [0, 1], or of equal mass.
 
         With mass there are fewer bins where many values of `p` are equal.
         """
@@ -44,11 +44,11 @@ class Bins:
         return cls(np.unique(np.quantile(p, np.linspace(0, 1, count + 1)[1:-1])) if len(p) else np.zeros(0))
 
     def indices(self, p: Floats) -> Ints:
-        """The bin of each probability [N]."""
+        """Returns the bin of each probability [N]."""
         return np.searchsorted(self.edges, p, side="right").astype(np.int64)
 
     def sums(self, p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats]:
-        """Each bin's weight, mean probability and share of positives (0 in empty bins)."""
+        """Returns each bin's weight, mean probability and share of positives (0 in empty bins)."""
         index, size = self.indices(p), len(self.edges) + 1
         weight = np.bincount(index, w, size).astype(np.float64)
         safe = np.where(weight > 0, weight, 1.0)
@@ -60,13 +60,13 @@ class Bins:
 
 
 def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
-    """Expected calibration error; NaN without weight."""
+    """Returns the expected calibration error; NaN if all weights are 0."""
     weight, mean_p, mean_y = bins.sums(p, y, w)
     return float((weight * np.abs(mean_y - mean_p)).sum() / w.sum()) if w.sum() > 0 else float("nan")
 
 
 def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
-    """The Brier score and its parts, which add up to it exactly; NaN without weight."""
+    """Returns the Brier score and its parts, which add up to it exactly; NaN if all weights are 0."""
     total = w.sum()
     if total <= 0:
         return dict.fromkeys(
@@ -86,7 +86,7 @@ def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
 
 
 def log_loss(p: Floats, y: Floats, w: Floats) -> float:
-    """Mean negative log-likelihood in nats; NaN without weight."""
+    """Returns the mean negative log-likelihood in nats; NaN if all weights are 0."""
     q = np.clip(p, TINY, 1 - TINY)
     return (
         float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum())
@@ -96,12 +96,12 @@ def log_loss(p: Floats, y: Floats, w: Floats) -> float:
 
 
 def sigmoid(z: Floats) -> Floats:
-    """The logistic function [N], without overflow."""
+    """Returns the logistic function [N], without overflow."""
     return np.asarray(np.exp(-np.logaddexp(0.0, -z)))
 
 
 def temperature(z: Floats, y: Floats) -> float:
-    """The T that maximises the likelihood of sigmoid(z / T) (Guo et al. 2017)."""
+    """Returns the T that maximises the likelihood of sigmoid(z / T) (Guo et al. 2017)."""
     from scipy.optimize import minimize_scalar
 
     def loss(log_t: float) -> float:
@@ -112,7 +112,7 @@ def temperature(z: Floats, y: Floats) -> float:
 
 
 def recalibrations(z: Floats, y: Floats) -> dict[str, Map]:
-    """Maps from log-odds to probabilities fitted on (z, y), by name."""
+    """Returns, by name, maps from log-odds to probabilities fitted on (z, y)."""
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
 

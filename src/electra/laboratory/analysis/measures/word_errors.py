@@ -10,22 +10,22 @@ from electra.foundation.arrays import Ints
 
 
 def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -> Ints:
-    """The edit distance (Levenshtein 1966) in words of each hypothesis [N] to the reference.
+    """Returns the edit distance (Levenshtein 1966) in words of each hypothesis [N] to the reference.
 
     All hypotheses at once, one row of the table for each reference word. Within a row, insertions run from
     left to right: cell j is the minimum of cell k + (j - k) over k < j, which is a running minimum once j is
     subtracted.
     """
     width = max(map(len, hypotheses), default=0)
-    numbers = {word: number for number, word in enumerate(dict.fromkeys(reference))}
+    index = {word: i for i, word in enumerate(dict.fromkeys(reference))}
     words = np.full((len(hypotheses), width), -1)
     for row, hypothesis in enumerate(hypotheses):
-        words[row, : len(hypothesis)] = [numbers.get(word, -1) for word in hypothesis]
+        words[row, : len(hypothesis)] = [index.get(word, -1) for word in hypothesis]
     columns = np.arange(width + 1)
     costs = np.tile(columns, (len(hypotheses), 1))
     for word in reference:
         best = costs + 1  # delete the reference's word
-        best[:, 1:] = np.minimum(best[:, 1:], costs[:, :-1] + (words != numbers[word]))  # match or substitute
+        best[:, 1:] = np.minimum(best[:, 1:], costs[:, :-1] + (words != index[word]))  # match or substitute
         costs = np.minimum.accumulate(best - columns, axis=1) + columns
     lengths = np.array([len(hypothesis) for hypothesis in hypotheses], np.int64)
     return costs[np.arange(len(hypotheses)), lengths].astype(np.int64)

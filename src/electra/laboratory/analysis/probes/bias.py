@@ -1,10 +1,11 @@
 """Bias: the words on which a discriminator raises false alarms, and the replacements that it misses.
 
 Sentences with gold parts of speech (Universal Dependencies) are corrupted by the model's own generator, as in
-training. A false alarm is an original token called replaced; a miss is a replaced token called original.
-Rates are given by part of speech, frequency, position, tokens in the word, sentence length and capitals,
-always of the original word. Some words are harder for any model, so each part of speech's rate is also
-adjusted for the generator's uncertainty by logistic regression (`adjusted`).
+training. A false alarm is an original token called replaced; a miss is a replaced token called original. The
+threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. Rates are
+given by part of speech, frequency, position, tokens in the word, sentence length and capitals, always of the
+original word. Some words are harder for any model, so each part of speech's rate is also adjusted for the
+generator's uncertainty by logistic regression (`adjusted`).
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ from electra.laboratory.analysis.scoring.words import owners
 from electra.laboratory.analysis.texts import corruption
 from electra.laboratory.analysis.texts.sampling import sample
 
-FEWEST = 20  # a group with fewer tokens has no rates
+MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
-SPEECH = "part of speech"
+POPULATIONS = {"false alarms": "original", "misses": "replaced"}
+PART_OF_SPEECH = "part of speech"
 
 
 @dataclass(frozen=True)
@@ -56,26 +58,30 @@ class Config:
     """How many times each sentence is corrupted."""
     fraction: float = corruption.FRACTION
     """Share of the tokens that the generator resamples."""
-    threshold: float = 0.0
-    """P(replaced) from which a token is called replaced (0: call as many as were replaced)."""
     resamples: int = 200
-    """Bootstrap samples for the intervals; half of them for the adjusted rates."""
+    """Bootstrap samples for the intervals; half as many for the adjusted rates."""
     seed: int = 0
     """Seed of samples, masks and bootstrap."""
 
 
 @dataclass(frozen=True)
 class ScoredTokens:
-    """The scored tokens of all draws, as arrays [N]. `word` indexes the lists returned by `factors`."""
+    """The scored tokens of all draws, as arrays [N]."""
 
     log_odds: Floats
     replaced: Bools
     sentence: Ints
     word: Ints
+    """Index in the lists that `factors` returns."""
     uncertainty: Floats
     """[N, 2] the generator's log p of the original token, and its entropy."""
     advantage: Floats
     """Log p(sample) - log p(original) where a token was resampled, else NaN."""
+
+    def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
+        """Returns two masks [N] for each kind of error: tokens on which it can happen, tokens called so."""
+        called = self.log_odds >= threshold
+        return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
 
 
 class Probe(contract.Probe):
@@ -95,35 +101,45 @@ class Probe(contract.Probe):
     @override
     def inputs(self) -> tuple[Input, ...]:
         tagged = ("ud*/test.conllu*", "*test*.conllu*", "*dev*.conllu*", "*.conllu*")
+        training = ("ud*/train.conllu*", "*train*.conllu*")
         return (
             Input("tagged", "sentences with gold parts of speech (CoNLL-U)", tagged),
-            Input(
-                "frequency",
-                "text to count words in (CoNLL-U)",
-                ("ud*/train.conllu*", "*train*.conllu*"),
-                required=False,
-            ),
+            Input("frequency", "text to count words in (CoNLL-U)", training, required=False),
         )
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        sentences = sample(universal_dependencies(data["tagged"][0]), self.config.sentences, self.config.seed)
+        config, findings = self.config, Findings()
+        sentences = sample(universal_dependencies(data["tagged"][0]), config.sentences, config.seed)
         counted = universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
-        findings, groups = Findings(), dict[str, list[str]]()
         findings.notes.append(
-            "Left beside uncertainty: a share of the deviance. 1: uncertainty explains none of it; above 1:"
-            " uncertainty had masked some of it."
+            "Left beside uncertainty: the share of the effect of parts of speech (deviance) that remains"
+            " after adjusting for uncertainty. 1: uncertainty explains none of it; above 1: uncertainty had"
+            " masked some of it."
         )
-        for number, model in enumerate(models):
-            progress(f"{model.name}: corrupting and scoring", (number + 0.1) / len(models))
-            kept, rows = tokenise(sentences, model)
+        groups: dict[str, list[str]] = {}
+        for i, model in enumerate(models):
+            progress(f"{model.name}: corrupting and scoring", (i + 0.1) / len(models))
+            fitting, rows = fit_rows(sentences, model)
             scored = self.score(model, rows)
-            progress(f"{model.name}: adjusting", (number + 0.6) / len(models))
-            by_word = factors(kept, rows, frequency, model)
-            factor_groups, threshold = analyse(findings, model.name, scored, by_word, self.config)
-            groups = groups or factor_groups
-            findings.notes += self.notes(model, scored, threshold, len(kept), len(sentences))
+            progress(f"{model.name}: adjusting", (i + 0.6) / len(models))
+            by_word = factors(fitting, rows, frequency)
+            groups_of_model, threshold = add_rates(findings, model.name, scored, by_word, config)
+            groups = groups or groups_of_model
+            findings.notes.append(
+                f"{model.name}: {len(scored.replaced):,} tokens of {len(fitting):,} sentences,"
+                f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P ="
+                f" {sigmoid(np.asarray(threshold)):.3f}."
+            )
+            if len(fitting) < len(sentences):
+                left_out = len(sentences) - len(fitting)
+                findings.notes.append(f"{model.name}: {left_out} sentences are too long, and left out.")
+            if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
+                findings.notes.append(
+                    f"{model.name} ignores case: its tokenizer lower-cases text. Differences by capitals come"
+                    " from the words themselves."
+                )
         if "frequency" not in data:
             findings.notes.append(
                 "No training file to count words in: frequencies are those of the sentences themselves."
@@ -133,23 +149,8 @@ class Probe(contract.Probe):
         findings.headline.update(
             {name: share for name, share in overall.items() if name.startswith("of what")}
         )
-        show(findings, [model.name for model in models], groups)
+        add_tables_and_figures(findings, [model.name for model in models], groups)
         return findings
-
-    def notes(self, model: Model, scored: ScoredTokens, threshold: float, kept: int, total: int) -> list[str]:
-        """Returns notes on a model's sentences, threshold and tokenizer."""
-        lines = [
-            f"{model.name}: {len(scored.replaced):,} tokens of {kept:,} sentences,"
-            f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P = {threshold:.3f}."
-        ]
-        if kept < total:
-            lines.append(f"{model.name}: {total - kept} sentences left out, too long for the model.")
-        if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
-            lines.append(
-                f"{model.name} does not see capitals: its tokenizer lower-cases. Differences by capitals come"
-                " from the words themselves."
-            )
-        return lines
 
     def score(self, model: Model, rows: Sequence[TokenRow]) -> ScoredTokens:
         """Corrupts the rows `draws` times and scores every token."""
@@ -157,67 +158,59 @@ class Probe(contract.Probe):
         log_p, entropy = token_rows.uncertainty(
             model.generator, ids, fraction=config.fraction, seed=config.seed
         )
-        drawn = []
-        for draw in range(config.draws):
-            seed = config.seed + draw
-            corrupted = corruption.by_generator(model.generator, ids, fraction=config.fraction, seed=seed)
-            drawn.append(
-                (
-                    token_rows.log_odds(model.discriminator, corrupted.rows),
-                    corrupted.replaced,
-                    corrupted.advantage,
-                )
-            )
-        odds, replaced, advantage = (
-            np.concatenate([np.concatenate(arrays) for arrays in draws]) for draws in zip(*drawn, strict=True)
+        uncertainty = np.stack([np.concatenate(log_p), np.concatenate(entropy)], axis=1)
+        draws = [
+            corruption.by_generator(model.generator, ids, fraction=config.fraction, seed=config.seed + draw)
+            for draw in range(config.draws)
+        ]
+        odds = [values for draw in draws for values in token_rows.log_odds(model.discriminator, draw.rows)]
+        sentence = np.repeat(np.arange(len(rows)), [len(row) for row in ids])
+        return ScoredTokens(
+            np.concatenate(odds),
+            np.concatenate([mask for draw in draws for mask in draw.replaced]),
+            np.tile(sentence, config.draws),
+            np.tile(np.concatenate([row.words for row in rows]), config.draws),
+            np.tile(uncertainty, (config.draws, 1)),
+            np.concatenate([values for draw in draws for values in draw.advantage]),
         )
-        sentence = np.repeat(np.arange(len(rows)), [len(row.ids) for row in rows])
-        owner = np.concatenate([row.words for row in rows])
-        uncertainty = np.tile(
-            np.stack([np.concatenate(log_p), np.concatenate(entropy)], axis=1), (config.draws, 1)
-        )
-        sentence, owner = np.tile(sentence, config.draws), np.tile(owner, config.draws)
-        return ScoredTokens(odds, replaced, sentence, owner, uncertainty, advantage)
 
 
 @dataclass(frozen=True)
 class TokenRow:
-    """A sentence as the model reads it."""
+    """The tokens of a sentence."""
 
     ids: Ints
     words: Ints
-    """Index of each token's word, counted over all kept sentences."""
+    """Index of each token's word, counted over all sentences that fit the model."""
 
 
-def tokenise(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[TokenRow]]:
-    """Returns the sentences that fit the model, and their rows. Raises ProbeDataError if there are none."""
+def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence], list[TokenRow]]:
+    """Returns the sentences of two or more tokens that fit the model, and their rows.
+
+    Raises:
+        ProbeDataError: There is none.
+    """
     tokenizer = model.discriminator.tokenizer
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
-    kept, rows, count = [], [], 0
+    fitting, rows, num_words = [], [], 0
     for sentence in sentences:
         ids = tokenize(tokenizer, " ".join(sentence.words)).ids
         if 1 < len(ids) <= max_length:
-            kept.append(sentence)
-            rows.append(TokenRow(ids, count + owners(tokenizer, sentence.words)))
-            count += len(sentence)
+            fitting.append(sentence)
+            rows.append(TokenRow(ids, num_words + owners(tokenizer, sentence.words)))
+            num_words += len(sentence)
     if not rows:
-        raise ProbeDataError(
-            "every sentence has one token, or is too long for the model",
-            where="bias",
-            fix="Use other sentences",
-        )
-    return kept, rows
+        problem = "every sentence has one token, or is too long for the model"
+        raise ProbeDataError(problem, where="bias", fix="Use other sentences")
+    return fitting, rows
 
 
 def factors(
-    sentences: Sequence[Sentence], rows: Sequence[TokenRow], frequency: Mapping[str, int], model: Model
+    sentences: Sequence[Sentence], rows: Sequence[TokenRow], frequency: Mapping[str, int]
 ) -> dict[str, list[str]]:
     """Returns, for each factor, the group of every word of the sentences."""
-    token_counts = np.bincount(
-        np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences))
-    )
     per_word: dict[str, Callable[[int, str, Sentence], str]] = {
-        SPEECH: lambda i, _, s: s.columns[0][i],
+        PART_OF_SPEECH: lambda i, _, s: s.columns[0][i],
         "frequency": lambda _, word, __: bin_of(
             frequency.get(word.lower(), 0), (0, 1, 10, 100, 1000), "times"
         ),
@@ -229,14 +222,17 @@ def factors(
         name: [group(i, word, s) for s in sentences for i, word in enumerate(s.words)]
         for name, group in per_word.items()
     }
+    token_counts = np.bincount(
+        np.concatenate([row.words for row in rows]), minlength=sum(map(len, sentences))
+    )
     return groups | {"tokens in the word": [bin_of(int(count), (0, 1, 2, 3), "") for count in token_counts]}
 
 
 def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) -> str:
     """Returns the name of a count's bin, such as "6-15 words" or, if ordinal, "word 4-10"."""
     index = max(i for i, start in enumerate(starts) if value >= start)
-    last = index + 1 == len(starts)
-    first, end = starts[index], None if last else starts[index + 1] - 1
+    first, last = starts[index], index + 1 == len(starts)
+    end = None if last else starts[index + 1] - 1
     span = f"{first} and more" if last else f"{first}" if first == end else f"{first}-{end}"
     return f"{unit} {span}" if ordinal else f"{span} {unit}".strip()
 
@@ -250,126 +246,111 @@ def capitalisation(word: str) -> str:
     return "Capitalised" if word[0].isupper() else "lower case"
 
 
-def analyse(
-    findings: Findings, name: str, scored: ScoredTokens, by_word: Mapping[str, list[str]], config: Config
+def add_rates(
+    findings: Findings, model: str, scored: ScoredTokens, by_word: Mapping[str, list[str]], config: Config
 ) -> tuple[dict[str, list[str]], float]:
-    """Adds the rates of a model to the findings, overall and by factor.
+    """Adds a model's rates of false alarms and misses, overall and by factor.
 
     Returns:
-        Each factor's groups in order, and the P(replaced) from which a token is called replaced.
+        Each factor's groups in order, and the log-odds from which a token is called replaced.
     """
-    ranking = Ranking(scored.log_odds, scored.replaced)
-    threshold = ranking.matched_threshold()
-    if config.threshold:
-        threshold = float(np.log(config.threshold / (1 - config.threshold)))
-    called = scored.log_odds >= threshold
-    names = {factor: list(dict.fromkeys(sorted(values, key=_natural))) for factor, values in by_word.items()}
+    threshold = Ranking(scored.log_odds, scored.replaced).matched_threshold()
+    cases = scored.cases(threshold)
+    groups = {factor: sorted(set(values), key=_natural) for factor, values in by_word.items()}
     index = {
-        factor: np.array([names[factor].index(value) for value in values], np.int64)[scored.word]
+        factor: np.array([groups[factor].index(value) for value in values], np.int64)[scored.word]
         for factor, values in by_word.items()
     }
-    members = {KINDS[0]: (~scored.replaced, called), KINDS[1]: (scored.replaced, ~called)}
 
-    def measure(w: Floats) -> dict[str, float]:
-        estimates: dict[str, float] = {}
-        for kind, (mask, is_error) in members.items():
+    def measure(w: Floats) -> dict[tuple[str, ...], float]:
+        rates: dict[tuple[str, ...], float] = {}
+        for kind, (mask, is_error) in cases.items():
             events, weights = is_error[mask].astype(np.float64), w[mask]
-            estimates[kind] = (
-                float(np.average(events, weights=weights)) if weights.sum() > 0 else float("nan")
-            )
-            for factor, groups in names.items():
-                values = adjusted.rates(events, index[factor][mask], len(groups), weights).tolist()
-                estimates |= {f"{kind}\t{factor}\t{g}": v for g, v in zip(groups, values, strict=True)}
-        return estimates
+            rates[(kind,)] = float(np.average(events, weights=weights)) if weights.sum() > 0 else np.nan
+            for factor, names in groups.items():
+                values = adjusted.rates(events, index[factor][mask], len(names), weights)
+                rates |= {(kind, factor, name): v for name, v in zip(names, values.tolist(), strict=True)}
+        return rates
 
-    estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
-    findings.add_all({kind: estimates[kind] for kind in KINDS}, model=name)
-    adjusted_rates = adjust(
-        findings, name, scored, members=members, group=index[SPEECH], names=names[SPEECH], config=config
-    )
-    for factor, groups in names.items():
-        for number, group in enumerate(groups):
-            for kind, population in zip(KINDS, ("original", "replaced"), strict=True):
-                count = int(((index[factor] == number) & members[kind][0]).sum())
-                rates: dict[str, Cell] = {population: count, kind: estimates[f"{kind}\t{factor}\t{group}"]}
-                if factor == SPEECH and (kind, group) in adjusted_rates:
-                    rates[f"{kind}, adjusted"] = adjusted_rates[kind, group]
-                too_few = count < FEWEST
-                shown = {
-                    measured: None if too_few and measured != population else rate
-                    for measured, rate in rates.items()
-                }
-                findings.add_all(shown, model=name, **{factor: group})
-    return names, float(sigmoid(np.asarray(threshold)))
+    rates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
+    for kind, case in cases.items():
+        findings.add(rates[(kind,)], measure=kind, model=model)
+        group, names = index[PART_OF_SPEECH], groups[PART_OF_SPEECH]
+        equal = _adjusted(
+            findings, model, scored, kind=kind, case=case, group=group, names=names, config=config
+        )
+        for factor, names in groups.items():
+            for i, name in enumerate(names):
+                count = int(((index[factor] == i) & case[0]).sum())
+                cells: dict[str, Cell] = {kind: rates[kind, factor, name]}
+                if factor == PART_OF_SPEECH and name in equal:
+                    cells[f"{kind}, adjusted"] = equal[name]
+                if count < MIN_TOKENS:
+                    cells = dict.fromkeys(cells)
+                findings.add_all({POPULATIONS[kind]: count, **cells}, model=model, **{factor: name})
+    return groups, threshold
 
 
-def adjust(
+def _adjusted(
     findings: Findings,
-    name: str,
+    model: str,
     scored: ScoredTokens,
     *,
-    members: Mapping[str, tuple[Bools, Bools]],
+    kind: str,
+    case: tuple[Bools, Bools],
     group: Ints,
     names: Sequence[str],
     config: Config,
-) -> dict[tuple[str, str], Estimate]:
-    """Returns the adjusted rates, by kind and part of speech.
+) -> dict[str, Estimate]:
+    """Returns each part of speech's adjusted rate of one kind of error; empty if it cannot happen.
 
     Adds to the findings the share of the part-of-speech effect that uncertainty does not explain.
     """
-    adjusted_rates: dict[tuple[str, str], Estimate] = {}
-    for kind, (mask, is_error) in members.items():
-        if not mask.any():
-            continue
-        columns = scored.uncertainty[mask]
-        if kind == "misses":  # a replacement more plausible than the original is harder to notice
-            columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
-        events = is_error[mask].astype(np.float64)
-        model = adjusted.RateModel(events, group[mask], len(names), adjusted.standardise(columns))
+    mask, is_error = case
+    if not mask.any():
+        return {}
+    columns = scored.uncertainty[mask]
+    if kind == "misses":  # a replacement more plausible than the original is harder to notice
+        columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
+    covariates = adjusted.standardise(columns)
+    regression = adjusted.RateModel(is_error[mask].astype(np.float64), group[mask], len(names), covariates)
 
-        def measure(w: Floats, model: adjusted.RateModel = model) -> dict[str, float]:
-            rates = dict(zip(names, model.adjusted(w).tolist(), strict=True))
-            return {**rates, "\tremaining": model.remaining_share(w)}
+    def measure(w: Floats) -> dict[str, float]:
+        rates = dict(zip(names, regression.adjusted(w).tolist(), strict=True))
+        return {**rates, "": regression.remaining_share(w)}
 
-        resampled = {"resamples": config.resamples // 2, "seed": config.seed}
-        estimates = bootstrap.estimates(measure, scored.sentence[mask], **resampled)
-        remaining = f"of what parts of speech explain of {kind}, left beside uncertainty"
-        findings.add(estimates.pop("\tremaining"), model=name, measure=remaining)
-        adjusted_rates |= {(kind, group): rate for group, rate in estimates.items()}
-    return adjusted_rates
+    estimates = bootstrap.estimates(
+        measure, scored.sentence[mask], resamples=config.resamples // 2, seed=config.seed
+    )
+    remaining = f"of what parts of speech explain of {kind}, left beside uncertainty"
+    findings.add(estimates.pop(""), model=model, measure=remaining)
+    return estimates
 
 
-def show(findings: Findings, models: Sequence[str], groups: Mapping[str, list[str]]) -> None:
+def add_tables_and_figures(
+    findings: Findings, models: Sequence[str], groups: Mapping[str, list[str]]
+) -> None:
     """Adds tables and figures to the findings. `groups` maps each factor to the first model's groups."""
     for factor, names in groups.items():
-        note = f"Rates of groups with at least {FEWEST} tokens."
-        if factor == SPEECH:
+        note = f"Rates of groups with at least {MIN_TOKENS} tokens."
+        if factor == PART_OF_SPEECH:
             note += " Adjusted: as if the generator were equally uncertain of every part of speech."
         findings.tables.append(Table(f"By {factor}", ("model", factor), note=note))
         for kind in KINDS:
             rates = findings.of(factor, model=models[0], measure=kind)
-            kept = [group for group in names if rates[group] is not None]
-            if not kept:
+            known = [group for group in names if rates[group] is not None]
+            if not known:
                 continue
-            selection: dict[str, Any] = {"measure": kind, factor: kept}
+            keep: dict[str, Any] = {"measure": kind, factor: known}
             series = "model"
-            if factor == SPEECH and len(models) == 1:
-                selection, series = (
-                    {"model": models[0], "measure": [kind, f"{kind}, adjusted"], factor: kept},
-                    "measure",
-                )
+            if factor == PART_OF_SPEECH and len(models) == 1:
+                keep |= {"model": models[0], "measure": [kind, f"{kind}, adjusted"]}
+                series = "measure"
+            name, title = f"{kind}-by-{factor}".replace(" ", "-"), f"{kind.capitalize()} by {factor}"
+            overall = {"all tokens": findings.of(model=models[0])[kind].value}
+            note = "Rates with 95 % intervals."
             findings.figures.append(
-                Figure(
-                    f"{kind}-by-{factor}".replace(" ", "-"),
-                    f"{kind.capitalize()} by {factor}",
-                    factor,
-                    series,
-                    selection,
-                    "Rates with 95 % intervals.",
-                    "rate",
-                    "categories",
-                    references={"all tokens": findings.of(model=models[0])[kind].value},
-                )
+                Figure(name, title, factor, series, keep, note, "rate", "categories", overall)
             )
 
 

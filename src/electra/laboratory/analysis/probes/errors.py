@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
 from electra.artifacts.model import WEIGHTS
@@ -37,15 +38,16 @@ from electra.laboratory.analysis.contract import (
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.tagger import detector_values, model_folder
-from electra.laboratory.analysis.scoring.words import Combine, owners, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import owners, suspicion, word_values
 from electra.laboratory.analysis.texts import learners
 from electra.laboratory.analysis.texts.sampling import sample
 from electra.laboratory.analysis.texts.word_kinds import kind_of
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
 CURVE_POINTS = 60  # on the precision-recall curve
-FEWEST = 20  # errors of a type whose recall is shown
+MIN_ERRORS = 20  # kinds with fewer errors have no recall
 TOKENS = "number of tokens in the word"
+CHANCE = "chance"
 MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
 
 
@@ -55,8 +57,6 @@ class Config:
 
     language: learners.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN)."""
-    combine: Combine = "max"
-    """How the scores of a word's tokens are combined: the most suspicious (max), their mean, or the first."""
     sentences: int = 0
     """Sentences sampled from each file (0: all)."""
     surprisal: bool = True
@@ -71,14 +71,22 @@ class Config:
 
 @dataclass(frozen=True)
 class Words:
-    """All words of some sentences.
-
-    `kinds`: an error's type where the file has types, else the kind of word.
-    """
+    """All words [N] of some sentences."""
 
     sentence: Ints
     wrong: Bools
-    kinds: list[str]
+    kinds: npt.NDArray[np.str_]
+    """The type of an error if the file has types, else the kind of word."""
+
+    def select(self, mask: Bools) -> Words:
+        """Returns the words of a mask [N], with their sentences counted from 0."""
+        sentence = np.unique(self.sentence[mask], return_inverse=True)[1]
+        return Words(sentence, self.wrong[mask], self.kinds[mask])
+
+    def frequent_errors(self) -> list[str]:
+        """Returns the kinds with at least `MIN_ERRORS` errors, the most frequent first."""
+        counts = Counter(sorted(self.kinds[self.wrong].tolist()))
+        return [kind for kind, count in counts.most_common() if count >= MIN_ERRORS]
 
 
 class Probe(contract.Probe):
@@ -106,50 +114,47 @@ class Probe(contract.Probe):
 
     @override
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """The detector's weights count as data, so that the record holds their digest."""
+        """Counts the detector's weights as data, so that the record holds their digest."""
         weights = model_folder(self.config.detector) / WEIGHTS
-        return super().find(roots) | (
-            {"detector": [weights]} if self.config.detector and weights.is_file() else {}
-        )
+        detector = {"detector": [weights]} if self.config.detector and weights.is_file() else {}
+        return super().find(roots) | detector
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        config = self.config
+        config, findings = self.config, Findings()
         dev, test = (
             sample(learners.read_learners(data[key][0]), config.sentences, config.seed) if key in data else []
             for key in ("learners", "learners_test")
         )
-        everything = [*dev, *test]
-        words = describe(everything, models[0], config.language)
+        sentences = [*dev, *test]
+        words = words_of(sentences, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
             problem = "the labels must have both correct and wrong words"
-            raise ProbeDataError(
-                problem, where=data["learners"][0], fix="Label correct words c and wrong words i"
-            )
-        chosen = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
-        if not words.wrong[chosen].any() or not words.wrong[~chosen].any():
+            fix = "Label correct words c and wrong words i"
+            raise ProbeDataError(problem, where=data["learners"][0], fix=fix)
+        tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
+        if not words.wrong[tuning].any() or not words.wrong[~tuning].any():
             problem = (
                 "no errors among the words for the threshold, or among the test words: are the labels"
                 " withheld?"
             )
             where = ", ".join(str(data[key][0]) for key in ("learners", "learners_test") if key in data)
             raise ProbeDataError(problem, where=where)
-        scores, findings = self.scores(models, everything, progress), Findings()
+        scores = self.scores(models, sentences, progress)
         for name, score in scores.items():
-            measure_scorer(findings, name, score, words, chosen=chosen, config=config)
-        first = f"discriminator of {models[0].name}"
-        compare(findings, scores, words, test=~chosen, first=first, config=config)
-        show(findings, list(scores), words, chosen)
-        of_first, chance = (findings.of(scorer=name) for name in (first, "chance"))
+            add_scorer(findings, name, score, words, tuning=tuning, config=config)
+        add_leads(findings, scores, words, test=~tuning, config=config)
+        add_tables_and_figures(findings, list(scores), words.select(~tuning).frequent_errors())
+        of_first = findings.of(scorer=next(iter(scores)))
         findings.headline.update({name: of_first[name] for name in MEASURES})
-        findings.headline["chance: average precision"] = chance["average precision"]
-        share, num_test = 100 * words.wrong[~chosen].mean(), int((~chosen).sum())
+        findings.headline["chance: average precision"] = findings.of(scorer=CHANCE)["average precision"]
+        share, num_test = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
         tested_on = f"{'test' if test else 'the other half of dev'}: {num_test:,} words, {share:.1f} % wrong"
-        chosen_on = f"{'dev' if test else 'one half of dev'} ({int(chosen.sum()):,} words)"
+        chosen_on = f"{'dev' if test else 'one half of dev'} ({int(tuning.sum()):,} words)"
         findings.notes += [
             f"Thresholds chosen on {chosen_on}, tested on {tested_on}.",
             "Error types as in the file."
-            if has_types(everything)
+            if has_types(sentences)
             else "The file has no error types, so errors are grouped by the kind of word.",
         ]
         return findings
@@ -157,122 +162,111 @@ class Probe(contract.Probe):
     def scores(
         self, models: Sequence[Model], sentences: Sequence[Sentence], progress: Progress
     ) -> dict[str, Floats]:
-        """Scorer -> suspicion of each word; higher is more suspicious."""
-        config = self.config
-        texts = [sentence.words for sentence in sentences]
-        scores_by_name: dict[str, Floats] = {}
-        steps = 2 * len(models) + 1
-        for number, model in enumerate(models):
-            discriminator = model.optional("discriminator")
-            if discriminator is not None:
-                values = word_values(discriminator, texts, "odds", suspicion, how=config.combine)
-                scores_by_name[f"discriminator of {model.name}"] = flatten(values)
-            progress("scoring words", (2 * number + 1) / steps)
-            generator = model.optional("generator") if config.surprisal else None
-            if generator is not None:
-                share_done = part_progress(progress, "the generator's surprisal", 2 * number + 1, steps)
-                values = word_values(
-                    generator, texts, "masked", suspicion, how=config.combine, progress=share_done
+        """Returns, for each scorer, the suspicion [N] of each word: higher is more suspicious.
+
+        The first model's discriminator is the first scorer.
+        """
+        texts, steps = [sentence.words for sentence in sentences], 2 * len(models) + 1
+        by_scorer: dict[str, Sequence[Floats]] = {}
+        for i, model in enumerate(models):
+            if (discriminator := model.optional("discriminator")) is not None:
+                by_scorer[f"discriminator of {model.name}"] = word_values(
+                    discriminator, texts, "odds", suspicion
                 )
-                scores_by_name[f"surprisal, generator of {model.name}"] = flatten(values)
-        if config.detector:
-            scores_by_name["fine-tuned detector"] = flatten(detector_values(config.detector, texts))
-        tokenizer = models[0].discriminator.tokenizer
-        scores_by_name[TOKENS] = flatten(
-            [
-                np.bincount(owners(tokenizer, words), minlength=len(words)).astype(np.float64)
-                for words in texts
-            ]
-        )
-        scores_by_name["chance"] = np.zeros(len(scores_by_name[TOKENS]))
-        return scores_by_name
+            progress("scoring words", (2 * i + 1) / steps)
+            generator = model.optional("generator") if self.config.surprisal else None
+            if generator is not None:
+                share_done = part_progress(progress, "the generator's surprisal", 2 * i + 1, steps)
+                by_scorer[f"surprisal, generator of {model.name}"] = word_values(
+                    generator, texts, "masked", suspicion, progress=share_done
+                )
+        if self.config.detector:
+            by_scorer["fine-tuned detector"] = detector_values(self.config.detector, texts)
+        by_scorer[TOKENS] = [counts.astype(np.float64) for counts in token_counts(models[0], sentences)]
+        scores = {name: flatten(values) for name, values in by_scorer.items()}
+        return scores | {CHANCE: np.zeros(len(scores[TOKENS]))}
 
 
-def describe(sentences: Sequence[Sentence], model: Model, language: str) -> Words:
-    """The words of the sentences, which are wrong, and their kinds."""
-    typed, kinds, tokenizer = has_types(sentences), [], model.discriminator.tokenizer
-    for sentence in sentences:
-        counts = np.bincount(owners(tokenizer, sentence.words), minlength=len(sentence.words))
-        for word, label, count in zip(sentence.words, sentence.columns[0], counts, strict=True):
-            kinds.append(label if typed else kind_of(word, int(count), language))
-    wrong = np.array(
-        [label != learners.CORRECT for sentence in sentences for label in sentence.columns[0]], bool
-    )
-    return Words(
-        np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences]), wrong, kinds
-    )
+def token_counts(model: Model, sentences: Sequence[Sentence]) -> list[Ints]:
+    """Returns the number of tokens of each word of each sentence."""
+    tokenizer = model.discriminator.tokenizer
+    return [np.bincount(owners(tokenizer, sentence.words), minlength=len(sentence)) for sentence in sentences]
+
+
+def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Words:
+    """Returns the words of the sentences, with their errors and kinds."""
+    labels = [label for sentence in sentences for label in sentence.columns[0]]
+    kinds = labels
+    if not has_types(sentences):
+        kinds = [
+            kind_of(word, int(count), language)
+            for sentence, counts in zip(sentences, token_counts(model, sentences), strict=True)
+            for word, count in zip(sentence.words, counts, strict=True)
+        ]
+    sentence = np.repeat(np.arange(len(sentences)), [len(sentence) for sentence in sentences])
+    return Words(sentence, np.array(labels) != learners.CORRECT, np.array(kinds))
 
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
-    """Whether the labels distinguish types of error."""
+    """Returns whether the labels distinguish types of error."""
     return any(
         label not in (learners.CORRECT, UNTYPED) for sentence in sentences for label in sentence.columns[0]
     )
 
 
 def flatten(values: Sequence[Floats]) -> Floats:
-    """All words in one array. A word without tokens gets a score below all others."""
-    values_of_words = np.concatenate(values).astype(np.float64)
-    return np.where(
-        np.isfinite(values_of_words),
-        values_of_words,
-        values_of_words[np.isfinite(values_of_words)].min(initial=0.0) - 1.0,
-    )
+    """Returns all words in one array. A word without tokens (NaN) gets a score below all others."""
+    scores = np.concatenate(values).astype(np.float64)
+    has_score = np.isfinite(scores)
+    return np.where(has_score, scores, scores[has_score].min(initial=0.0) - 1.0)
 
 
-def measure_scorer(
-    findings: Findings, name: str, scores: Floats, words: Words, *, chosen: Bools, config: Config
+def add_scorer(
+    findings: Findings, name: str, scores: Floats, words: Words, *, tuning: Bools, config: Config
 ) -> None:
-    """Choose the threshold on the `chosen` words and measure on the others."""
-    threshold = Ranking(scores[chosen], words.wrong[chosen]).best_threshold(beta=0.5)
-    ranking = Ranking(scores[~chosen], words.wrong[~chosen])
-    groups = np.unique(words.sentence[~chosen], return_inverse=True)[1]
-    kinds = np.array(words.kinds)[~chosen]
+    """Chooses a scorer's threshold on the words of `tuning` [N], and adds its measures on the others."""
+    threshold = Ranking(scores[tuning], words.wrong[tuning]).best_threshold(beta=0.5)
+    test = words.select(~tuning)
+    ranking = Ranking(scores[~tuning], test.wrong)
     called = ranking.scores >= threshold
-    members = {kind: ranking.positive & (kinds == kind) for kind in sorted(set(kinds))}
-    members = {kind: errors for kind, errors in members.items() if errors.sum() >= FEWEST}
+    errors_of = {kind: test.wrong & (test.kinds == kind) for kind in sorted(test.frequent_errors())}
 
     def measure(w: Floats) -> dict[str, float]:
         numbers = {"average precision": ranking.average_precision(w), "AUC": ranking.auc(w)}
         return numbers | ranking.at(threshold, w)
 
     def recall(w: Floats) -> dict[str, float]:
-        return {kind: _share(w * errors, called) for kind, errors in members.items()}
+        return {kind: _share(w * errors, called) for kind, errors in errors_of.items()}
 
     resampled = {"resamples": config.resamples, "seed": config.seed}
-    findings.add_all(bootstrap.estimates(measure, groups, **resampled), scorer=name)
-    for kind, estimate in bootstrap.estimates(recall, groups, **resampled).items():
+    findings.add_all(bootstrap.estimates(measure, test.sentence, **resampled), scorer=name)
+    for kind, estimate in bootstrap.estimates(recall, test.sentence, **resampled).items():
         findings.add(estimate, errors=kind, measure=name)
-        if name == "chance":
-            findings.add(int(members[kind].sum()), errors=kind, measure="how many")
-    places, precision = precision_recall(ranking)
-    if name != "chance":
-        for place, share in zip(places, precision, strict=True):
-            findings.add(share, measure="precision", scorer=name, recall=place)
+        if name == CHANCE:
+            findings.add(int(errors_of[kind].sum()), errors=kind, measure="how many")
+    if name != CHANCE:
+        for at_recall, share in zip(*precision_recall(ranking), strict=True):
+            findings.add(share, measure="precision", scorer=name, recall=at_recall)
 
 
-def compare(
-    findings: Findings,
-    scores: Mapping[str, Floats],
-    words: Words,
-    *,
-    test: Bools,
-    first: str,
-    config: Config,
+def add_leads(
+    findings: Findings, scores: Mapping[str, Floats], words: Words, *, test: Bools, config: Config
 ) -> None:
-    """Add the first scorer's lead over each other one, on the same resamples of the same sentences."""
-    rankings = {name: Ranking(score[test], words.wrong[test]) for name, score in scores.items()}
-    groups = np.unique(words.sentence[test], return_inverse=True)[1]
+    """Adds the first scorer's lead over each other one, on the same resamples of the same sentences."""
+    tested = words.select(test)
+    first, *others = (Ranking(score[test], tested.wrong) for score in scores.values())
 
-    def measure(w: Floats) -> dict[str, float]:
-        both = {name: (ranking.average_precision(w), ranking.auc(w)) for name, ranking in rankings.items()}
-        own = both.pop(first)
-        return {f"{name}\t{i}": own[i] - other[i] for name, other in both.items() for i in (0, 1)}
+    def measure(w: Floats) -> dict[tuple[str, str], float]:
+        leads: dict[tuple[str, str], float] = {}
+        precision, auc = first.average_precision(w), first.auc(w)
+        for name, ranking in zip([*scores][1:], others, strict=True):
+            leads[name, "average precision"] = precision - ranking.average_precision(w)
+            leads[name, "AUC"] = auc - ranking.auc(w)
+        return leads
 
-    differences = bootstrap.estimates(measure, groups, resamples=config.resamples, seed=config.seed)
-    for key, difference in differences.items():
-        name, _, place = key.partition("\t")
-        findings.add(difference, of=name, measure=("average precision", "AUC")[int(place)])
+    leads = bootstrap.estimates(measure, tested.sentence, resamples=config.resamples, seed=config.seed)
+    for (name, measured), lead in leads.items():
+        findings.add(lead, of=name, measure=measured)
 
 
 def _share(weight: Floats, called: Bools) -> float:
@@ -281,32 +275,28 @@ def _share(weight: Floats, called: Bools) -> float:
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
-    """Recall and precision of the curve at evenly spaced recalls."""
+    """Returns recall and precision of the curve at evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
-    places = np.unique(
-        np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left").clip(max=len(recall) - 1)
-    )
-    return recall[places].tolist(), precision[places].tolist()
+    spaced = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")
+    points = np.unique(spaced.clip(max=len(recall) - 1))
+    return recall[points].tolist(), precision[points].tolist()
 
 
-def show(findings: Findings, scorers: Sequence[str], words: Words, chosen: Bools) -> None:
-    """Add tables and figures."""
-    first, kinds = scorers[0], np.array(words.kinds)[~chosen][words.wrong[~chosen]]
-    frequent = [kind for kind, count in Counter(sorted(kinds)).most_common() if count >= FEWEST]
-    shown = [name for name in scorers if name != "chance"]
-    columns = {"errors": frequent, "measure": ["how many", *shown]}
+def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent: Sequence[str]) -> None:
+    """Adds tables and figures. `frequent`: the kinds of errors that have a recall."""
+    compared = [name for name in scorers if name != CHANCE]
     best = "At the threshold with the best F0.5 on the words for its choice. Chance calls everything wrong."
-    recall = f"Recall at each scorer's own threshold. Kinds with fewer than {FEWEST} errors are left out."
+    recall = f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
     paired = "Paired differences: an interval without 0 would hold for other sentences too."
     measures = ("precision", "recall", "F0.5", "average precision", "AUC")
+    columns = {"errors": frequent, "measure": ["how many", *compared]}
     findings.tables += [
         Table("Who finds the errors", ("scorer",), keep={"measure": measures}, note=best),
         Table("Which errors are found", ("errors",), keep=columns, note=recall),
-        Table(f"How far the {first} is ahead", ("of",), note=paired),
+        Table(f"How far the {scorers[0]} is ahead", ("of",), note=paired),
     ]
-    chance = findings.of(scorer="chance")["average precision"].value
-    few = [name for name in shown if len(findings.of("recall", scorer=name, measure="precision")) < 12]
+    points = {name: findings.of("recall", scorer=name, measure="precision") for name in compared}
     curve = Figure(
         "precision-recall",
         "Precision and recall",
@@ -315,13 +305,11 @@ def show(findings: Findings, scorers: Sequence[str], words: Words, chosen: Bools
         {"measure": "precision"},
         "Precision and recall at every threshold. The curve of a good detector stays near the top.",
         "precision",
-        references={"chance": chance},
-        dots=few,
+        references={CHANCE: findings.of(scorer=CHANCE)["average precision"].value},
+        dots=[name for name in compared if len(points[name]) < 12],
         x_range=(0.0, 1.0),
     )
-    keep = {"errors": sorted(frequent), "measure": [name for name in shown if name != TOKENS]}
-    note = "Recall at the chosen threshold, 95 % intervals."
-    kinds_found = Figure(
-        "by-kind", "Which errors are found", "errors", "measure", keep, note, "recall", "categories"
-    )
-    findings.figures += [curve, kinds_found]
+    keep = {"errors": sorted(frequent), "measure": [name for name in compared if name != TOKENS]}
+    title, note = "Which errors are found", "Recall at the chosen threshold, 95 % intervals."
+    by_kind = Figure("by-kind", title, "errors", "measure", keep, note, "recall", "categories")
+    findings.figures += [curve, by_kind]

@@ -12,11 +12,11 @@ the label "replaced" cannot be inferred from the text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from typing_extensions import override
@@ -43,7 +43,7 @@ from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import log_loss, sigmoid
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import Combine, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import suspicion, word_values
 from electra.laboratory.analysis.texts import corruption, held_out, learners
 from electra.laboratory.analysis.texts.sampling import sample
 
@@ -57,11 +57,16 @@ TITLES = {
     "pairs": "BLiMP agreement",
     "learners": "learners' errors",
 }
-EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # bins of advantage, in nats
+EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # of the bins of advantage, in nats
 CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
+BIN_NAMES = (
+    f"below {EDGES[0]:g}",
+    *(f"{a:g} to {b:g}" for a, b in pairwise(EDGES)),
+    f"{EDGES[-1]:g} and more",
+)
 ADVANTAGE, PLAUSIBLE = "advantage, nats", "at least as plausible as the truth"
 PLAUSIBILITY = "How plausible the replacement was"
-FEWEST = 20  # replacements of a bin that is shown
+MIN_REPLACEMENTS = 20  # a bin with fewer is left out
 NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 
 
@@ -79,8 +84,6 @@ class Config:
     """Sentences to edit, and sentences by learners."""
     fraction: float = corruption.FRACTION
     """Share of the tokens that are resampled."""
-    combine: Combine = "max"
-    """How the scores of a word's tokens are combined: max, mean or first."""
     language: learners.Language = "en"
     """Language of the learners' sentences: en (FCE) or de (Falko-MERLIN). Other edits are English only."""
     resamples: int = 200
@@ -98,14 +101,17 @@ class CorruptedText:
     """Text corrupted in one way: tokens, scored by id, or words, scored by any model."""
 
     texts: Sequence[Text]
-    labels: Sequence[Bools]
-    before: Sequence[Text] | None
+    wrong: Sequence[Bools]
+    """Which tokens or words of each text are wrong."""
+    originals: Sequence[Text] | None
     """The original texts; None if they are not known."""
     advantage: Sequence[Floats] = ()
-    log_truth: float | None = None
-    """The generator's mean log p of the original tokens."""
-    correct: float | None = None
-    """The share of its samples that equal the original."""
+    """The advantage of each token's replacement; empty if no generator made them."""
+
+    def __str__(self) -> str:
+        wrong = np.concatenate(self.wrong)
+        unit = "tokens" if isinstance(self.texts[0], np.ndarray) else "words"
+        return f"{len(wrong):,} {unit} in {len(self.wrong):,} rows, {100 * wrong.mean():.1f} % wrong"
 
 
 class Probe(contract.Probe):
@@ -126,43 +132,34 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
-        kinds = self.config.kinds
-        inputs: list[Input] = [
-            held_out.text_input(required=any(kind in kinds for kind in (*TOKEN_KINDS, "swaps", "agreement")))
-        ]
+        kinds, pairs = self.config.kinds, ("blimp/*agreement*.jsonl*", "*agreement*.jsonl*")
+        needs_text = any(kind in kinds for kind in (*TOKEN_KINDS, "swaps", "agreement"))
+        inputs = [held_out.text_input(required=needs_text)]
         if "pairs" in kinds:
-            inputs.append(
-                Input(
-                    "pairs",
-                    "BLiMP's agreement paradigms",
-                    ("blimp/*agreement*.jsonl*", "*agreement*.jsonl*"),
-                    required=False,
-                )
-            )
+            inputs.append(Input("pairs", "BLiMP's agreement paradigms", pairs, required=False))
         if "learners" in kinds:
             inputs.append(learners.learner_inputs(self.config.language, required=False)[0])
         return tuple(inputs)
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        discriminators = [
-            model for model in models if model is models[0] or model.optional("discriminator") is not None
-        ]
         models[0].network("discriminator")
+        discriminators = [model for model in models if model.optional("discriminator") is not None]
         for model in discriminators:
             require_log_odds(model.discriminator)
         progress("corrupting text", 0.0)
-        texts = self.make(models, data)
+        texts = self.corrupt(models, data)
         if not texts:
             raise ConfigError("no data for any of the kinds", where="kinds", fix="Pass `data` with text")
         findings = Findings()
-        for number, model in enumerate(discriminators):
-            known: dict[int, Floats] = {}
-            for place, name in enumerate(texts):
-                progress(f"{model.name} on {name}", (number + place / len(texts)) / len(discriminators))
-                self.score(findings, model, name, texts[name], known)
-        show(findings, texts, discriminators)
-        findings.notes += [f"{name}: {_size(text)}." for name, text in texts.items()]
+        for i, model in enumerate(discriminators):
+            before: dict[int, Floats] = {}
+            for position, name in enumerate(texts):
+                progress(f"{model.name} on {name}", (i + position / len(texts)) / len(discriminators))
+                scored = self.score(model, texts[name], before)
+                add_measures(findings, scored, self.config, model.name, name)
+        add_tables_and_figures(findings, texts, discriminators)
+        findings.notes += [f"{name}: {text}." for name, text in texts.items()]
         findings.notes += [
             f"{model.name} has no discriminator: only its generator is used."
             for model in models
@@ -170,8 +167,8 @@ class Probe(contract.Probe):
         ]
         return findings
 
-    def make(self, models: Sequence[Model], data: Data) -> dict[str, CorruptedText]:
-        """Kind of corruption -> corrupted text, the same for every discriminator."""
+    def corrupt(self, models: Sequence[Model], data: Data) -> dict[str, CorruptedText]:
+        """Returns the corrupted text of each kind, the same for every discriminator."""
         config, texts = self.config, dict[str, CorruptedText]()
         if any(kind in TOKEN_KINDS for kind in config.kinds):
             fix = (
@@ -180,14 +177,13 @@ class Probe(contract.Probe):
             )
             require_same_vocabulary(models, "replacing tokens", fix)
             texts |= self.replace_tokens(models, data["text"])
-        keys = seeds.keys(config.seed, "analysis/edit", 0, np.arange(config.sentences))
         if "swaps" in config.kinds or "agreement" in config.kinds:
+            keys = seeds.keys(config.seed, "analysis/edit", 0, np.arange(config.sentences))
             sentences = held_out.held_out_sentences(models[0].tokenizer, data["text"], count=config.sentences)
             for kind, edit in (("swaps", corruption.swap_words), ("agreement", corruption.break_agreement)):
                 if kind in config.kinds and (kind != "agreement" or config.language == "en"):
-                    edits = [edit(words, int(key)) for words, key in zip(sentences, keys, strict=False)]
                     texts[TITLES[kind]] = _of_words(
-                        [(words, *edited) for words, edited in zip(sentences, edits, strict=True)]
+                        (words, *edit(words, int(key))) for words, key in zip(sentences, keys, strict=False)
                     )
         if "pairs" in config.kinds and "pairs" in data and config.language == "en":
             texts[TITLES["pairs"]] = _of_words(agreement_pairs(data["pairs"], config.sentences, config.seed))
@@ -196,97 +192,78 @@ class Probe(contract.Probe):
             texts[TITLES["learners"]] = CorruptedText(
                 [s.words for s in chosen], [np.array(s.columns[0]) != learners.CORRECT for s in chosen], None
             )
-        return {name: text for name, text in texts.items() if any(label.any() for label in text.labels)}
+        return {name: text for name, text in texts.items() if any(wrong.any() for wrong in text.wrong)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, CorruptedText]:
-        """The corruptions of rows of tokens."""
+        """Returns rows of tokens, corrupted by each generator and by the token frequencies chosen."""
         config, tokenizer, texts = self.config, models[0].tokenizer, dict[str, CorruptedText]()
         networks = [network for model in models for kind in NETWORKS if (network := model.optional(kind))]
-        max_length = min(config.length - 2, token_rows.max_row_length(*networks))
-        rows = held_out.held_out_rows(tokenizer, paths, length=max_length, count=config.rows)
+        length = min(config.length - 2, token_rows.max_row_length(*networks))
+        rows = held_out.held_out_rows(tokenizer, paths, length=length, count=config.rows)
+        draw: Mapping[str, Any] = {"fraction": config.fraction, "seed": config.seed}
         for model in models if "generators" in config.kinds else ():
-            generator = model.optional("generator")
-            if generator is not None:
-                corrupted = corruption.by_generator(
-                    generator, rows, fraction=config.fraction, seed=config.seed
-                )
-                chosen, replaced = np.concatenate(corrupted.chosen), np.concatenate(corrupted.replaced)
-                log_truth = float(np.nanmean(np.concatenate(corrupted.log_truth)))
+            if (generator := model.optional("generator")) is not None:
+                corrupted = corruption.by_generator(generator, rows, **draw)
                 texts[own_generator(model.name)] = CorruptedText(
-                    corrupted.rows,
-                    corrupted.replaced,
-                    rows,
-                    corrupted.advantage,
-                    log_truth,
-                    float(1 - replaced[chosen].mean()),
+                    corrupted.rows, corrupted.replaced, rows, corrupted.advantage
                 )
         ordinary = np.ones(tokenizer.vocab_size)
         ordinary[list(tokenizer.specials)] = 0.0
         counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * ordinary
         for kind, frequency in (("uniform", ordinary), ("unigram", counts)):
             if kind in config.kinds:
-                corrupted = corruption.by_frequency(
-                    rows, frequency, fraction=config.fraction, seed=config.seed
-                )
+                corrupted = corruption.by_frequency(rows, frequency, **draw)
                 texts[TITLES[kind]] = CorruptedText(corrupted.rows, corrupted.replaced, rows)
         return texts
 
-    def score(
-        self, findings: Findings, model: Model, name: str, text: CorruptedText, known: dict[int, Floats]
-    ) -> None:
-        """Add a discriminator's numbers on one kind of corruption.
+    def score(self, model: Model, text: CorruptedText, before: dict[int, Floats]) -> ScoredItems:
+        """Returns a discriminator's scores on one kind of corruption.
 
-        `known`: its log-odds of the original texts, by the id of their list, which several kinds share.
+        `before` caches its log-odds of the original texts, by the id of their list, which several kinds
+        share.
         """
-        z, labels = self.log_odds(model, text.texts), np.concatenate(text.labels)
-        rise = advantage = np.full(len(z), np.nan)
-        if text.before is not None:
-            if id(text.before) not in known:
-                known[id(text.before)] = self.log_odds(model, text.before)
-            rise = z - known[id(text.before)]
-        if text.advantage:
-            advantage = np.concatenate(text.advantage)
-        sentence = np.repeat(np.arange(len(text.labels)), [len(values) for values in text.labels])
+        z, wrong = _log_odds(model, text.texts), np.concatenate(text.wrong)
+        rise = np.full(len(z), np.nan)
+        if text.originals is not None:
+            if id(text.originals) not in before:
+                before[id(text.originals)] = _log_odds(model, text.originals)
+            rise = z - before[id(text.originals)]
+        advantage = np.concatenate(text.advantage) if text.advantage else np.full(len(z), np.nan)
+        sentence = np.repeat(np.arange(len(text.wrong)), [len(values) for values in text.wrong])
         has_score = np.isfinite(z)  # a word without tokens has none
-        scored = ScoredItems(
-            z[has_score], labels[has_score], sentence[has_score], advantage[has_score], rise[has_score]
+        return ScoredItems(
+            z[has_score], wrong[has_score], sentence[has_score], advantage[has_score], rise[has_score]
         )
-        analyse(findings, scored, self.config, model.name, name)
 
-    def log_odds(self, model: Model, texts: Sequence[Text]) -> Floats:
-        """Log-odds of every token or word of the texts."""
-        if isinstance(texts[0], np.ndarray):
-            return np.concatenate(
-                token_rows.log_odds(model.discriminator, [np.asarray(row, np.int64) for row in texts])
-            )
-        sentences = [[str(word) for word in words] for words in texts]
-        return np.concatenate(
-            word_values(model.discriminator, sentences, "odds", suspicion, how=self.config.combine)
-        )
+
+def _log_odds(model: Model, texts: Sequence[Text]) -> Floats:
+    """Returns the log-odds of every token or word of the texts."""
+    if isinstance(texts[0], np.ndarray):
+        rows = [np.asarray(row, np.int64) for row in texts]
+        return np.concatenate(token_rows.log_odds(model.discriminator, rows))
+    sentences = [[str(word) for word in words] for words in texts]
+    return np.concatenate(word_values(model.discriminator, sentences, "odds", suspicion))
 
 
 def own_generator(model: str) -> str:
-    """The name under which a model's generator corrupts text."""
+    """Returns the name under which a model's generator corrupts text."""
     return f"generator of {model}"
 
 
-def _of_words(edited: Sequence[tuple[Sequence[str], Sequence[str], Bools]]) -> CorruptedText:
-    """Corrupted text from (original, changed, mask), without sentences that have no change."""
-    kept = [(right, words, labels) for right, words, labels in edited if labels.any()]
-    return CorruptedText(
-        [words for _, words, _ in kept], [labels for *_, labels in kept], [right for right, *_ in kept]
-    )
+Edit = tuple[Sequence[str], Sequence[str], Bools]
+"""The words of a sentence, the changed words, and a mask of those that are wrong."""
 
 
-def _size(text: CorruptedText) -> str:
-    labels = np.concatenate(text.labels)
-    unit = "tokens" if isinstance(text.texts[0], np.ndarray) else "words"
-    return f"{len(labels):,} {unit} in {len(text.labels):,} rows, {100 * labels.mean():.1f} % wrong"
+def _of_words(edits: Iterable[Edit]) -> CorruptedText:
+    """Returns the edited sentences, without those that have no wrong word."""
+    changed = [edit for edit in edits if edit[2].any()]
+    originals, texts, wrong = ([edit[i] for edit in changed] for i in range(3))
+    return CorruptedText(texts, wrong, originals)  # type: ignore[arg-type]
 
 
-def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[tuple[list[str], list[str], Bools]]:
-    """(good, bad, mask) of minimal pairs that differ in one word, as many from each file."""
-    pairs: list[tuple[list[str], list[str], Bools]] = []
+def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[Edit]:
+    """Returns minimal pairs that differ in one word, as many from each file: `count` in all."""
+    pairs: list[Edit] = []
     for path in paths:
         paradigm, in_file = read_minimal_pairs(path), []
         for pair in zip(paradigm.good, paradigm.bad, strict=True):
@@ -310,48 +287,51 @@ class ScoredItems:
     """Log-odds less those in the original text; NaN if that is not known."""
 
 
-def analyse(findings: Findings, scored: ScoredItems, config: Config, model: str, kind: str) -> None:
-    """Add the measures of one discriminator on one kind of corruption."""
+def add_measures(findings: Findings, scored: ScoredItems, config: Config, model: str, kind: str) -> None:
+    """Adds the measures of one discriminator on one kind of corruption."""
     ranking, y = Ranking(scored.log_odds, scored.wrong), scored.wrong.astype(np.float64)
     p, called = sigmoid(scored.log_odds), scored.log_odds >= ranking.matched_threshold()
-    resampled, paired = (scored.wrong & np.isfinite(column) for column in (scored.advantage, scored.rise))
+    sampled, paired = (scored.wrong & np.isfinite(column) for column in (scored.advantage, scored.rise))
     rises = (scored.rise[paired] > 0) + 0.5 * (scored.rise[paired] == 0)
-    bins, size = np.digitize(scored.advantage[resampled], EDGES), len(EDGES) + 1
+    bins, num_bins = np.digitize(scored.advantage[sampled], EDGES), len(EDGES) + 1
 
-    def measure(w: Floats) -> dict[str, float]:
+    def measure(w: Floats) -> dict[str | int, float]:
         base = float((w * y).sum() / w.sum())
         entropy = -sum(q * np.log(q) for q in (base, 1 - base) if q > 0)
-        inside = np.bincount(bins, w[resampled], size)
-        hit = np.bincount(bins, w[resampled] * called[resampled], size)
+        inside = np.bincount(bins, w[sampled], num_bins)
+        hit = np.bincount(bins, w[sampled] * called[sampled], num_bins)
         return {
             "AUC": ranking.auc(w),
-            "rise": float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else float("nan"),
+            "rise": float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else np.nan,
             "average precision": ranking.average_precision(w),
             "base rate": base,
             "gain": entropy - log_loss(p, y, w),
-            PLAUSIBLE: inside[-1] / inside.sum() if inside.sum() > 0 else float("nan"),
-            **{str(b): hit[b] / inside[b] if inside[b] > 0 else float("nan") for b in range(size)},
+            PLAUSIBLE: inside[-1] / inside.sum() if inside.sum() > 0 else np.nan,
+            **{b: hit[b] / inside[b] if inside[b] > 0 else np.nan for b in range(num_bins)},
         }
 
     estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
     at = {"model": model, "wrong by": kind}
-    for number, count in enumerate(np.bincount(bins, minlength=size).tolist()):
-        share, place = estimates.pop(str(number)), CENTRES[number]
-        if count >= FEWEST:
-            cells: dict[str, Cell] = {"bin": _bin_names()[number], "replacements": count, "found": share}
-            findings.add_all(cells, "measure", **at, **{ADVANTAGE: place})
+    for b, count in enumerate(np.bincount(bins, minlength=num_bins).tolist()):
+        share, centre = estimates.pop(b), CENTRES[b]
+        if count >= MIN_REPLACEMENTS:
+            cells: dict[str, Cell] = {"bin": BIN_NAMES[b], "replacements": count, "found": share}
+            findings.add_all(cells, "measure", **at, **{ADVANTAGE: centre})
             if kind == own_generator(model):
-                findings.add(share, measure="found", model=model, **{ADVANTAGE: place})
-    findings.add_all(estimates, **at)
+                findings.add(share, measure="found", model=model, **{ADVANTAGE: centre})
+    findings.add_all({str(name): estimate for name, estimate in estimates.items()}, **at)
 
 
-def show(findings: Findings, texts: Mapping[str, CorruptedText], discriminators: Sequence[Model]) -> None:
-    """Add the headline, tables and figures."""
+def add_tables_and_figures(
+    findings: Findings, texts: Mapping[str, CorruptedText], discriminators: Sequence[Model]
+) -> None:
+    """Adds the headline, tables and figures."""
     measures = ("AUC", "rise", "average precision", "base rate", "gain")
-    first, makers = discriminators[0].name, [name for name in texts if texts[name].advantage]
+    first, by_generator = discriminators[0].name, any(text.advantage for text in texts.values())
     for name in texts:
-        shown_name = "its own generator" if name == own_generator(first) else name
-        findings.headline[f"AUC, {shown_name}"] = findings.of(**{"model": first, "wrong by": name})["AUC"]
+        at = {"model": first, "wrong by": name}
+        title = "its own generator" if name == own_generator(first) else name
+        findings.headline[f"AUC, {title}"] = findings.of(**at)["AUC"]
     if own_generator(first) in texts:
         plausible = findings.of(**{"model": first, "wrong by": own_generator(first)})[PLAUSIBLE]
         findings.headline["replacements at least as plausible as the truth"] = plausible
@@ -361,68 +341,33 @@ def show(findings: Findings, texts: Mapping[str, CorruptedText], discriminators:
         " precision: chance is the base rate. Gain: nats per token or word better than the base rate; below 0"
         " the probabilities do not fit this kind."
     )
-    title, keep = "Each discriminator on each kind of corruption", {"measure": measures}
-    findings.tables.append(Table(title, ("model", "wrong by"), keep=keep, note=note))
-    if makers:
+    title, down = "Each discriminator on each kind of corruption", ("model", "wrong by")
+    findings.tables.append(Table(title, down, keep={"measure": measures}, note=note))
+    keep = {"measure": "AUC", "wrong by": list(texts)}
+    if len(discriminators) > 1:
+        note, title = (
+            "Rows: discriminators. Columns: how the text was corrupted.",
+            "AUC of each discriminator",
+        )
+        findings.figures.append(Figure("matrix", title, "wrong by", "model", keep, note, kind="matrix"))
+    note, chance = (
+        "How well wrong words are separated from correct ones, with 95 % intervals.",
+        {"chance": 0.5},
+    )
+    findings.figures.append(
+        Figure("kinds", "What is noticed", "wrong by", "model", keep, note, "AUC", "categories", chance)
+    )
+    if by_generator:
         note = "Found: called replaced at the threshold with as many alarms as replacements."
         findings.tables.append(Table(PLAUSIBILITY, ("model", "wrong by", ADVANTAGE), note=note))
-        add_generators(findings, texts, discriminators, makers)
-    kinds = {"measure": "AUC", "wrong by": list(texts)}
-    if len(discriminators) > 1:
-        note = "Rows: discriminators. Columns: how the text was corrupted."
-        matrix = Figure(
-            "matrix", "AUC of each discriminator", "wrong by", "model", kinds, note, kind="matrix"
-        )
-        findings.figures.append(matrix)
-    note = "How well wrong words are separated from correct ones, with 95 % intervals."
-    chance = {"chance": 0.5}
-    noticed = Figure(
-        "kinds", "What is noticed", "wrong by", "model", kinds, note, "AUC", "categories", chance
-    )
-    findings.figures.append(noticed)
-    if makers:
         note = (
             "Advantage: log p(replacement) - log p(original) by its generator: from 0 on the replacement is"
             " at least as plausible. The end bins hold everything beyond."
         )
-        shown, series = {"measure": "found"}, "model"
+        keep, series = {"measure": "found"}, "model"
         if len(discriminators) == 1:
-            shown, series = {**shown, "model": first}, "wrong by"
-        plausible = Figure(
-            "plausibility", PLAUSIBILITY, ADVANTAGE, series, shown, note, "share found", y_range=(0.0, 1.0)
+            keep, series = {**keep, "model": first}, "wrong by"
+        name, unit, shares = "plausibility", "share found", (0.0, 1.0)
+        findings.figures.append(
+            Figure(name, PLAUSIBILITY, ADVANTAGE, series, keep, note, unit, y_range=shares)
         )
-        findings.figures.append(plausible)
-
-
-def add_generators(
-    findings: Findings,
-    texts: Mapping[str, CorruptedText],
-    discriminators: Sequence[Model],
-    makers: Sequence[str],
-) -> None:
-    """Add a table of each generator with its discriminator's results on other corruptions."""
-    for model in discriminators:
-        name = own_generator(model.name)
-        if name in makers:
-            generator, text = model.generator.config, texts[name]
-            results = {other: findings.of(**{"model": model.name, "wrong by": other}) for other in texts}
-            numbers: dict[str, Cell] = {
-                "generator": f"{generator.num_layers} layers of {generator.hidden_size}",
-                "its loss": None if text.log_truth is None else -text.log_truth,
-                "samples that are right": text.correct,
-                "at least as plausible": results[name][PLAUSIBLE],
-                "AUC, its own": results[name]["AUC"],
-            }
-            numbers |= {f"AUC, {other}": results[other]["AUC"] for other in texts if other not in makers}
-            findings.add_all(numbers, model=model.name)
-    title = "How good the generator is, and what its discriminator notices elsewhere"
-    note = (
-        "Loss: nats for each resampled token. At least as plausible: the share of its replacements with an"
-        " advantage of at least 0."
-    )
-    findings.tables.append(Table(title, ("model",), note=note))
-
-
-def _bin_names() -> list[str]:
-    low = [f"below {EDGES[0]:g}", *(f"{a:g} to {b:g}" for a, b in pairwise(EDGES))]
-    return [*low, f"{EDGES[-1]:g} and more"]

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence
+from electra.finetuning.labelled.tagged_sentences import universal_dependencies
 from electra.foundation.arrays import Ints
 from electra.foundation.progress import scaled_progress
-from electra.laboratory.analysis.contract import Estimate, Figure, Findings, Progress, Table
+from electra.laboratory.analysis import contract
+from electra.laboratory.analysis.contract import (
+    Data,
+    Estimate,
+    Figure,
+    Findings,
+    Input,
+    Model,
+    Progress,
+    Table,
+)
 from electra.laboratory.analysis.contract.findings import Selection
 from electra.laboratory.analysis.contract.origin import OBJECTIVE, SEED, UNKNOWN, difference
 from electra.laboratory.analysis.measures.cka import Features, cka, cka_matrix
 from electra.laboratory.analysis.measures.half_samples import half_samples
 from electra.laboratory.analysis.representations import by_depth
-from electra.laboratory.analysis.representations.encoder_probe import TreebankConfig, TreebankProbe
-from electra.laboratory.analysis.representations.encoders import NamedEncoder, Words, common_words
+from electra.laboratory.analysis.representations.encoders import (
+    NamedEncoder,
+    Words,
+    common_words,
+    encoders_of,
+)
+from electra.laboratory.analysis.texts.sampling import sample
 
-Config = TreebankConfig
-Kinds = Mapping[str, Sequence[tuple[int, int]]]
-"""How two encoders' trainings differ -> the pairs, by number, that differ so."""
+Pairs = Mapping[str, Sequence[tuple[int, int]]]
+"""SEED or OBJECTIVE -> the pairs of encoders, by index, whose trainings differ in it."""
 TITLE = "Across seeds, and across objectives"
-LIKENESS = "Likeness at the same depth"
+SAME_DEPTH = "Likeness at the same depth"
 
 
-class Probe(TreebankProbe):
-    """Compares the first encoder with each other one, within and across depths."""
+@dataclass(frozen=True)
+class Config:
+    """Options of the probe."""
+
+    sentences: int = 500
+    """Treebank sentences to use (0: all)."""
+    resamples: int = 100
+    """Half-samples of the sentences for the intervals."""
+    untrained: bool = True
+    """Include an untrained encoder."""
+
+
+class Probe(contract.Probe):
+    """Compares the first encoder with each other encoder, at the same depth and across depths."""
 
     title = "Similarity of representations, depth by depth"
     question = (
@@ -39,25 +66,29 @@ class Probe(TreebankProbe):
         " language model and other seeds as well: the difference between seeds is the yardstick."
     )
     version = 1
+    needs = ("encoder",)
+    config: Config
 
     @override
-    def run_on_encoders(
-        self, encoders: Sequence[NamedEncoder], sentences: Sequence[Sentence], progress: Progress
-    ) -> Findings:
+    def inputs(self) -> tuple[Input, ...]:
+        patterns = ("*dev.conllu*", "*test.conllu*")
+        return (Input("treebank", "Universal Dependencies dev or test file", patterns),)
+
+    @override
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+        encoders = encoders_of(models, self.config.untrained)
+        treebank = [sentence for path in data["treebank"] for sentence in universal_dependencies(path)]
+        sentences = sample(treebank, self.config.sentences)
         words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
-        findings, names, kinds = (
-            Findings(),
-            [encoder.name for encoder in encoders],
-            pairs_by_difference(encoders),
-        )
-        labels = {other: _label(encoders[0], encoders[other]) for other in range(1, len(names))}
-        if labels:
+        findings, names = Findings(), [encoder.name for encoder in encoders]
+        pairs = pairs_by_difference(encoders)
+        if len(names) > 1:
             note = f"Debiased CKA of {names[0]} and each other encoder. Bands are 95 % intervals."
-            keep = {"measure": LIKENESS}
-            findings.figures.append(Figure("same-depth", LIKENESS, "depth", "encoder", keep, note, "CKA"))
-        if all(kinds.values()):
-            across = self._across(words, kinds)
-            note = f"Debiased CKA, means over pairs. {_pairs_note(kinds, names)}"
+            keep = {"measure": SAME_DEPTH}
+            findings.figures.append(Figure("same-depth", SAME_DEPTH, "depth", "encoder", keep, note, "CKA"))
+        if all(pairs.values()):
+            across = self._across(words, pairs)
+            note = f"Debiased CKA, means over pairs. {_pairs_note(pairs, names)}"
             by_depth.add_measure(findings, TITLE, across, note=note)
             both: Selection = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
             about = "Debiased CKA, means over pairs. Bands are 95 % intervals."
@@ -65,44 +96,54 @@ class Probe(TreebankProbe):
             findings.headline.update({f"CKA {name}, last depth": row[-1] for name, row in across.items()})
         for other, name in enumerate(names):
             progress(f"{names[0]} and {name}", 0.3 + 0.7 * other / len(names))
-            _matrix(findings, words, names, other)
+            _add_matrix(findings, words, names, other)
             if other:
-                estimates, last = self._same_depth(findings, words, names, other)
+                row, last = self._same_depth(findings, words, names, other)
                 findings.headline[f"CKA with {name}, last depth"] = last
-                for depth, estimate in enumerate(estimates):
-                    findings.add(estimate, measure=LIKENESS, encoder=labels[other], depth=depth)
-        findings.notes += self._notes(words, len(sentences), kinds)
+                label = _label(encoders[0], encoders[other])
+                for depth, estimate in enumerate(row):
+                    findings.add(estimate, measure=SAME_DEPTH, encoder=label, depth=depth)
+        findings.notes += [
+            f"{len(words.index)} words of {len(sentences)} sentences. A word's vector is the mean of its"
+            " tokens' vectors, so vocabularies may differ.",
+            "Intervals: the spread over halves of the sentences, since a bootstrap would count repeated words"
+            " as similarity.",
+        ]
+        if not pairs[SEED]:
+            findings.notes.append(
+                "No two of these encoders are known to be seeds of one training: without that yardstick a"
+                " difference between two objectives cannot be judged."
+            )
         return findings
 
     def _same_depth(
-        self, findings: Findings, words: Words, names: list[str], other: int
+        self, findings: Findings, words: Words, names: Sequence[str], other: int
     ) -> tuple[list[Estimate], Estimate]:
-        """CKA at each common depth, with intervals, and that of the last depths of both."""
+        """Adds a table of CKA at each common depth; returns those estimates, and CKA of both last depths."""
         first, second = words.vectors[0], words.vectors[other]
-        pairs = [(depth, depth) for depth in range(min(len(first), len(second)))]
+        common = min(len(first), len(second))
+        depths = [(depth, depth) for depth in range(common)]
         if len(first) != len(second):
-            pairs.append((len(first) - 1, len(second) - 1))
+            depths.append((len(first) - 1, len(second) - 1))
 
         def measure(items: Ints) -> list[float]:
-            both = [(Features(first[a][items]), Features(second[b][items])) for a, b in pairs]
-            return [cka(x, y) for x, y in both]
+            return [cka(Features(first[a][items]), Features(second[b][items])) for a, b in depths]
 
         estimates = half_samples(measure, words.sentence, resamples=self.config.resamples)
         title = f"CKA of {names[0]} and {names[other]}"
-        for (a, b), estimate in zip(pairs, estimates, strict=True):
-            at = {"depth": str(a) if a == b else f"{a} and {b}", "between": title}
-            biased = cka(Features(first[a]), Features(second[b]), debiased=False)
-            findings.add_all({"debiased": estimate, "biased": biased}, **at)
+        for (a, b), estimate in zip(depths, estimates, strict=True):
+            depth = str(a) if a == b else f"{a} and {b}"
+            findings.add(estimate, measure="debiased", depth=depth, between=title)
         note = (
             "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is the input of the first"
             " layer."
         )
         findings.tables.append(Table(title, ("depth",), keep={"between": title}, note=note))
-        return estimates[: min(len(first), len(second))], estimates[-1]
+        return estimates[:common], estimates[-1]
 
-    def _across(self, words: Words, kinds: Kinds) -> by_depth.ByDepth:
-        """The mean CKA of each kind of pairs, and how much more similar seeds are, at each common depth."""
-        involved = {i for pairs in kinds.values() for pair in pairs for i in pair}
+    def _across(self, words: Words, pairs: Pairs) -> by_depth.ByDepth:
+        """Returns the mean CKA of each kind of pairs, and its lead across seeds, at each common depth."""
+        involved = {i for members in pairs.values() for pair in members for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
 
         def measure(items: Ints) -> list[float]:
@@ -110,40 +151,28 @@ class Probe(TreebankProbe):
             for depth in depths:
                 features = {i: Features(words.vectors[i][depth][items]) for i in involved}
                 seeds, objectives = (
-                    float(np.mean([cka(features[i], features[j]) for i, j in kinds[kind]]))
+                    float(np.mean([cka(features[i], features[j]) for i, j in pairs[kind]]))
                     for kind in (SEED, OBJECTIVE)
                 )
                 values += [seeds, objectives, seeds - objectives]
             return values
 
-        flat = half_samples(measure, words.sentence, resamples=self.config.resamples)
+        estimates = half_samples(measure, words.sentence, resamples=self.config.resamples)
         names = ("across seeds", "across objectives", "difference")
-        return {name: flat[place::3] for place, name in enumerate(names)}
-
-    def _notes(self, words: Words, sentences: int, kinds: Kinds) -> list[str]:
-        notes = [
-            f"{len(words.kept)} words of {sentences} sentences; a word's vector is the mean of its tokens',"
-            " so vocabularies may differ.",
-            "Intervals: the spread over halves of the sentences, since a bootstrap would count repeated words"
-            " as similarity.",
-        ]
-        if not kinds[SEED]:
-            consequence = "without that yardstick a difference between two objectives cannot be judged"
-            notes.append(f"No two of these encoders are known to be seeds of one training: {consequence}.")
-        return notes
+        return {name: estimates[i::3] for i, name in enumerate(names)}
 
 
-def pairs_by_difference(encoders: Sequence[NamedEncoder]) -> Kinds:
-    """The pairs of encoders that differ by their seed alone, and those with different objectives."""
+def pairs_by_difference(encoders: Sequence[NamedEncoder]) -> Pairs:
+    """Returns the pairs of encoders that differ by their seed alone, and those with different objectives."""
     kinds = {
         (i, j): difference(a.origin, b.origin) for (i, a), (j, b) in combinations(enumerate(encoders), 2)
     }
-    return {kind: [pair for pair, of_pair in kinds.items() if of_pair == kind] for kind in (SEED, OBJECTIVE)}
+    return {kind: [pair for pair, other in kinds.items() if other == kind] for kind in (SEED, OBJECTIVE)}
 
 
-def _pairs_note(kinds: Kinds, names: Sequence[str]) -> str:
+def _pairs_note(pairs: Pairs, names: Sequence[str]) -> str:
     listed = {
-        kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in pairs) for kind, pairs in kinds.items()
+        kind: "; ".join(f"{names[i]} and {names[j]}" for i, j in members) for kind, members in pairs.items()
     }
     return (
         f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over"
@@ -156,15 +185,15 @@ def _label(first: NamedEncoder, other: NamedEncoder) -> str:
     return other.name if kind == UNKNOWN else f"{other.name} ({kind})"
 
 
-def _matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
-    """Add the CKA of each depth of the first encoder with each depth of the other."""
-    first, second = ([Features(depth) for depth in words.vectors[number]] for number in (0, other))
+def _add_matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
+    """Adds a matrix: the CKA of each depth of the first encoder with each depth of the other."""
+    first, second = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
     title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
     axis = f"depth of {names[other]}"
     for (row, column), value in np.ndenumerate(cka_matrix(first, second)):
         findings.add(float(value), matrix=title, row=f"depth {row}", **{axis: str(column)})
     note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
-    shown = Figure(
-        f"cka-{other}", title, axis, "row", {"matrix": title}, note, axis, "matrix", y_range=(0.0, 1.0)
+    keep = {"matrix": title}
+    findings.figures.append(
+        Figure(f"cka-{other}", title, axis, "row", keep, note, axis, "matrix", y_range=(0.0, 1.0))
     )
-    findings.figures.append(shown)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.sentence_pairs import ScoredPair
+from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
 from electra.foundation.arrays import Bools, Floats
 from electra.foundation.progress import Share, part_progress
-from electra.laboratory.analysis.contract import Findings, ProbeDataError, Progress
+from electra.laboratory.analysis import contract
+from electra.laboratory.analysis.contract import Data, Findings, Input, Model, ProbeDataError, Progress
 from electra.laboratory.analysis.representations import attention_heads, by_depth
-from electra.laboratory.analysis.representations.encoder_probe import PairsConfig, PairsProbe
-from electra.laboratory.analysis.representations.encoders import NamedEncoder
+from electra.laboratory.analysis.representations.encoders import NamedEncoder, encoders_of
+from electra.laboratory.analysis.texts.sampling import sample
 from electra.model import hidden
 
 if TYPE_CHECKING:
@@ -29,33 +30,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Config(PairsConfig):
+class Config:
     """Options of the probe."""
 
     sentences: int = 400
     """Sentence pairs to use (0: all)."""
+    resamples: int = 500
+    """Bootstrap samples of the pairs for the intervals."""
+    untrained: bool = True
+    """Include an untrained encoder."""
 
 
-class Probe(PairsProbe):
+class Probe(contract.Probe):
     """Measures how strongly heads attend to the same token in the other sentence."""
 
     title = "Equal tokens of two sentences"
     question = "Does a token attend to itself in the other sentence, before any fine-tuning on pairs?"
     source = "Heads that attend to the same token: Voita et al. 2019, Olsson et al. 2022."
     version = 2
+    needs = ("encoder",)
     config: Config
 
     @override
-    def run_on_encoders(
-        self, encoders: Sequence[NamedEncoder], pairs: Sequence[ScoredPair], progress: Progress
-    ) -> Findings:
-        texts = [pair[:2] for pair in pairs]
-        sums_of = {
-            encoder.name: measure_pairs(
-                encoder, texts, part_progress(progress, encoder.name, number, len(encoders))
-            )
-            for number, encoder in enumerate(encoders)
-        }
+    def inputs(self) -> tuple[Input, ...]:
+        patterns = ("sts-b/dev.tsv*", "STS-B/dev.tsv*", "*sts*dev*.tsv*", "dev.tsv*")
+        return (Input("pairs", "STS-B dev file", patterns),)
+
+    @override
+    def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
+        encoders = encoders_of(models, self.config.untrained)
+        available = [pair[:2] for path in data["pairs"] for pair in read_scored_pairs(path)]
+        pairs = sample(available, self.config.sentences)
+        sums_of = {}
+        for i, encoder in enumerate(encoders):
+            share_read = part_progress(progress, encoder.name, i, len(encoders))
+            sums_of[encoder.name] = measure_pairs(encoder, pairs, share_read)
         findings, first = Findings(), encoders[0].name
         tokens = int(sums_of[first].tokens.sum())
         if not tokens:
@@ -67,11 +76,10 @@ class Probe(PairsProbe):
             estimates: by_depth.ByDepth = {}
             for name, sums in sums_of.items():
                 attention = condition.attention(sums)
-                best = attention.sum(0).argmax(1)  # the strongest head of each layer
-                points = {name: [attention[:, layer, head] for layer, head in enumerate(best)]}
-                estimates |= by_depth.ratios(
-                    points, sums.tokens, np.arange(len(pairs)), self.config.resamples
-                )
+                strongest = attention.sum(0).argmax(1)  # head of each layer
+                points = {name: [attention[:, layer, head] for layer, head in enumerate(strongest)]}
+                groups, resamples = np.arange(len(pairs)), self.config.resamples
+                estimates |= by_depth.ratios(points, sums.tokens, groups, resamples)
                 shares[f"{name}{condition.suffix}"] = attention.sum(0) / max(1.0, sums.tokens.sum())
             note = f"{condition.note} Uniform attention would give {uniform:.3f}."
             references = {"uniform attention": uniform}
@@ -132,37 +140,35 @@ MASKED = Condition(
 
 
 def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progress: Share) -> MatchSums:
-    """Measure an encoder's attention in each pair of sentences."""
+    """Measures an encoder's attention in each pair of sentences."""
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
     same = [equal_tokens(row) for row in rows]
-    queries = [
-        (i, place) for i, matches in enumerate(same) for place in np.flatnonzero(matches.any(1)).tolist()
-    ]
+    shared = [(i, t) for i, matches in enumerate(same) for t in np.flatnonzero(matches.any(1)).tolist()]
     mask = loaded.tokenizer.specials.mask
-    hiding = [hide(rows[i], place, mask) for i, place in queries]
+    masked_rows = [hide(rows[i], t, mask) for i, t in shared]
     visible = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
     masked = np.zeros_like(visible)
-    for number, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *hiding], progress):
-        if number < len(rows):
-            visible[number, layer] = (weights_HTT * same[number]).sum((1, 2))
+    for row, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *masked_rows], progress):
+        if row < len(rows):
+            visible[row, layer] = (weights_HTT * same[row]).sum((1, 2))
         else:
-            i, place = queries[number - len(rows)]
-            masked[i, layer] += weights_HTT[:, place] @ same[i][place]
+            i, t = shared[row - len(rows)]
+            masked[i, layer] += weights_HTT[:, t] @ same[i][t]
     tokens = np.array([matches.any(1).sum() for matches in same], np.float64)
     chance = np.array([matches.sum() / len(matches) for matches in same])
     return MatchSums(tokens, visible, masked, chance)
 
 
-def hide(row: hidden.Row, place: int, mask: int) -> hidden.Row:
-    """The row with the token at `place` masked."""
+def hide(row: hidden.Row, position: int, mask: int) -> hidden.Row:
+    """Returns the row with the token at `position` masked."""
     ids = row.ids.copy()
-    ids[place] = mask
+    ids[position] = mask
     return hidden.Row(ids, row.words)
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
-    """[CLS] a [SEP] b [SEP] with one token type, as in pre-training; the "words" are the two sentences."""
+    """Returns [CLS] a [SEP] b [SEP] with one token type; the row's "words" are the two sentences."""
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
     words = np.where(special, hidden.NO_WORD, special.cumsum() - 1)
@@ -170,7 +176,7 @@ def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: in
 
 
 def equal_tokens(row: hidden.Row) -> Bools:
-    """[T, T] whether two positions hold the same token in different sentences."""
+    """Returns a mask [T, T] of positions that hold the same token in different sentences."""
     ordinary = row.words != hidden.NO_WORD
     other_sentence = (row.words[:, None] != row.words) & ordinary[:, None] & ordinary
     return np.asarray(other_sentence & (row.ids[:, None] == row.ids))

@@ -21,12 +21,22 @@ from electra.finetuning.labelled.sentence_pairs import MinimalPairs, read_minima
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.errors import ConfigError
 from electra.laboratory.analysis import contract
-from electra.laboratory.analysis.contract import Cell, Data, Figure, Findings, Input, Model, Progress, Table
+from electra.laboratory.analysis.contract import (
+    Cell,
+    Data,
+    Estimate,
+    Figure,
+    Findings,
+    Input,
+    Model,
+    Progress,
+    Table,
+)
 from electra.laboratory.analysis.measures.preference import Accuracy, average, compare_scores
 from electra.laboratory.analysis.scoring.across_models import scores_of
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
 
-SHORTER = "shorter"  # the baseline that only counts tokens
+SHORTER = "shorter"  # a baseline that prefers the sentence with fewer tokens
 LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
 
 
@@ -37,7 +47,7 @@ class Config:
     scorers: tuple[str, ...] = ()
     """Scorers to use (default: all that the models have networks for)."""
     limit: int | None = None
-    """Pairs of each file to use, from its start (default: all): quicker, with wider intervals."""
+    """Use the first pairs of each file only (default: all pairs): quicker, with wider intervals."""
 
     def __post_init__(self) -> None:
         for name in self.scorers:
@@ -48,19 +58,26 @@ class Config:
 
 @dataclass(frozen=True)
 class Column:
-    """The scores that one scorer of one model gave each pair's good and bad sentence, over all paradigms."""
+    """The scores that one scorer of one model gave to all pairs, over all paradigms."""
 
     model: str
     scorer: str
     title: str
     good: Floats
+    """Scores [pairs] of the good sentences."""
     bad: Floats
+    """Scores [pairs] of the bad sentences."""
     length: Ints
     """-1, 0, 1: the good sentence has fewer, as many, more tokens."""
 
     def accuracy(self, pairs: slice | Bools) -> Accuracy:
-        """The scorer's accuracy on some of the pairs."""
+        """Returns the scorer's accuracy on some of the pairs."""
         return compare_scores(self.good[pairs], self.bad[pairs])
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether it is a sum over tokens, which the literature calls a sentence's score."""
+        return self.scorer in SCORERS and SCORERS[self.scorer].reduction == "sum"
 
 
 class Probe(contract.Probe):
@@ -77,17 +94,12 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
+        blimp = ("blimp/*.jsonl*", "blimp*/*.jsonl*", "blimp*/*/*.jsonl*")
+        supplement, own = ("*supplement*/*.jsonl*",), ("*minimal-pairs*/*.jsonl*",)
         return (
-            Input(
-                "blimp",
-                "BLiMP paradigms",
-                ("blimp/*.jsonl*", "blimp*/*.jsonl*", "blimp*/*/*.jsonl*"),
-                required=False,
-            ),
-            Input(
-                "supplement", "paradigms of the BabyLM supplement", ("*supplement*/*.jsonl*",), required=False
-            ),
-            Input("own", "minimal pairs of your own", ("*minimal-pairs*/*.jsonl*",), required=False),
+            Input("blimp", "BLiMP paradigms", blimp, required=False),
+            Input("supplement", "paradigms of the BabyLM supplement", supplement, required=False),
+            Input("own", "minimal pairs of your own", own, required=False),
         )
 
     @override
@@ -103,83 +115,73 @@ class Probe(contract.Probe):
             [(*path.parent.parts, paradigm.name) for path, paradigm in zip(files, paradigms, strict=True)]
         )
         paradigms = [replace(paradigm, name=name) for paradigm, name in zip(paradigms, distinct, strict=True)]
-        columns = columns_of(models, paradigms, self.config.scorers, progress)
-        return report(paradigms, columns)
+        return report(paradigms, columns_of(models, paradigms, self.config.scorers, progress))
 
 
 def columns_of(
     models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
-    """All scorers of all models, each model's length baseline last."""
+    """Returns all scorers of all models; each model's length baseline is its last."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)
     columns = []
     for model in models:
-        lengths = [
+        of_good, of_bad = (
             np.array([len(ids) for ids in model.tokenizer.encode_corpus(side)], np.int64)
             for side in (good, bad)
-        ]
-        sign = np.sign(lengths[0] - lengths[1])
+        )
+        sign = np.sign(of_good - of_bad)
         for (scored_model, name), values in scores.items():
             if scored_model == model.name:
-                columns.append(
-                    Column(
-                        model.name, name, SCORERS[name].title, values[: len(good)], values[len(good) :], sign
-                    )
-                )
-        by_length = (-lengths[0].astype(np.float64), -lengths[1].astype(np.float64))
-        columns.append(
-            Column(model.name, SHORTER, "the sentence of fewer tokens (no network)", *by_length, sign)
-        )
+                both = values[: len(good)], values[len(good) :]
+                columns.append(Column(model.name, name, SCORERS[name].title, *both, sign))
+        title = "the sentence of fewer tokens (no network)"
+        by_length = -of_good.astype(np.float64), -of_bad.astype(np.float64)
+        columns.append(Column(model.name, SHORTER, title, *by_length, sign))
     return columns
 
 
 def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Findings:
-    """The findings: accuracies by benchmark, phenomenon, paradigm and length."""
+    """Returns the findings: accuracies by benchmark, phenomenon, paradigm and length."""
     bounds = np.cumsum([0, *(len(paradigm.good) for paradigm in paradigms)])
     slices = [slice(int(start), int(stop)) for start, stop in pairwise(bounds)]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
     by_benchmark = sorted(paradigms, key=lambda paradigm: benchmarks.index(paradigm.benchmark))
     phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in by_benchmark))
     models = list(dict.fromkeys(column.model for column in columns))
-
-    def label(column: Column) -> str:
-        return f"{column.model}: {column.scorer}" if len(models) > 1 else column.scorer
-
-    findings = Findings()
+    labels = [f"{c.model}: {c.scorer}" if len(models) > 1 else c.scorer for c in columns]
     accuracies = [[column.accuracy(pairs) for pairs in slices] for column in columns]
-    for column, parts in zip(columns, accuracies, strict=True):
+    findings = Findings()
+    for column, label, parts in zip(columns, labels, accuracies, strict=True):
+
+        def mean_over(attribute: str, name: str, parts: Sequence[Accuracy] = parts) -> Estimate:
+            pairs = zip(parts, paradigms, strict=True)
+            return average([part for part, paradigm in pairs if getattr(paradigm, attribute) == name])
+
         at = {"model": column.model, "scorer": column.scorer, "what it is": column.title}
         for name in benchmarks:
-            mean = average(
-                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.benchmark == name]
-            )
+            mean = mean_over("benchmark", name)
             findings.add(mean, measure=name, **at)
-            if column.model == models[0] and _sums_tokens(column):
+            if column.model == models[0] and column.is_sum:
                 findings.headline[f"{name}: {column.scorer}"] = mean
         findings.add(sum(part.ties for part in parts), measure="ties", **at)
         for sign, relation in LENGTHS.items():
-            chosen = column.length == sign
-            findings.add(
-                column.accuracy(chosen).value if chosen.any() else None, measure=f"good one {relation}", **at
-            )
+            of_length = column.length == sign
+            accuracy = column.accuracy(of_length).value if of_length.any() else None
+            findings.add(accuracy, measure=f"good one {relation}", **at)
         for name in phenomena:
-            mean = average(
-                [part for part, paradigm in zip(parts, paradigms, strict=True) if paradigm.phenomenon == name]
-            )
-            findings.add(mean, phenomenon=name, measure=label(column))
+            findings.add(mean_over("phenomenon", name), phenomenon=name, measure=label)
     for row, paradigm in enumerate(paradigms):
         parts = [column[row] for column in accuracies]
-        networks = (part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
+        of_networks = (part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
         numbers: dict[str, Cell] = {
             "pairs": len(paradigm.good),
             "equal, left out": paradigm.equal,
-            "ties of all scorers": sum(part.ties for part in networks),
+            "ties of all scorers": sum(part.ties for part in of_networks),
             "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
         }
-        for column, part in zip(columns, parts, strict=True):
-            numbers[label(column)] = part.value
+        numbers |= {label: part.value for label, part in zip(labels, parts, strict=True)}
         findings.add_all(numbers, paradigm=paradigm.name, phenomenon=paradigm.phenomenon)
     counts = ", ".join(
         f"{int((columns[0].length == sign).sum())} {relation}" for sign, relation in LENGTHS.items()
@@ -189,19 +191,15 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
         f" pairs, by the good sentence's length in tokens against the bad one's ({counts}; by the first"
         " model's tokenizer)."
     )
+    widest = "Half-width: of the widest 95 % interval in the row."
     findings.tables += [
         Table("Accuracy", ("model", "scorer", "what it is"), note=note),
         Table("By phenomenon", ("phenomenon",), note="Means over each phenomenon's paradigms."),
-        Table(
-            "By paradigm",
-            ("paradigm", "phenomenon"),
-            note="Half-width: of the widest 95 % interval in the row.",
-        ),
+        Table("By paradigm", ("paradigm", "phenomenon"), note=widest),
     ]
     for model in models:
-        sums = [label(column) for column in columns if column.model == model and _sums_tokens(column)]
+        sums = [label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
-        note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
         findings.figures.append(
             Figure(
                 f"phenomena-{letters}",
@@ -209,34 +207,21 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
                 "phenomenon",
                 "measure",
                 {"measure": sums},
-                note,
+                "Sums over tokens; marks are means over paradigms with 95 % intervals.",
                 "accuracy",
                 "categories",
                 references={"chance": 0.5},
                 x_range=(0, 1),
             )
         )
-    findings.notes += _notes(paradigms, benchmarks)
-    return findings
-
-
-def _sums_tokens(column: Column) -> bool:
-    """Whether the scorer is a sum over tokens, which the literature calls a sentence's score."""
-    return column.scorer in SCORERS and SCORERS[column.scorer].reduction == "sum"
-
-
-def _notes(paradigms: Sequence[MinimalPairs], benchmarks: Sequence[str]) -> list[str]:
-    notes = []
     for name in benchmarks:
         members = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
-        pairs, equal = (
-            sum(len(paradigm.good) for paradigm in members),
-            sum(paradigm.equal for paradigm in members),
-        )
-        left = f"; {equal} pairs of equal sentences left out" if equal else ""
-        notes.append(f"{name}: {len(members)} paradigms, {pairs} pairs{left}.")
-    notes.append(
+        num_pairs = sum(len(paradigm.good) for paradigm in members)
+        equal = sum(paradigm.equal for paradigm in members)
+        left_out = f"; {equal} pairs of equal sentences left out" if equal else ""
+        findings.notes.append(f"{name}: {len(members)} paradigms, {num_pairs} pairs{left_out}.")
+    findings.notes.append(
         "Intervals are for new pairs of the same paradigms. Published BLiMP numbers are means over all 67"
         " paradigms: compare with them only if all are included."
     )
-    return notes
+    return findings

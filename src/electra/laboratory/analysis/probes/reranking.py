@@ -11,7 +11,7 @@ tested on the other, in both directions. Word errors are those of jiwer (tested)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.foundation.arrays import Floats
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import (
+    Cell,
     Data,
     Estimate,
     Figure,
@@ -91,78 +92,45 @@ class Probe(contract.Probe):
 
     @override
     def inputs(self) -> tuple[Input, ...]:
-        return (
-            Input(
-                "lists",
-                "n-best lists",
-                ("*librispeech*other*.jsonl*", "*nbest*/*.jsonl*", "*nbest*.jsonl*", "*librispeech*.jsonl*"),
-            ),
+        patterns = (
+            "*librispeech*other*.jsonl*",
+            "*nbest*/*.jsonl*",
+            "*nbest*.jsonl*",
+            "*librispeech*.jsonl*",
         )
+        return (Input("lists", "n-best lists", patterns),)
 
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
-        config = self.config
+        config, findings = self.config, Findings()
         available = [
             utterance for path in data["lists"] for utterance in read_utterances(path, config.hypotheses)
         ]
         utterances = sample(available, config.sentences)
         lists = nbest.make_lists([(utterance.reference, utterance.hypotheses) for utterance in utterances])
-        names = set(utterances[0].scores)
-        if any(set(utterance.scores) != names for utterance in utterances):
+        names = utterances[0].scores.keys()
+        if any(utterance.scores.keys() != names for utterance in utterances):
             problem = "the hypotheses of the files have different scores"
-            raise contract.ProbeDataError(problem, key="data", fix="Pass files with the same scores")
-        columns = {
-            name: nbest.pad([utterance.scores[name] for utterance in utterances])
-            for name in utterances[0].scores
-        }
+            raise ProbeDataError(problem, key="data", fix="Pass files with the same scores")
+        columns = {name: nbest.pad([utterance.scores[name] for utterance in utterances]) for name in names}
         acoustic, mix = self._acoustic(columns, lists)
         systems = self._references(columns, acoustic, lists)
         texts = [text for utterance in utterances for text in utterance.hypotheses]
         texts = [text.lower() for text in texts] if config.lowercase else texts
+        ends = np.cumsum([len(utterance.hypotheses) for utterance in utterances])[:-1]
         for (model, scorer), values in scores_of(models, config.scorers, texts, progress).items():
-            score = nbest.pad(
-                np.split(values, np.cumsum([len(utterance.hypotheses) for utterance in utterances])[:-1])
-            )
+            score = nbest.pad(np.split(values, ends))
             errors, weights = nbest.cross_validated_errors(lists, acoustic, score)
             systems[f"{model}: {scorer}"] = System(errors, weights, lists.chosen_errors(score))
-        findings = Findings()
         rates = self._measure(systems, lists)
         for name, system in systems.items():
-            keys = {WER: "wer", GAIN: "gain", ALONE: "alone"}
-            findings.add_all(
-                {measure: rates.get(f"{name}/{key}") for measure, key in keys.items()}, **{"chosen by": name}
-            )
+            cells: dict[str, Cell] = {measure: rates.get((name, measure)) for measure in (WER, GAIN, ALONE)}
             tuned = [number for weights in system.weights for number in (weights.score, weights.word)]
-            findings.add_all(dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
+            findings.add_all(cells | dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
             if name.startswith(f"{models[0].name}: "):
-                findings.headline[f"WER gained, {name}"] = rates[f"{name}/gain"]
-        note = "Gains are paired differences in percentage points; above 0 is better."
-        useless = "A weight of 0: the score did not help on that half."
-        findings.tables += [
-            Table("Word error rate", ("chosen by",), keep={"measure": (WER, GAIN, ALONE)}, note=note),
-            Table("Weights tuned on each half", ("chosen by",), keep={"measure": TUNED}, note=useless),
-        ]
-        gain = (
-            "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
-            " intervals are 95 %, over utterances."
-        )
-        rate = (
-            "Intervals are 95 %, over utterances; systems share utterances, so their differences are more"
-            " certain than the intervals suggest."
-        )
-        oracle = rates[f"{ORACLE}/wer"].value
-        for name, title, measure, left_out, note, references in (
-            ("gain", "What re-ranking gains", GAIN, (ACOUSTIC, BONUS, ORACLE, CHANCE), gain, {"none": 0.0}),
-            ("wer", "Word error rate after re-ranking", WER, (ORACLE, CHANCE), rate, {ORACLE: oracle}),
-        ):
-            keep = {
-                "measure": measure,
-                "chosen by": [utterance for utterance in systems if utterance not in left_out],
-            }
-            unit = "percentage points" if measure == GAIN else WER
-            shown = Figure(name, title, "chosen by", "measure", keep, note, unit, "categories", references)
-            findings.figures.append(shown)
-        weights_shown = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
+                findings.headline[f"WER gained, {name}"] = rates[name, GAIN]
+        add_tables_and_figures(findings, list(systems))
+        mixed = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
         findings.notes += [
             f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
             f" {int(lists.reference_words.sum())} reference words.",
@@ -171,23 +139,23 @@ class Probe(contract.Probe):
             " the same utterances.",
             "The recogniser searched with its language model, so the lists hold what that model prefers: no"
             " scorer can gain much.",
-            f"The recogniser's own weights: {weights_shown}.",
+            f"The recogniser's own weights: {mixed}.",
             f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are counted"
             " on the original text.",
         ]
         return findings
 
     def _acoustic(
-        self, columns: dict[str, Floats], lists: nbest.NBestLists
+        self, columns: Mapping[str, Floats], lists: nbest.NBestLists
     ) -> tuple[Floats, dict[str, float]]:
-        """The recogniser's score without its language model, weighted as in its own total (or equally)."""
+        """Returns the recogniser's score [U, N] without its language model, and the weights of its parts.
+
+        The weights are those of the recogniser's own total, or 1 if the lists have no total.
+        """
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
-            raise ProbeDataError(
-                "the hypotheses have no scores of a recogniser",
-                key="data",
-                fix="Add some, such as decoder and ctc",
-            )
+            problem = "the hypotheses have no scores of a recogniser"
+            raise ProbeDataError(problem, key="data", fix="Add some, such as decoder and ctc")
         mix = dict.fromkeys(parts, 1.0)
         if self.config.total in columns:
             mix = nbest.recogniser_weights(
@@ -199,8 +167,9 @@ class Probe(contract.Probe):
         return total, mix
 
     def _references(
-        self, columns: dict[str, Floats], acoustic: Floats, lists: nbest.NBestLists
+        self, columns: Mapping[str, Floats], acoustic: Floats, lists: nbest.NBestLists
     ) -> dict[str, System]:
+        """Returns the systems without a model of ours."""
         systems = {FIRST: System(lists.errors[:, 0].astype(np.float64))}
         if self.config.total in columns:
             systems[TOTAL] = System(lists.chosen_errors(columns[self.config.total]))
@@ -208,22 +177,48 @@ class Probe(contract.Probe):
         systems[BONUS] = System(*nbest.cross_validated_errors(lists, acoustic, None))
         if self.config.language_model in columns:
             score = columns[self.config.language_model]
-            systems[LM] = System(
-                *nbest.cross_validated_errors(lists, acoustic, score), lists.chosen_errors(score)
-            )
+            tuned = nbest.cross_validated_errors(lists, acoustic, score)
+            systems[LM] = System(*tuned, lists.chosen_errors(score))
         return {**systems, ORACLE: System(lists.oracle_errors()), CHANCE: System(lists.average_errors())}
 
-    def _measure(self, systems: dict[str, System], lists: nbest.NBestLists) -> dict[str, Estimate]:
-        """Error rates in percent, gains, and rates of the scores alone, on the same bootstrap samples."""
-        base = systems[BONUS].errors
-        rows = {f"{name}/wer": system.errors for name, system in systems.items()}
-        rows |= {f"{name}/gain": base - system.errors for name, system in systems.items()}
-        rows |= {
-            f"{name}/alone": system.alone for name, system in systems.items() if system.alone is not None
-        }
-        stacked, words = np.stack(list(rows.values())), lists.reference_words.astype(np.float64)
+    def _measure(
+        self, systems: Mapping[str, System], lists: nbest.NBestLists
+    ) -> dict[tuple[str, str], Estimate]:
+        """Returns, by system and measure, word error rates and gains in percent, on the same resamples."""
+        errors = {(name, WER): system.errors for name, system in systems.items()}
+        errors |= {(name, GAIN): systems[BONUS].errors - system.errors for name, system in systems.items()}
+        errors |= {(name, ALONE): s.alone for name, s in systems.items() if s.alone is not None}
+        stacked, words = np.stack(list(errors.values())), lists.reference_words.astype(np.float64)
 
-        def measure(weights: Floats) -> dict[str, float]:
-            return dict(zip(rows, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
+        def measure(weights: Floats) -> dict[tuple[str, str], float]:
+            return dict(zip(errors, (100 * (stacked @ weights) / (words @ weights)).tolist(), strict=True))
 
         return estimates(measure, np.arange(len(words)), resamples=self.config.resamples)
+
+
+def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
+    """Adds tables and figures of these systems to the findings."""
+    better = "Gains are paired differences in percentage points; above 0 is better."
+    useless = "A weight of 0: the score did not help on that half."
+    gain = (
+        "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
+        " intervals are 95 %, over utterances."
+    )
+    rate = (
+        "Intervals are 95 %, over utterances; systems share utterances, so their differences are more"
+        " certain than the intervals suggest."
+    )
+    by = "chosen by"
+    findings.tables += [
+        Table("Word error rate", (by,), keep={"measure": (WER, GAIN, ALONE)}, note=better),
+        Table("Weights tuned on each half", (by,), keep={"measure": TUNED}, note=useless),
+    ]
+    gained = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
+    kept = {"measure": GAIN, by: gained}
+    title, unit, none = "What re-ranking gains", "percentage points", {"none": 0.0}
+    findings.figures.append(Figure("gain", title, by, "measure", kept, gain, unit, "categories", none))
+    kept = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
+    title, oracle = "Word error rate after re-ranking", findings.of(**{by: ORACLE})[WER].value
+    findings.figures.append(
+        Figure("wer", title, by, "measure", kept, rate, WER, "categories", {ORACLE: oracle})
+    )

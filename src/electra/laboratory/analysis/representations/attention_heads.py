@@ -23,7 +23,7 @@ HEAD = "layer.head"
 def weights(
     encoder: Encoder, rows: Sequence[hidden.Row], progress: Share
 ) -> Iterator[tuple[int, int, Floats]]:
-    """(row, layer, its attention weights [H, T, T]) of all rows and layers.
+    """Yields (row, layer, attention weights [H, T, T]) for all rows and layers.
 
     T is the row's own length, without padding.
     """
@@ -32,14 +32,14 @@ def weights(
         with torch.inference_mode():  # not around the yield: the mode would reach the caller
             layers = hidden.attention_weights(encoder, batch.input_ids, batch.piece_ids)
         for layer, weights_BHTT in enumerate(layers):
-            for line, (i, size) in enumerate(zip(batch.index, batch.lengths, strict=True)):
-                yield int(i), layer, weights_BHTT[line, :, :size, :size].cpu().double().numpy()
+            for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):
+                yield int(row), layer, weights_BHTT[b, :, :length, :length].cpu().double().numpy()
         done += len(batch.index)
         progress(done / len(rows))
 
 
 def add_heads(findings: Findings, columns: Mapping[str, Floats]) -> None:
-    """Add a table with a row for each head, from values [L, H]. Smaller encoders leave cells empty."""
+    """Adds a table with a row for each head, from values [L, H]. Smaller encoders leave cells empty."""
     sizes = zip(*(values.shape for values in columns.values()), strict=True)
     for layer, head in np.ndindex(*map(max, sizes)):
         for name, values in columns.items():

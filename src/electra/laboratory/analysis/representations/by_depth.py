@@ -18,21 +18,33 @@ ByDepth = dict[str, list[Estimate]]
 
 
 def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> ByDepth:
-    """sum(points) / sum(scale) over the items [N], with intervals from the same samples of their groups."""
+    """Returns sum(points) / sum(scale) over the items [N], with intervals from resampled groups of items.
+
+    All ratios use the same resamples.
+    """
+    keys = [(name, depth) for name, rows in points.items() for depth in range(len(rows))]
     stacked = np.stack([row for rows in points.values() for row in rows])
     denominator = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
 
-    def measure(weights: Floats) -> dict[str, float]:
+    def measure(weights: Floats) -> dict[tuple[str, int], float]:
         total = float(weights @ denominator)
-        return {str(i): value / total if total > 0 else np.nan for i, value in enumerate(stacked @ weights)}
+        ratio = stacked @ weights / total if total > 0 else np.full(len(stacked), np.nan)
+        return dict(zip(keys, ratio, strict=True))
 
-    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
-    values = iter(estimates(measure, numbers, resamples=resamples).values())
-    return {name: [next(values) for _ in rows] for name, rows in points.items()}
+    group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
+    return rows_of(estimates(measure, group_index, resamples=resamples))
+
+
+def rows_of(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
+    """Returns estimates by (name, depth) as lists by name. Depths must be in order."""
+    rows: ByDepth = {}
+    for (name, _), estimate in values.items():
+        rows.setdefault(name, []).append(estimate)
+    return rows
 
 
 def differences_to_first(points: Points) -> dict[str, list[Floats]]:
-    """The first name's points minus each other one's, item by item, at the depths that both have."""
+    """Returns the first name's points minus each other's, item by item, at the depths that both have."""
     first, *others = points
     return {
         f"ahead of {name}": [a - b for a, b in zip(points[first], points[name], strict=False)]
@@ -40,15 +52,15 @@ def differences_to_first(points: Points) -> dict[str, list[Floats]]:
     }
 
 
-def best(estimates: Sequence[Estimate]) -> Estimate:
-    """The estimate of the depth with the highest value."""
-    return max(estimates, key=lambda estimate: estimate.value or 0.0)
+def best(row: Sequence[Estimate]) -> Estimate:
+    """Returns the estimate with the highest value."""
+    return max(row, key=lambda estimate: estimate.value or 0.0)
 
 
 def add_measure(
     findings: Findings,
     title: str,
-    estimates_of: ByDepth,
+    rows: ByDepth,
     *,
     note: str = "",
     figure: str = "",
@@ -57,12 +69,12 @@ def add_measure(
     references: Mapping[str, float | None] | None = None,
     axis: str = "depth",
 ) -> None:
-    """Add the measure `title`: a table of names by depth and, if `figure` names one, a figure.
+    """Adds the measure `title`: a table of names by depth and, if `figure` names one, a figure.
 
     Args:
         findings: Receives the numbers, the table and the figure.
         title: The measure.
-        estimates_of: Its estimates by name and depth.
+        rows: Its estimates by name and depth.
         note: How to read the table.
         figure: Name of the figure's file.
         about: The figure's own note (default: the table's).
@@ -70,12 +82,13 @@ def add_measure(
         references: Reference lines of the figure.
         axis: "depth", from 0, or "layer", from 1.
     """
-    for name, row in estimates_of.items():
-        for place, estimate in enumerate(row, int(axis == "layer")):
-            findings.add(estimate, measure=title, encoder=name, **{axis: place})
+    for name, row in rows.items():
+        for depth, estimate in enumerate(row, int(axis == "layer")):
+            findings.add(estimate, measure=title, encoder=name, **{axis: depth})
     keep = {"measure": title}
     findings.tables.append(Table(title, (axis,), "encoder", keep, note))
     if figure:
         text = f"{about or note} Bands are 95 % intervals.".strip()
-        drawn = Figure(figure, title, axis, "encoder", keep, text, unit, references=references or {})
-        findings.figures.append(drawn)
+        findings.figures.append(
+            Figure(figure, title, axis, "encoder", keep, text, unit, references=references or {})
+        )

@@ -37,7 +37,7 @@ class NamedEncoder:
 
 
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
-    """Each model's encoder, then, if `untrained`, one of the first model's shape with random weights.
+    """Returns the models' encoders; if `untrained`, also one of the first's shape with random weights.
 
     The untrained encoder shows what architecture and tokenizer give without training.
 
@@ -54,7 +54,7 @@ def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
 
 
 def untrained_like(loaded: Loaded) -> Loaded:
-    """The same model with a freshly initialised encoder and no head."""
+    """Returns the same model with a freshly initialised encoder and no head."""
     from electra.model.pair import build_encoder, initialise
 
     encoder = build_encoder(loaded.config).eval()
@@ -64,7 +64,7 @@ def untrained_like(loaded: Loaded) -> Loaded:
 
 
 def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int) -> list[Row]:
-    """Token rows of sentences given as words.
+    """Returns token rows of sentences given as words.
 
     Words are joined by spaces; a token belongs to the word with its last character. Tokens beyond the model's
     positions are dropped, so a word may have no token.
@@ -72,61 +72,53 @@ def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_
     rows = []
     for words in sentences:
         encoding = tokenizer.encode(" ".join(words))
-        kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        owner = owners_at(words, [encoding.offsets[i] for i in kept])
-        rows.append(_row(tokenizer, [encoding.ids[i] for i in kept], owner))
+        fitting = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
+        owner = owners_at(words, [encoding.offsets[i] for i in fitting])
+        specials = tokenizer.specials
+        ids = [encoding.ids[i] for i in fitting]
+        rows.append(Row.framed(specials.cls, ids, specials.sep, owner))
     return rows
-
-
-def rows_of_texts(tokenizer: Tokenizer, texts: Sequence[str], max_positions: int) -> list[Row]:
-    """Token rows of texts, each text being one "word": for measures over all of its tokens."""
-    encoded = (ids[: max_positions - 2].astype(np.int64) for ids in tokenizer.encode_corpus(texts))
-    return [_row(tokenizer, ids, np.zeros(len(ids), np.int64)) for ids in encoded]
-
-
-def _row(tokenizer: Tokenizer, ids: Sequence[int] | Ints, words: Ints) -> Row:
-    return Row.framed(tokenizer.specials.cls, ids, tokenizer.specials.sep, words)
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words that every encoder has vectors for, so that they compare whatever the vocabularies."""
+    """Words that every encoder has vectors for, so that encoders with different vocabularies compare."""
 
     vectors: list[Vectors]
     """The vectors of each encoder: [depths, words, D]."""
-    kept: Ints
+    index: Ints
     """The index of each word among all words of all sentences."""
     sentence: Ints
     """The sentence of each word."""
 
     def select(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
-        """The values of the words here, from one value for each word of each sentence."""
-        return np.array([value for row in values for value in row])[self.kept]
+        """Returns the values of these words, from one value for each word of each sentence."""
+        return np.array([value for row in values for value in row])[self.index]
 
 
 def common_words(
     encoders: Sequence[NamedEncoder], sentences: Sequence[Sentence], progress: Progress
 ) -> Words:
-    """The vectors of the words that every encoder has a token for.
+    """Returns the vectors of the words that every encoder has a token for.
 
     Raises:
         ProbeDataError: There are too few.
     """
     counts = [len(sentence) for sentence in sentences]
     vectors, present = [], np.ones(sum(counts), bool)
-    for number, encoder in enumerate(encoders):
+    for i, encoder in enumerate(encoders):
         loaded = encoder.loaded
         rows = rows_of_words(
             loaded.tokenizer, [sentence.words for sentence in sentences], loaded.config.max_positions
         )
-        share_read = part_progress(progress, f"reading by {encoder.name}", number, len(encoders))
+        share_read = part_progress(progress, f"reading by {encoder.name}", i, len(encoders))
         states, has_token = hidden.word_vectors(loaded.encoder, rows, counts, share_read)
         vectors.append(states)
         present &= has_token
     if present.sum() < MIN_WORDS:
         problem = f"only {present.sum()} of {len(present):,} words have a token in every model's vocabulary"
         raise ProbeDataError(problem, fix="Use more sentences, in the models' language")
-    kept = np.flatnonzero(present)
+    index = np.flatnonzero(present)
     return Words(
-        [states[:, kept] for states in vectors], kept, np.repeat(np.arange(len(counts)), counts)[kept]
+        [states[:, index] for states in vectors], index, np.repeat(np.arange(len(counts)), counts)[index]
     )

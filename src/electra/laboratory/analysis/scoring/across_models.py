@@ -18,7 +18,7 @@ SCORED_NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 def scores_of(
     models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], Floats]:
-    """(model, scorer) -> a score for each text. Equal texts are scored once.
+    """Returns, by (model, scorer), a score for each text. Equal texts are scored once.
 
     Args:
         models: The models.
@@ -30,23 +30,23 @@ def scores_of(
         ConfigError: A model has the network for none of the scorers, or a scorer is unknown.
     """
     distinct = list(dict.fromkeys(texts))
-    place = {text: number for number, text in enumerate(distinct)}
-    order = np.array([place[text] for text in texts], np.int64)
+    index = {text: i for i, text in enumerate(distinct)}
+    index_of_text = np.array([index[text] for text in texts], np.int64)
     jobs = [
         (model, network, names)
         for model in models
         for network, names in _scorers_by_network(model, scorers).items()
     ]
     scores: dict[tuple[str, str], Floats] = {}
-    for number, (model, network, names) in enumerate(jobs):
-        share_done = part_progress(progress, f"{model.name}, {network}", number, len(jobs))
+    for i, (model, network, names) in enumerate(jobs):
+        share_done = part_progress(progress, f"{model.name}, {network}", i, len(jobs))
         for name, values in sentence_scores(model.network(network), distinct, names, share_done).items():
-            scores[model.name, name] = values[order]
+            scores[model.name, name] = values[index_of_text]
     return scores
 
 
 def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
-    """The scorers to use with each network of the model, at least one in all."""
+    """Returns the scorers to use with each network of the model, at least one in all."""
     usable = {
         network: scorers_for(loaded)
         for network in SCORED_NETWORKS

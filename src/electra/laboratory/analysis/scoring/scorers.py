@@ -1,7 +1,7 @@
 """Scores of whole sentences: how acceptable, or how likely, a network finds each sentence.
 
-What a network says of one token of a sentence x is a *reading*. A *scorer* is a reading and a way to reduce
-its values to one number.
+A *reading* is a value that a network gives each token x_t of a sentence x. A *scorer* is a reading and a way
+to reduce the values of all tokens to one number.
 
     original     log P(original) = log sigmoid(-z_t)   discriminator, one pass; z_t: log-odds of replaced
     odds         log-odds of original = -z_t           discriminator, one pass
@@ -100,12 +100,12 @@ SCORERS: dict[str, Scorer] = {
 
 
 def scorers_for(loaded: Loaded) -> list[str]:
-    """The names of all scorers that this network can be used with."""
+    """Returns the names of all scorers that this network can be used with."""
     return [name for name, scorer in SCORERS.items() if not _obstacle(loaded, scorer.reading)]
 
 
 def _obstacle(loaded: Loaded, reading: Reading) -> str:
-    """Why a network cannot give a reading; empty if it can."""
+    """Returns why a network cannot give a reading; empty if it can."""
     if loaded.kind != NETWORKS[reading]:
         needed = (
             "a discriminator"
@@ -119,7 +119,7 @@ def _obstacle(loaded: Loaded, reading: Reading) -> str:
 
 
 def find_scorer(name: str) -> Scorer:
-    """The scorer of this name; raises ConfigError with a suggestion."""
+    """Returns the scorer of this name; raises ConfigError with a suggestion."""
     if name not in SCORERS:
         raise ConfigError(f"no scorer named {name!r}", key="scorer", fix=nearest(name, list(SCORERS)))
     return SCORERS[name]
@@ -128,7 +128,7 @@ def find_scorer(name: str) -> Scorer:
 def sentence_scores(
     loaded: Loaded, texts: Sequence[str], scorers: Sequence[str], progress: Share | None = None
 ) -> dict[str, Floats]:
-    """Scorer -> a score for each text (0 for a text without tokens).
+    """Returns, by scorer, a score for each text (0 for a text without tokens).
 
     Scorers with the same reading share its passes.
 
@@ -148,7 +148,7 @@ def sentence_scores(
 
 
 def reduce(values: Floats, reduction: Reduction) -> float:
-    """Reduce the values of a sentence's tokens to one number; 0 without tokens."""
+    """Reduces the values of a sentence's tokens to one number; 0 without tokens."""
     if len(values) == 0:
         return 0.0
     return float(
@@ -163,7 +163,7 @@ def token_scores(
     progress: Share | None = None,
     known: Mapping[Reading, Sequence[Floats]] = MappingProxyType({}),
 ) -> list[Floats]:
-    """The reading of each token of each text (as `split` and `encode_corpus` tokenise it, without specials).
+    """Returns the reading of each token of each text, without [CLS] and [SEP].
 
     Args:
         loaded: The network.
@@ -193,18 +193,16 @@ def token_scores(
 
     def network(padded: PaddedBatch) -> list[Floats]:
         batch = [items[i] for i in padded.index]
-        return (
-            _masked_values(loaded, padded, batch)
-            if masking
-            else _unmasked_values(loaded, padded, batch, reading)
-        )
+        if masking:
+            return _masked_values(loaded, padded, batch)
+        return _unmasked_values(loaded, padded, batch, reading)
 
     rows = (
-        _mask_window(window, kept, ends, specials.mask) if masking else window.ids for window, kept in items
+        _mask_window(window, span, ends, specials.mask) if masking else window.ids for window, span in items
     )
     scored = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for done, ((window, kept), value) in enumerate(zip(items, scored, strict=True), 1):
-        values[window.text][kept] = value
+    for done, ((window, span), value) in enumerate(zip(items, scored, strict=True), 1):
+        values[window.text][span] = value
         if progress is not None and (done % POOL == 0 or done == len(items)):
             progress(done / len(items))
     return values
@@ -225,7 +223,7 @@ Item = tuple[Window, slice]
 
 
 def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[list[Ints], list[Ints]]:
-    """Each text's ids, and for each token the end (exclusive) of the span that is masked to score it."""
+    """Returns each text's ids, and for each token the end (exclusive) of what is masked to score it."""
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]
@@ -250,7 +248,7 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[
 def _items(
     window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
 ) -> Iterator[Item]:
-    """The rows of a window: itself, or one for each token to be masked whose value is not known."""
+    """Yields the rows of a window: itself, or one for each token to be masked whose value is not known."""
     if not masking:
         yield window, slice(window.keep.start, window.keep.stop)
         return
@@ -259,27 +257,27 @@ def _items(
             yield window, slice(token, token + 1)
 
 
-def _mask_window(window: Window, kept: slice, ends: Sequence[Ints], mask: int) -> Ints:
-    """A window's ids with one token and the rest of its span masked."""
+def _mask_window(window: Window, span: slice, ends: Sequence[Ints], mask: int) -> Ints:
+    """Returns a window's ids with one token and the rest of its span masked."""
     ids, first = window.ids.copy(), window.start - 1
-    ids[kept.start - first : min(ends[window.text][kept.start] - first, len(ids) - 1)] = mask
+    ids[span.start - first : min(ends[window.text][span.start] - first, len(ids) - 1)] = mask
     return ids
 
 
 def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
-    """Log p of one masked token in each row. The head, the costliest part, runs at these positions only."""
+    """Returns log p of one masked token in each row. The head, the costliest part, runs only there."""
     import torch
 
-    places = np.array([kept.start - window.start + 1 for window, kept in batch])
-    targets = np.array([window.ids[place] for (window, _), place in zip(batch, places, strict=True)])
-    states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids)[np.arange(len(batch)), places]
+    positions = np.array([span.start - window.start + 1 for window, span in batch])
+    targets = np.array([window.ids[position] for (window, _), position in zip(batch, positions, strict=True)])
+    states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids)[np.arange(len(batch)), positions]
     return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
 
 
 def _unmasked_values(
     loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item], reading: Reading
 ) -> list[Floats]:
-    """The values of each row's kept tokens from one pass over the unchanged rows."""
+    """Returns the values of each row's scored tokens from one pass over the unchanged rows."""
     if reading == "unmasked":
         states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids).flatten(0, 1)
         values = _log_probabilities(loaded, states, padded.input_ids.flatten()).reshape(
@@ -289,8 +287,8 @@ def _unmasked_values(
         odds = -loaded.logits(padded.input_ids, padded.piece_ids).cpu().double().numpy()
         values = _log_sigmoid(odds) if reading == "original" else odds
     return [
-        row[kept.start - window.start + 1 : kept.stop - window.start + 1]
-        for row, (window, kept) in zip(values, batch, strict=True)
+        row[span.start - window.start + 1 : span.stop - window.start + 1]
+        for row, (window, span) in zip(values, batch, strict=True)
     ]
 
 
@@ -299,7 +297,7 @@ def _log_sigmoid(odds: Floats) -> Floats:
 
 
 def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
-    """Log p [N] of each target by the generator's head, in parts that bound memory."""
+    """Returns log p [N] of each target by the generator's head, in parts that bound memory."""
     import torch
 
     parts = []

@@ -12,7 +12,7 @@ from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ModelError
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import combine, owners
+from electra.laboratory.analysis.scoring.words import first, owners
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 
 def model_folder(source: str) -> Path:
-    """The folder of the model: a fine-tuning keeps it in model/."""
+    """Returns the folder of the model's files: model/ of a fine-tuning, or the folder itself."""
     inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
-    """The log-odds [words] of each sentence that a word's label is not "correct".
+    """Returns, for each sentence, the log-odds [words] that a word's label is not the one of correct words.
 
     They are read at a word's first token, as taggers are trained.
 
@@ -46,7 +46,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:max_length] for words in sentences]
     values = _log_odds(loaded, rows, correct[0])
     return [
-        combine(value, owners(loaded.tokenizer, words)[:max_length], len(words), "first")
+        first(value, owners(loaded.tokenizer, words)[:max_length], len(words))
         for value, words in zip(values, sentences, strict=True)
     ]
 
@@ -69,7 +69,7 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
 
 
 def _classify(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """Logits of transformers' token classifiers: one matrix, or (ModernBERT) a dense layer and norm first."""
+    """Returns the logits of a token classifier: one matrix, for ModernBERT after a dense layer and a norm."""
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}

@@ -38,7 +38,7 @@ class Predictions:
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
-    """For each row, the log-odds [tokens] that each token was replaced."""
+    """Returns, for each row, the log-odds [tokens] that each token was replaced."""
     require_log_odds(discriminator)
     from electra.model.passes import map_rows
 
@@ -60,7 +60,7 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """Let the generator read `shown`, and predict and sample at the `chosen` positions.
+    """Predicts and samples at the `chosen` positions, from what the generator reads in `shown`.
 
     Args:
         generator: The generator or masked language model.
@@ -74,18 +74,16 @@ def predict(
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
 
     def predict_batch(batch: PaddedBatch) -> list[Predictions]:
-        places = [np.flatnonzero(chosen[i]) for i in batch.index]
-        lines = np.repeat(np.arange(len(places)), [len(row) for row in places])
+        positions = [np.flatnonzero(chosen[i]) for i in batch.index]
+        batch_index = np.repeat(np.arange(len(positions)), [len(row) for row in positions])
         uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in batch.index]
         targets = np.concatenate([rows[i][chosen[i]] for i in batch.index]).astype(np.int64)
         states = generator.encoder(batch.input_ids, piece_ids=batch.piece_ids)
-        parts = _predict(
-            generator, states[lines, np.concatenate(places) + 1], targets, np.concatenate(uniforms)
-        )
-        split = np.cumsum([len(row) for row in places])[:-1]
-        return [
-            Predictions(*values) for values in zip(*(np.split(part, split) for part in parts), strict=True)
-        ]
+        hidden_ND = states[batch_index, np.concatenate(positions) + 1]
+        columns = _predict(generator, hidden_ND, targets, np.concatenate(uniforms))
+        ends = np.cumsum([len(row) for row in positions])[:-1]
+        by_row = zip(*(np.split(column, ends) for column in columns), strict=True)
+        return [Predictions(*values) for values in by_row]
 
     pad = generator.tokenizer.specials.pad
     return list(map_rows(framed(generator, shown), predict_batch, generator.device, pad=pad))
@@ -94,53 +92,51 @@ def predict(
 def uncertainty(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Floats], list[Floats]]:
-    """(log p of the token, entropy) at every token of every row, each predicted while masked.
+    """Returns log p of every token of every row, predicted while masked, and the entropies there.
 
-    The positions of a row fall at random into 1 / fraction parts, and one part is masked at a time. So the
-    generator works under the conditions of its training, in a few passes instead of one for each token.
+    The positions of a row are divided at random into 1 / fraction folds, and one fold is masked at a time.
+    So the generator works as in its training, in a few passes instead of one for each token.
     """
-    parts = max(2, round(1 / fraction))
+    num_folds = max(2, round(1 / fraction))
     keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))
-    fold = [
-        np.argsort(seeds.uniforms(key, len(row)), kind="stable") % parts
+    fold_of = [
+        np.argsort(seeds.uniforms(key, len(row)), kind="stable") % num_folds
         for key, row in zip(keys, rows, strict=True)
     ]
     log_p, entropy = [np.zeros(len(row)) for row in rows], [np.zeros(len(row)) for row in rows]
-    for part in range(parts):
-        hidden = [members == part for members in fold]
+    for fold in range(num_folds):
+        masked = [folds == fold for folds in fold_of]
         shown = [
-            np.where(where, generator.tokenizer.specials.mask, row)
-            for where, row in zip(hidden, rows, strict=True)
+            np.where(mask, generator.tokenizer.specials.mask, row)
+            for mask, row in zip(masked, rows, strict=True)
         ]
-        for index, predictions in enumerate(predict(generator, rows, shown, hidden, seed=seed)):
-            log_p[index][hidden[index]], entropy[index][hidden[index]] = (
-                predictions.log_truth,
-                predictions.entropy,
-            )
+        for i, predictions in enumerate(predict(generator, rows, shown, masked, seed=seed)):
+            log_p[i][masked[i]] = predictions.log_truth
+            entropy[i][masked[i]] = predictions.entropy
     return log_p, entropy
 
 
 def framed(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
-    """Each row between [CLS] and [SEP]."""
+    """Returns each row between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
     return (np.concatenate([[specials.cls], row, [specials.sep]]).astype(np.int64) for row in rows)
 
 
 def in_parts(count: int, vocab_size: int) -> Iterator[slice]:
-    """Slices of the positions 0 to `count`, each as large as the memory for its logits allows."""
+    """Returns slices of the positions 0 to `count`, each as large as `LOGITS_AT_ONCE` allows."""
     size = max(1, LOGITS_AT_ONCE // vocab_size)
     return (slice(start, start + size) for start in range(0, count, size))
 
 
 def max_row_length(*networks: Loaded) -> int:
-    """How many tokens all of these networks can read, besides [CLS] and [SEP]."""
+    """Returns how many tokens all of these networks can read, besides [CLS] and [SEP]."""
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 
 def _predict(
     generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
 ) -> tuple[Ints, Floats, Floats, Floats]:
-    """(samples, their log p, log p of the targets, entropy) at each hidden state, in parts."""
+    """Returns samples, their log p, log p of the targets and entropy at each hidden state."""
     import torch
 
     from electra.objectives.parts.vocabulary import sample

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
 
-Combine = Literal["max", "mean", "first"]
-"""How to combine the values of a word's tokens."""
-
 
 def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
-    """For each token of the words joined by spaces, the index of its word."""
+    """Returns, for each token of the words joined by spaces, the index of its word."""
     return owners_at(words, tokenize(tokenizer, " ".join(words)).offsets)
 
 
 def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
-    """For each token, by its offsets in the words joined by spaces, the index of its word.
+    """Returns, for each token, by its offsets in the words joined by spaces, the index of its word.
 
     A token belongs to the word with its last character: some tokenizers let a token begin with a space.
     """
@@ -35,16 +32,17 @@ def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
     return np.searchsorted(ends, last, side="right").astype(np.int64)
 
 
-def combine(values: Floats, owner: Ints, count: int, how: Combine) -> Floats:
-    """One value for each word [count] from its tokens' values; NaN for a word without tokens."""
-    by_word = np.full(count, np.nan)
-    if how == "max":
-        np.fmax.at(by_word, owner, values)
-    elif how == "first":
-        by_word[owner[::-1]] = values[::-1]
-    else:
-        number = np.bincount(owner, minlength=count)
-        by_word = np.where(number > 0, np.bincount(owner, values, count) / np.maximum(number, 1), np.nan)
+def highest(values: Floats, owner: Ints, num_words: int) -> Floats:
+    """Returns the highest value [words] of each word's tokens; NaN for a word without tokens."""
+    by_word = np.full(num_words, np.nan)
+    np.fmax.at(by_word, owner, values)
+    return by_word
+
+
+def first(values: Floats, owner: Ints, num_words: int) -> Floats:
+    """Returns the value [words] of each word's first token; NaN for a word without tokens."""
+    by_word = np.full(num_words, np.nan)
+    by_word[owner[::-1]] = values[::-1]
     return by_word
 
 
@@ -54,19 +52,26 @@ def word_values(
     reading: Reading,
     transform: Callable[[Floats], Floats],
     *,
-    how: Combine = "max",
     progress: Share | None = None,
 ) -> list[Floats]:
-    """For each sentence, one value for each word: the reading of its tokens, transformed and combined."""
+    """Returns, for each sentence, the highest value [words] of each word's tokens.
+
+    Args:
+        loaded: The network.
+        texts: The words of each sentence.
+        reading: What to compute of each token.
+        transform: Is applied to the readings of a sentence's tokens first, such as `suspicion`.
+        progress: Receives the share done.
+    """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
-    values_by_text = []
+    values_of_texts = []
     for words, values in zip(texts, per_token, strict=True):
         owner = owners(loaded.tokenizer, words)
         assert len(owner) == len(values), "the two tokenisations differ"
-        values_by_text.append(combine(transform(values), owner, len(words), how))
-    return values_by_text
+        values_of_texts.append(highest(transform(values), owner, len(words)))
+    return values_of_texts
 
 
 def suspicion(values: Floats) -> Floats:
-    """A `transform` for `word_values`: odds become log-odds of "replaced", log p becomes surprisal."""
+    """Returns readings as suspicions: odds become log-odds of "replaced", log p becomes surprisal."""
     return -values

@@ -1,4 +1,4 @@
-"""Texts corrupted at known places in several ways, to see which a discriminator notices.
+"""Texts corrupted at known positions in several ways, to see which a discriminator notices.
 
 Tokens (where corruptor and discriminator share a vocabulary) are replaced by a generator, as in training
 (Clark et al. 2020, section 3.1), or by random tokens. Words (for any model, each with its own tokens) are
@@ -52,12 +52,10 @@ class Corrupted:
     """Where a token was resampled, even if the sample equals the original."""
     advantage: list[Floats]
     """Log p(sample) - log p(original) by the generator that sampled; NaN elsewhere."""
-    log_truth: list[Floats]
-    """Log p(original) by that generator; NaN elsewhere."""
 
 
-def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bools]:
-    """Masks of a share of each row's positions, at least one, by the rule used in training."""
+def choose_positions(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bools]:
+    """Returns masks of a share of each row's positions, at least one, by the rule used in training."""
     keys = seeds.keys(seed, "analysis/mask", 0, np.arange(len(rows)))
     return [
         choose(np.zeros((1, len(row)), bool), seeds.uniforms(key, len(row))[None], fraction)[0]
@@ -68,47 +66,39 @@ def choose_places(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bool
 def by_generator(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replace tokens with the generator's samples."""
-    chosen = choose_places(rows, fraction, seed)
+    """Replaces tokens with the generator's samples."""
+    chosen = choose_positions(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
     mask = generator.tokenizer.specials.mask
     shown = [
-        np.where(places & (seeds.uniforms(key, len(row)) < MASK_SHARE), mask, row)
-        for key, row, places in zip(keys, rows, chosen, strict=True)
+        np.where(positions & (seeds.uniforms(key, len(row)) < MASK_SHARE), mask, row)
+        for key, row, positions in zip(keys, rows, chosen, strict=True)
     ]
-    new, advantage, log_truth = [], [], []
-    for row, places, predicted in zip(
-        rows, chosen, token_rows.predict(generator, rows, shown, chosen, seed=seed), strict=True
-    ):
-        changed, gain, truth = row.copy(), np.full(len(row), np.nan), np.full(len(row), np.nan)
-        changed[places], gain[places], truth[places] = (
-            predicted.sampled,
-            predicted.log_sampled - predicted.log_truth,
-            predicted.log_truth,
-        )
-        new.append(changed)
-        advantage.append(gain)
-        log_truth.append(truth)
-    return _labelled(rows, new, chosen, advantage, log_truth)
+    predictions = token_rows.predict(generator, rows, shown, chosen, seed=seed)
+    new, advantage = [row.copy() for row in rows], [np.full(len(row), np.nan) for row in rows]
+    for row, gain, positions, predicted in zip(new, advantage, chosen, predictions, strict=True):
+        row[positions] = predicted.sampled
+        gain[positions] = predicted.log_sampled - predicted.log_truth
+    return _labelled(rows, new, chosen, advantage)
 
 
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replace tokens with draws in proportion to `frequency` [V], such as ones for ordinary tokens."""
-    chosen = choose_places(rows, fraction, seed)
+    """Replaces tokens with draws in proportion to `frequency` [V], such as ones for ordinary tokens."""
+    chosen = choose_positions(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
     new = []
-    for key, row, places in zip(keys, rows, chosen, strict=True):
+    for key, row, positions in zip(keys, rows, chosen, strict=True):
         drawn = np.searchsorted(cumulative, seeds.uniforms(key, len(row)) * cumulative[-1], side="right")
-        new.append(np.where(places, drawn, row))
+        new.append(np.where(positions, drawn, row))
     unknown = [np.full(len(row), np.nan) for row in rows]
-    return _labelled(rows, new, chosen, unknown, unknown)
+    return _labelled(rows, new, chosen, unknown)
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swap neighbours until about `fraction` of the words are out of place; returns words and mask."""
+    """Swaps neighbours until about `fraction` of the words are out of place; returns words and mask."""
     swapped, wrong = list(words), np.zeros(len(words), bool)
     pairs = [
         i
@@ -117,31 +107,27 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
     ]
     missing = max(1, round(fraction * len(words) / 2))
     for index in np.argsort(seeds.uniforms(key, len(pairs)), kind="stable"):
-        place = pairs[index]
-        if missing and not wrong[place : place + 2].any():
-            swapped[place], swapped[place + 1] = words[place + 1], words[place]
-            wrong[place : place + 2] = True
+        position = pairs[index]
+        if missing and not wrong[position : position + 2].any():
+            swapped[position], swapped[position + 1] = words[position + 1], words[position]
+            wrong[position : position + 2] = True
             missing -= 1
     return swapped, wrong
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Replace one form (is, was, has, does, this, ...) by its counterpart, if any; returns words and mask."""
-    places = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
+    """Replaces one form (is, was, has, this, ...) by its counterpart, if any; returns words and mask."""
+    positions = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
-    if places:
-        place = places[int(seeds.uniforms(key, 1)[0] * len(places))]
-        other = AGREEMENT[words[place].lower()]
-        broken[place] = other.capitalize() if words[place][:1].isupper() else other
-        wrong[place] = True
+    if positions:
+        position = positions[int(seeds.uniforms(key, 1)[0] * len(positions))]
+        other = AGREEMENT[words[position].lower()]
+        broken[position] = other.capitalize() if words[position][:1].isupper() else other
+        wrong[position] = True
     return broken, wrong
 
 
 def _labelled(
-    rows: Sequence[Ints],
-    new: list[Ints],
-    chosen: list[Bools],
-    advantage: list[Floats],
-    log_truth: list[Floats],
+    rows: Sequence[Ints], new: list[Ints], chosen: list[Bools], advantage: list[Floats]
 ) -> Corrupted:
-    return Corrupted(new, [a != b for a, b in zip(new, rows, strict=True)], chosen, advantage, log_truth)
+    return Corrupted(new, [a != b for a, b in zip(new, rows, strict=True)], chosen, advantage)

@@ -31,13 +31,13 @@ _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
 
 def text_input(required: bool = True) -> Input:
-    """The held-out text that a probe needs: a token store or text files."""
+    """Returns the input for held-out text: a token store or text files."""
     patterns = (STORE, "heldout*.txt*", "wikitext*test*.txt*", "./*.txt*", "./*.jsonl*", "./*.parquet")
     return Input("text", "held-out text (a token store or text files)", patterns, required)
 
 
 def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
-    """`count` rows of up to `length` ids, a few from each held-out document or text file.
+    """Returns at most `count` rows of up to `length` ids, a few from each held-out document or text.
 
     Raises:
         ProbeDataError: There is no text, or the token store has a different tokenizer.
@@ -56,7 +56,7 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
 
 
 def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: int) -> list[list[str]]:
-    """`count` sentences as words, a few from each document. A token store is decoded to text.
+    """Returns at most `count` sentences as words, a few from each document. A store is decoded to text.
 
     Raises:
         ProbeDataError: There are no sentences.
@@ -98,5 +98,5 @@ def _texts(paths: Sequence[Path]) -> Iterator[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Words and punctuation marks as separate strings."""
+    """Returns words and punctuation marks as separate strings."""
     return _WORD.findall(text)

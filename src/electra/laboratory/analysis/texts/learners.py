@@ -13,7 +13,7 @@ CORRECT = "c"  # the label of a correct word
 
 
 def learner_inputs(language: Language, required: bool = True) -> tuple[Input, Input]:
-    """The dev and test files that a probe needs: labels "c" for correct words, anything else for errors."""
+    """Returns the inputs for dev and test files: label "c" for correct words, anything else for errors."""
     corpus = {"en": "fce", "de": "falko"}[language]
     dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
     test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")
@@ -24,7 +24,7 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Sentences with one column of labels. The files escape quotation marks with a backslash.
+    """Reads sentences with one column of labels. The files escape quotation marks with a backslash.
 
     Raises:
         ProbeDataError: No word is labelled as correct.
