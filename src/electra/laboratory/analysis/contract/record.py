@@ -84,7 +84,7 @@ def run_probe(
         findings = probe.run(models, data, progress)
     findings.notes.extend([*_folder_notes(data), *_origin_notes(models), *left_out])
     title = f"{probe.title}, over training" if over_training else probe.title
-    record = {"format": FORMAT, **request}
+    record: dict[str, Any] = {"format": FORMAT, **request}
     record |= {"title": title, "question": probe.question, "source": probe.source}
     record |= {"models": [model.describe() for model in models], **findings.to_json()}
     with digests.replacing(path):
