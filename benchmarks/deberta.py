@@ -1,20 +1,25 @@
 """Compares the speed of DeBERTa's encoder with transformers' DebertaV2Model, with the same weights, in turns.
 
-Prints a line of JSON with medians for each length and mode (training: forward and backward, with dropout;
-scoring: only forward).
+Prints one line of JSON for each length and mode (training: forward and backward with dropout as given;
+scoring: forward alone). All rows are full, unless `--texts` names a file of JSON lines: then each paragraph
+is a text, truncated to the length. transformers pads the batch to its longest text; electra packs the same
+texts into rows. Rates count the tokens of the texts. With one thread, times are processor times.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import DebertaV2Config, DebertaV2Model
 
 from electra.exchange.configs import read_config
@@ -35,8 +40,6 @@ def networks(size: str, layers: int | None, dropout: float) -> tuple[DebertaEnco
     reference = DebertaV2Model(config)
     with tempfile.TemporaryDirectory() as folder:
         config.save_pretrained(folder)
-        from pathlib import Path
-
         shape = replace(read_config(Path(folder)).encoder, dropout=dropout, attention_dropout=dropout)
     ours = DebertaEncoder(shape)
     tensors = {f"deberta.{name}": tensor for name, tensor in reference.state_dict().items()}
@@ -47,41 +50,90 @@ def networks(size: str, layers: int | None, dropout: float) -> tuple[DebertaEnco
     return ours, reference
 
 
+def full_rows(tokens: int, length: int) -> list[int]:
+    return [length] * max(1, tokens // length)
+
+
+def paragraphs(path: Path, tokens: int, length: int) -> list[int]:
+    """Lengths in words and punctuation marks of the first paragraphs, `tokens` of them in all."""
+    lengths: list[int] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        for paragraph in json.loads(line)["text"].split("\n"):
+            count = len(re.findall(r"\w+|[^\w\s]", paragraph))
+            if count and sum(lengths) < tokens:
+                lengths.append(min(count, length))
+    return lengths
+
+
+def padded(lengths: list[int]) -> Tensor:
+    """The attention mask of one batch."""
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+
+
+def packed(lengths: list[int], length: int) -> Tensor | None:
+    """Piece ids of the rows into which the texts are packed, in their order; None if each fills a row."""
+    if set(lengths) == {length}:
+        return None
+    rows: list[list[int]] = [[]]
+    for number, count in enumerate(lengths):
+        if len(rows[-1]) + count > length:
+            rows.append([])
+        rows[-1] += [number] * count
+    return torch.tensor([row + [-1] * (length - len(row)) for row in rows])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=list(SIZES), default="small")
     parser.add_argument("--layers", type=int)
     parser.add_argument("--tokens", type=int, default=1024, help="tokens per batch")
     parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--texts", type=Path, help="JSON lines with a field `text`")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--dropout", type=float, default=0.1)
     arguments = parser.parse_args()
     ours, reference = networks(arguments.size, arguments.layers, arguments.dropout)
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
 
-    def timed(run: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor, training: bool) -> float:
-        began = time.perf_counter()
+    def timed(run: Callable[[], Tensor], training: bool) -> float:
+        began = clock()
         if training:
-            run(ids).sum().backward()
+            run().sum().backward()
         else:
             with torch.inference_mode():
-                run(ids)
-        return time.perf_counter() - began
+                run()
+        return clock() - began
 
-    runs = {"electra": ours, "transformers": lambda ids: reference(ids).last_hidden_state}
     for length in arguments.lengths:
-        ids = torch.randint(5, 8192, (max(1, arguments.tokens // length), length))
+        if arguments.texts:
+            texts = paragraphs(arguments.texts, arguments.tokens, length)
+        else:
+            texts = full_rows(arguments.tokens, length)
+        mask, pieces = padded(texts), packed(texts, length)
+        ids = torch.randint(5, 8192, mask.shape)
+        rows = torch.randint(5, 8192, mask.shape if pieces is None else pieces.shape)
+
+        def electra(rows: Tensor = rows, pieces: Tensor | None = pieces) -> Tensor:
+            return ours(rows, piece_ids=pieces)
+
+        def transformers(ids: Tensor = ids, mask: Tensor = mask) -> Tensor:
+            return reference(ids, mask).last_hidden_state
+
+        runs = {"electra": electra, "transformers": transformers}
         for training in (True, False):
             ours.train(training), reference.train(training)
             times: dict[str, list[float]] = {name: [] for name in runs}
             for _ in range(arguments.rounds + 1):
                 for name, run in runs.items():
-                    times[name].append(timed(run, ids, training))
+                    times[name].append(timed(run, training))
                     ours.zero_grad(), reference.zero_grad()
             took = {name: statistics.median(values[1:]) for name, values in times.items()}
             print(json.dumps({
                 "size": arguments.size, "layers": ours.config.num_layers, "length": length,
-                "mode": "training" if training else "scoring", "threads": torch.get_num_threads(),
-                "tokens_per_second": {name: round(ids.numel() / value) for name, value in took.items()},
+                "mode": "training" if training else "scoring", "dropout": arguments.dropout,
+                "texts": len(texts), "positions": {"electra": rows.numel(), "transformers": ids.numel()},
+                "threads": torch.get_num_threads(),
+                "tokens_per_second": {name: round(sum(texts) / value) for name, value in took.items()},
                 "times_as_fast": round(took["transformers"] / took["electra"], 2),
             }), flush=True)  # fmt: skip
 

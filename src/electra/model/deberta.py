@@ -4,10 +4,10 @@ A post-norm transformer whose attention adds two terms to the product of a query
 embedding of their distance (content to position), and the key with another (position to content). Long
 distances share buckets. Weight-compatible with transformers' `DebertaV2Model` (interop holds the names).
 
-No [T, T, D] tensor is made. In a block of queries, all distances to all keys are a run of T + BLOCK - 1
-neighbours, so their scores are one matrix product; read with rows that begin one element earlier each time,
-that product is the block's part of the scores. Documents packed into a row are runs too, so a distance in
-the row is the distance in the document.
+No [T, T, D] tensor is made. The distances between a block of n queries and all keys are a run of T + n - 1
+neighbours, so one matrix product scores them, and a view of that product whose rows begin one element later
+each time is the block's part of the scores. All blocks are one batched product. Documents packed into a row
+are runs, too, so a distance in the row is the distance in the document.
 
 Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, L = 2T - 1 distances, R rows of the
 table of distances.
@@ -16,7 +16,7 @@ table of distances.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -54,132 +54,169 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
     return (rows + config.num_distances).clamp(0, 2 * config.num_distances - 1)
 
 
-def _skewed(scores: Tensor, size: int, keys: bool) -> Tensor:
-    """Returns a view [H, B, n, size] of [H, B, n, size + n - 1]: row r begins at column n - 1 - r.
-
-    For blocks of keys the view is [H, B, size, n].
-    """
-    H, B, n, width = scores.shape
-    strides = (scores.stride(0), scores.stride(1))
-    shape, inner = ((H, B, size, n), (1, width - 1)) if keys else ((H, B, n, size), (width - 1, 1))
-    return scores.as_strided(shape, (*strides, *inner), scores.storage_offset() + n - 1)
+def block_size(length: int, device: torch.device) -> int:
+    """Returns the size of equal blocks of queries or keys, at most `BLOCK`, that cover a row."""
+    most = ACCELERATOR_BLOCK if device_kind(device).own_memory else BLOCK
+    return -(-length // -(-length // most))
 
 
-def _scores(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
+def _in_blocks(x: Tensor, n: int) -> Tensor:
+    """Returns [H, B, T, ...] as a view [H, T / n, B, n, ...]."""
+    return x.view(*x.shape[:2], -1, n, *x.shape[3:]).transpose(1, 2)
+
+
+def _by_distance(x: Tensor, n: int) -> Tensor:
+    """Returns queries or keys [H, B, T, K] as [H * T / n, B * n, K], to be multiplied by `_windows`."""
+    return _in_blocks(x, n).flatten(2, 3).flatten(0, 1)
+
+
+def _windows(positions: Tensor, n: int) -> Tensor:
+    """Returns the distances that each block needs, [H * T / n, K, T + n - 1]; a view if H is 1."""
+    T = (positions.shape[-1] + 1) // 2
+    return positions.unfold(-1, T + n - 1, n).transpose(1, 2).flatten(0, 1)
+
+
+def _skewed(product: Tensor, heads: int, n: int) -> Tensor:
+    """Returns products with `_windows` as a view [H, T / n, B, n, T] whose row r begins at column r."""
+    blocks, rows, width = product.shape[0] // heads, product.shape[1] // n, product.shape[2]
+    block, row, _ = product.stride()
+    return product.as_strided(
+        (heads, blocks, rows, n, width - n + 1), (blocks * block, block, n * row, row + 1, 1)
+    )
+
+
+def _scores(q: Tensor, k: Tensor, n: int, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
     """Returns attention scores [H, B, T, T] of queries and keys [H, B, T, K] and projected distances.
 
     Args:
-        q: Queries, scaled.
+        q: Queries, scaled, the last one first: so entry i + j of the distances belongs to query i and key j.
         k: Keys.
+        n: Size of a block, a divisor of T.
         by_query: Distances [H, K, L] in falling order (query minus key, from T - 1), or None.
-        by_key: Distances [H, K, L] in rising order, or None.
+        by_key: The same with the other projection, or None.
     """
-    T, scores = q.shape[2], q @ k.mT
-    for keys, x, positions in ((False, q, by_query), (True, k, by_key)):
-        if positions is None:
-            continue
-        for start, stop, window in _blocks(q):
-            block = x[:, :, start:stop]
-            product = block.flatten(1, 2) @ positions[:, :, window]
-            shifted = _skewed(product.view(*block.shape[:3], -1), T, keys)
-            (scores[..., start:stop] if keys else scores[:, :, start:stop]).add_(shifted)
+    H, B, T, _ = q.shape
+    scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT).view(H, B, T, T)
+    for x, positions, sums in ((q, by_query, scores), (k, by_key, scores.mT)):
+        if positions is not None:
+            product = torch.bmm(_by_distance(x, n), _windows(positions, n))
+            _in_blocks(sums, n).add_(_skewed(product, H, n))
     return scores
 
 
 class Attention(torch.autograd.Function):
     """Disentangled attention of queries, keys and values [H, B, T, K] -> [H, B, T, K].
 
-    It computes a few heads and rows at a time, so that their scores stay in the CPU's cache between the first
-    product and the last.
+    It computes a head and a few rows at a time, so that their scores stay in the CPU's cache between the
+    first product and the last.
     """
 
     @staticmethod
     def forward(context: Any, *arguments: Any) -> Tensor:  # type: ignore[override]
-        """Takes q, k, v, the projected distances (see `_scores`), a mask and dropout factors.
+        """Takes q, k, v, n and projected distances (see `_scores`), a mask and dropout factors.
 
-        The mask is [B, T, T] or None, the factors [H, B, T, T] or None.
+        The mask is [B, T, T] or None, true where attention is not allowed; the factors are [H, B, T, T] or
+        None. Their rows, and those of the result, are in the order of the queries.
         """
-        q, k, v, by_query, by_key, mask, factors = arguments
-        trains = any(context.needs_input_grad)
+        q, k, v, n, by_query, by_key, mask, factors = arguments
         H, B, T, _ = q.shape
         exact = torch.promote_types(q.dtype, torch.float32)
-        weights = q.new_empty(H, B, T, T, dtype=exact) if trains else None
-        output = torch.empty_like(v)
-        for heads, rows in _parts(q):
-            at = heads, rows
-            scores = _scores(q[at], k[at], *_select(heads, by_query, by_key))
+        weights = q.new_empty(H, B, T, T, dtype=exact) if any(context.needs_input_grad) else None
+        output: Tensor = q.new_empty(v.shape)
+        for at in _parts(q):
+            scores = _scores(q[at], k[at], n, *_select(at, by_query, by_key))
             if mask is not None:
-                scores.masked_fill_(~mask[rows], float("-inf"))
-            part = scores.softmax(-1, dtype=exact)
+                scores.masked_fill_(mask[at[1]], float("-inf"))
+            part = torch.softmax(scores, -1, dtype=exact)
             if weights is not None:
                 weights[at] = part
             output[at] = (part if factors is None else part * factors[at]).to(v.dtype) @ v[at]
+        context.n = n
         context.save_for_backward(q, k, v, by_query, by_key, weights, factors)
         return output
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         """Returns the gradients of q, k, v and the projected distances."""
-        q, k, v, by_query, by_key, weights, factors = context.saved_tensors
-        T = q.shape[2]
-        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+        n, (q, k, v, by_query, by_key, weights, factors) = context.n, context.saved_tensors
+        dq, dk, dv = (q.new_empty(q.shape) for _ in range(3))
         d_by = [None if p is None else p.new_zeros(p.shape) for p in (by_query, by_key)]
-        for heads, rows in _parts(q):
-            at = heads, rows
+        wide = q.new_empty(0)
+        for at in _parts(q):
             part, d_part = weights[at], (gradient[at] @ v[at].mT).to(weights.dtype)
             if factors is not None:
                 d_part *= factors[at]
             dropped = part if factors is None else part * factors[at]
             dv[at] = dropped.to(v.dtype).mT @ gradient[at]
             d_scores = torch._softmax_backward_data(d_part, part, -1, part.dtype).to(q.dtype)
-            d_q, d_k = d_scores @ k[at], d_scores.mT @ q[at]
-            sides = zip((q[at], k[at]), (d_q, d_k), (by_query, by_key), d_by, (False, True), strict=True)
-            for x, d_x, positions, d_positions, keys in sides:
+            sides = (
+                (q[at], k[at], d_scores, dq, by_query, d_by[0]),
+                (k[at], q[at], d_scores.mT, dk, by_key, d_by[1]),
+            )
+            for x, other, d_sums, dx, positions, d_positions in sides:
+                dx[at] = d_sums @ other
                 if positions is None or d_positions is None:
                     continue
-                for start, stop, window in _blocks(q):
-                    block = x[:, :, start:stop]
-                    wide = gradient.new_zeros(*block.shape[:3], T + stop - start - 1, dtype=q.dtype)
-                    _skewed(wide, T, keys).copy_(
-                        d_scores[..., start:stop] if keys else d_scores[:, :, start:stop]
-                    )
-                    wide = wide.flatten(1, 2)
-                    d_block = wide @ positions[heads, :, window].mT
-                    d_x[:, :, start:stop] += d_block.view(block.shape)
-                    d_positions[heads, :, window] += block.flatten(1, 2).mT @ wide
-            dq[at], dk[at] = d_q, d_k
-        return dq, dk, dv, *d_by, None, None
+                blocks, windows = _by_distance(x, n), _windows(positions[at[0]], n)
+                if wide.shape != (*blocks.shape[:2], windows.shape[2]):  # what the view below skips stays 0
+                    wide = q.new_zeros(*blocks.shape[:2], windows.shape[2])
+                _skewed(wide, len(x), n).copy_(_in_blocks(d_sums, n))
+                d_blocks = _in_blocks(dx[at], n)
+                d_blocks += torch.bmm(wide, windows.mT).view(d_blocks.shape)
+                d_windows = torch.bmm(blocks.mT, wide).view(len(x), -1, *windows.shape[1:])
+                for number, d_window in enumerate(d_windows.unbind(1)):
+                    d_positions[at[0], :, number * n : number * n + windows.shape[2]] += d_window
+        return dq, dk, dv, None, *d_by, None, None
 
 
-def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-
-
-def _select(heads: slice, *positions: Tensor | None) -> list[Tensor | None]:
-    return [None if x is None else x[heads] for x in positions]
+def _select(at: tuple[slice, slice], *positions: Tensor | None) -> list[Tensor | None]:
+    return [None if x is None else x[at[0]] for x in positions]
 
 
 def _parts(q: Tensor) -> Iterator[tuple[slice, slice]]:
     """Yields slices of heads and rows that fit a CPU cache; on an accelerator a single one."""
     heads, rows, length, _ = q.shape
-    fit = heads * rows if device_kind(q).own_memory else CACHED // (BLOCK * (length + BLOCK))
-    of_heads = max(1, min(heads, fit))
-    of_rows = max(1, fit // of_heads)
-    for head in range(0, heads, of_heads):
-        for row in range(0, rows, of_rows):
-            yield slice(head, head + of_heads), slice(row, row + of_rows)
+    if device_kind(q).own_memory:
+        yield slice(heads), slice(rows)
+        return
+    fit = max(1, CACHED // length**2)
+    for head in range(heads):
+        for row in range(0, rows, fit):
+            yield slice(head, head + 1), slice(row, min(row + fit, rows))
 
 
-def _blocks(q: Tensor) -> Iterator[tuple[int, int, slice]]:
-    """Yields the start and end of each block of positions, and the slice of the L distances it needs."""
-    length, block = q.shape[2], ACCELERATOR_BLOCK if device_kind(q).own_memory else BLOCK
-    for start in range(0, length, block):
-        stop = min(start + block, length)
-        yield start, stop, slice(length - stop, 2 * length - 1 - start)
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Iterable[Tensor | None],
+    *,
+    mask_BTT: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """Returns disentangled attention [H, B, T, K] of queries (scaled), keys and values [H, B, T, K].
+
+    `positions` are the projected distances (see `_scores`) of a row padded to blocks of one size.
+    """
+    H, B, T, _ = q.shape
+    n = block_size(T, q.device)
+    padding = -T % n
+    if padding:
+        q, k, v = (F.pad(x, (0, 0, 0, padding)) for x in (q, k, v))
+        allowed = q.new_ones(B, T, T, dtype=torch.bool) if mask_BTT is None else mask_BTT.expand(B, T, T)
+        # No token attends to the padding; the padding attends to tokens, so that its softmax is defined.
+        mask_BTT = F.pad(F.pad(allowed, (0, 0, 0, padding), value=True), (0, padding))
+    refused = None if mask_BTT is None else ~mask_BTT.expand(B, -1, -1).flip(1)
+    factors = dropout_factors((H, B, T + padding, T + padding), dropout, dropout > 0, q)
+    output = Attention.apply(q.flip(2), k, v, n, *positions, refused, factors)  # type: ignore[no-untyped-call]
+    return torch.as_tensor(output.flip(2)[:, :, :T])
 
 
 def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
-    """Returns the result of `_scores` by plain operations, for graphs that are exported."""
+    """Returns attention scores by plain operations, for analysis and for graphs that are exported.
+
+    Like `_scores`, but queries are in the order of the text.
+    """
     T = q.shape[2]
     place = torch.arange(T, device=q.device)
     index = (place[None, :] - place[:, None] + T - 1).expand(*q.shape[:2], T, T)
@@ -187,8 +224,12 @@ def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | No
     if by_query is not None:
         scores = scores + (q @ by_query[:, None]).gather(-1, index)  # row: query, column: key
     if by_key is not None:
-        scores = scores + (k @ by_key[:, None]).gather(-1, index).mT  # row: key, column: query
+        scores = scores + (k @ by_key[:, None]).gather(-1, index.mT).mT  # row: key, column: query
     return scores
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
 
 
 class DebertaEmbeddings(Embeddings):
@@ -278,8 +319,7 @@ class DebertaLayer(Layer):
         H, terms = config.num_heads, 1 + config.content_to_position + config.position_to_content
         scale = 1 / math.sqrt(q.shape[-1] * terms)
         by_query, by_key = (
-            None if x is None else x[at].view(-1, H, q.shape[-1]).permute(1, 2, 0)
-            for x, at in zip(parts, (index_L, index_L.flip(0)), strict=True)
+            None if x is None else x[index_L].view(-1, H, q.shape[-1]).permute(1, 2, 0) for x in parts
         )
         return q * scale, by_query, None if by_key is None else by_key * scale
 
@@ -312,9 +352,8 @@ class DebertaLayer(Layer):
             weights = _masked(_gathered(q, k, *positions), mask_BTT).softmax(-1)
             context = weights @ v
         else:
-            factors = dropout_factors((config.num_heads, B, T, T), config.attention_dropout, training, q)
-            mask_BTT = None if mask_BTT is None else mask_BTT.expand(B, T, T)
-            context = Attention.apply(q, k, v, *positions, mask_BTT, factors)  # type: ignore[no-untyped-call]
+            rate = config.attention_dropout if training else 0.0
+            context = attend(q, k, v, positions, mask_BTT=mask_BTT, dropout=rate)
         context = self.attention_output(context.permute(1, 2, 0, 3).reshape(B, T, D))
         x_BTD = self.attention_norm(x_BTD + dropout(context, config.dropout, training))
         update = self.output(F.gelu(self.intermediate(x_BTD)))
@@ -387,7 +426,7 @@ class DebertaEncoder(ElectraEncoder):
         assert isinstance(layer, DebertaLayer)
         q, *positions = layer.projected(q, *self.distances(T))
         mask_BTT = None if mask_B1TT is None else mask_B1TT[:, 0]
-        return _masked(_scores(q, k, *positions), mask_BTT).softmax(-1).transpose(0, 1)
+        return _masked(_gathered(q, k, *positions), mask_BTT).softmax(-1).transpose(0, 1)
 
     @override
     def forward(
@@ -401,7 +440,9 @@ class DebertaEncoder(ElectraEncoder):
         mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
         x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
         x_BTD = dropout(x_BTD, self.config.dropout, self.training)
-        context = (mask_B1TT, *self.distances(input_ids.shape[1]))
+        length = input_ids.shape[1]
+        padding = 0 if torch.compiler.is_exporting() else -length % block_size(length, x_BTD.device)
+        context = (mask_B1TT, *self.distances(length + padding))
         *layers, last = self.layers.children()
         variation.see(x_BTD)
         for layer in layers:
