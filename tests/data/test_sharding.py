@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
+import driven
 import pytest
 from corpora import contents, texts, write
 
+from electra.artifacts.store import ShardsFolder, StoreFolder
 from electra.commands.framework.main import main
 from electra.data import sharding
 from electra.data.packing import build_store
@@ -15,6 +22,7 @@ from electra.data.settings import CorpusConfig
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, StoreError
+from electra.foundation.leases import Leases
 
 CONFIG = CorpusConfig(heldout=0.05)
 
@@ -187,7 +195,8 @@ def test_a_job_of_an_array_knows_its_shard(
         for name in filter(None, variables):
             monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError):
-        sharding.parse_shard(text)
+        sharding.parse_shard("auto")
+    assert sharding.parse_shard("auto/4") == sharding.parse_shard("all/4") == (None, 4)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert sharding.parse_shard(text) == shard
@@ -197,3 +206,128 @@ def test_a_job_that_does_not_say_how_many_there_are_is_refused(monkeypatch: pyte
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "3")
     with pytest.raises(ConfigError):
         sharding.parse_shard("auto")
+
+
+@pytest.fixture
+def shared(tmp_path: Path, tokenizer: Tokenizer) -> list[str]:
+    """The command that each machine runs, with OUT left open at its end."""
+    tokenizer.save(tmp_path / "tokenizer")
+    given = ["--tokenizer", str(tmp_path / "tokenizer"), "--workers", "1", "--heldout", "0.05"]
+    return ["prepare", str(corpus(tmp_path)), *given, "--shard", "all/3", "--out"]
+
+
+def test_processes_take_the_shards_that_nobody_has_taken(
+    shared: list[str], tmp_path: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    build_store([tmp_path / "text"], tokenizer, whole, config=CONFIG, workers=1)
+    folder = ShardsFolder.of(out)
+    lease = Leases(folder.leases).take("shard 1/3")
+    assert lease is not None
+
+    def end_the_other_process() -> None:
+        while not (folder.has("shard 0/3") and folder.has("shard 2/3")):
+            time.sleep(0.01)
+        lines.extend(sharding.missing_shards(out, 3))
+        sharding.build_shard(
+            [tmp_path / "text"], tokenizer, folder.shard(1).path, (1, 3), config=CONFIG, workers=1
+        )
+        lease.release()
+
+    lines: list[str] = []
+    other = threading.Thread(target=end_the_other_process)
+    other.start()
+    assert main([*shared, str(out)]) == 0
+    other.join()
+    assert contents(out) == contents(whole) and not folder.path.exists()
+    [line] = lines
+    assert line.startswith("shard 1/3 ") and str(os.getpid()) in line
+    assert main([*shared, str(out)]) == 0, "a finished store is opened"
+    capsys.readouterr()
+    assert main([*shared, str(out), "--missing"]) == 0 and capsys.readouterr().out == ""
+    assert main([*shared, str(tmp_path / "new"), "--missing"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["shard 0/3", "shard 1/3", "shard 2/3"]
+
+
+def test_auto_outside_of_an_array_is_any_shard(
+    shared: list[str], tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variables in sharding.ENVIRONMENTS:
+        monkeypatch.delenv(variables[0], raising=False)
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    build_store([tmp_path / "text"], tokenizer, whole, config=CONFIG, workers=1)
+    assert main([*("auto/3" if word == "all/3" else word for word in shared), str(out)]) == 0
+    assert contents(out) == contents(whole)
+
+
+def test_shards_of_a_killed_process_are_kept_and_other_settings_refused(
+    shared: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, build, made = tmp_path / "out", sharding.build_shard, list[int]()
+
+    def build_two(*given: Any, **named: Any) -> bool:
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(given[3][0])
+        return build(*given, **named)
+
+    monkeypatch.setattr(sharding, "build_shard", build_two)
+    with pytest.raises(KeyboardInterrupt):
+        sharding.build_shards(
+            [tmp_path / "text"],
+            Tokenizer.load(tmp_path / "tokenizer"),
+            out,
+            3,
+            config=CONFIG,
+            workers=1,
+            memory=10**8,
+            say=lambda line: None,
+            stop=lambda: False,
+        )
+    assert made == [0, 1] and not out.exists()
+    capsys.readouterr()
+    other = ["0.2" if word == "0.05" else "all/4" if word == "all/3" else word for word in shared]
+    assert main([*other, str(out)]) == 2
+    [error] = capsys.readouterr().err.splitlines()
+    assert "heldout" in error and "shards" in error
+    monkeypatch.setattr(
+        sharding, "build_shard", lambda *given, **named: made.append(given[3][0]) or build(*given, **named)
+    )
+    assert main([*shared, str(out)]) == 0
+    assert made == [0, 1, 2] and StoreFolder(out).exists()
+
+
+@pytest.mark.parametrize("option", ["--missing", "--engine=slurm"])
+@pytest.mark.parametrize("shard", [[], ["--shard", "1/3"]])
+def test_only_shared_shards_are_shared(
+    shared: list[str], tmp_path: Path, option: str, shard: list[str]
+) -> None:
+    words = [*shared[: shared.index("--shard")], *shard, option, "--out", str(tmp_path / "out")]
+    assert main(words) == 2 and not (tmp_path / "out").exists()
+
+
+def test_more_shards_than_files_leave_nothing_behind(shared: list[str], tmp_path: Path) -> None:
+    before = set(tmp_path.iterdir())
+    assert main([*("all/99" if word == "all/3" else word for word in shared), str(tmp_path / "out")]) == 2
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_of_two_machines_one_is_killed_and_the_other_does_the_rest(
+    shared: list[str], tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    for number in range(7):  # long enough to be killed in
+        write(tmp_path / "text", texts(4000, seed=number), f"{number}.jsonl")
+    words = ["all/7" if word == "all/3" else word for word in shared]
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    build_store([tmp_path / "text"], tokenizer, whole, config=CONFIG, workers=1)
+    first = driven.machine([*words, str(out)], tmp_path / "first")
+    second = driven.machine([*words, str(out)], tmp_path / "second")
+    assert first.stdout is not None
+    next(line for line in first.stdout if line.startswith("shard "))
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    said, _ = second.communicate(timeout=240)
+    assert second.returncode == 0, said
+    assert contents(out) == contents(whole)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from driven import machine
 from test_evaluate import SUITE, arguments, read, without_times
 
 from electra.artifacts.evaluation import EvaluationFolder
@@ -52,23 +54,6 @@ def into(words: Sequence[str], out: Path, *more: str) -> list[str]:
     return [str(out) if word == "OUT" else word for word in words] + list(more)
 
 
-def machine(words: Sequence[str], home: Path) -> subprocess.Popen[str]:
-    """The command as another machine would run it: with a home and a cache of its own."""
-    home.mkdir()
-    environment = os.environ | {
-        "HOME": str(home),
-        "XDG_CACHE_HOME": str(home / "cache"),
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "electra", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-    )
-
-
 def begun(line: str) -> bool:
     return " seed 0 " in line
 
@@ -96,13 +81,16 @@ def test_what_is_left_is_told_with_who_is_doing_it(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    lease = Leases(EvaluationFolder(out).leases).take("again, toy")
+    lease = Leases(EvaluationFolder(out).task("toy", "again").leases).take("seed 1")
     assert lease is not None
     assert main(into(words, out, "--missing")) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and sum(str(os.getpid()) in line for line in lines) == 1
+    assert len(lines) == 12, "two seeds of three tasks of two models"
+    [held] = [line for line in lines if str(os.getpid()) in line]
+    assert held.startswith("again, toy, seed 1 ")
     assert not (out / "evaluation.json").exists()
     lease.release()
+    shutil.rmtree(out)
     assert main(into(words, out)) == 0
     capsys.readouterr()
     assert main(into(words, out, "--missing")) == 0 and capsys.readouterr().out == ""

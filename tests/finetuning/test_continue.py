@@ -151,7 +151,10 @@ def test_another_fine_tuning_is_refused_naming_what_differs(
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.tex"]
 
 
-def test_a_folder_in_use_is_refused(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
+def test_a_locked_folder_is_waited_for_until_a_stop(
+    electra_folder: Path, sst2_folder: Path, tmp_path: Path
+) -> None:
+    settings, polls = toy_task.settings(tmp_path / "out", sst2_folder), iter((False, False, True))
     with durable.lock(tmp_path / "out"), pytest.raises(RunFolderError) as caught:
-        finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder), lambda line: None)
+        finetune(str(electra_folder), settings, stop=lambda: next(polls))
     assert str(os.getpid()) in str(caught.value)

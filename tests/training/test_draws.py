@@ -95,7 +95,8 @@ def _rows(run: Path) -> list[dict[str, Any]]:
     """The record, but for its times and events."""
     rows = [row for row in Ledger.read(run / "metrics.jsonl").rows if row["kind"] != "event"]
     return [
-        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s")} for row in rows
+        {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s", "rank_seconds")}
+        for row in rows
     ]
 
 

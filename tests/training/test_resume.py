@@ -222,7 +222,9 @@ def test_a_process_that_hangs_beyond_the_timeout_ends_the_run(toy_store: Path, t
     both[1].send(signal.SIGKILL)
     both[1].finish()
     assert both[0].poll() == 1 and time.monotonic() - began < 15
-    assert "0.02 minutes" in outputs and "Traceback" not in outputs, outputs
+    assert "process 1 (no answer for 0.02 minutes)" in outputs, outputs
+    assert rows(out)[-1]["rank_seconds"].keys() == {"0", "1"}
+    assert "Traceback" not in outputs, outputs
 
 
 def test_an_invalid_timeout_is_refused(toy_store: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import File, SealedFolder
+from electra.artifacts.folder import File, Folder, SealedFolder
 from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
@@ -77,6 +77,35 @@ class ShardFolder(StoreFolder):
     @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         return ()
+
+
+def shard_name(number: int, count: int) -> str:
+    """Returns the name of a shard as a piece of work."""
+    return f"shard {number}/{count}"
+
+
+class ShardsFolder(Folder):
+    """The shards of a store that several processes are making, until they are merged.
+
+    .STORE.shards/ shards.json (settings), log.txt, 0/, 1/, ... (each a ShardFolder)
+    """
+
+    KIND = "set of shards"
+    RECORD = "shards.json"
+
+    @classmethod
+    def of(cls, store: Path) -> ShardsFolder:
+        """Returns the folder of the shards of a store."""
+        return cls(store.with_name(f".{store.name}.shards"))
+
+    def shard(self, number: int) -> ShardFolder:
+        """Returns the folder of a shard, whether or not it exists."""
+        return ShardFolder(self.path / str(number))
+
+    def has(self, name: str) -> bool:
+        """Whether the shard of this name is complete."""
+        number, _, _ = name.removeprefix("shard ").partition("/")
+        return self.shard(int(number)).exists()
 
 
 def index_path(documents: Path) -> Path:

@@ -60,7 +60,7 @@ class TuningFolder(Folder):
     OUT/  finetune.json      settings, identity of the run, environment
           log.txt            data/ (rows passed from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: complete or absent
-          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: of a search trial)
+          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: of a trial, or its result)
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
           search.json        the trials of a search and the chosen settings

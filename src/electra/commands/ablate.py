@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing_extensions import override
 from electra.artifacts.study import StudyFolder
 from electra.commands.framework.command import Command, RepeatedNames, Source, Sources, function
 from electra.commands.framework.display import Display, Terminal, display_for
-from electra.commands.parts.copies import Copies
+from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.parts.estimates import duration
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.train import Inputs, open_store
@@ -138,8 +137,7 @@ class Ablate(
     @override
     def main(self) -> int:
         if self.missing:
-            sys.stdout.writelines(f"{line}\n" for line in self._undone())
-            return 0
+            return print_missing(self._undone())
         return 1 if self.run().failed else 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from electra.commands.framework.command import (
     function,
 )
 from electra.commands.framework.display import display_for
-from electra.commands.parts.copies import Copies
+from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.results.evaluation import Evaluation
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Baselines, Settings
 from electra.foundation.config import check_at_least
@@ -114,8 +113,7 @@ class Evaluate(
     @override
     def main(self) -> int:
         if self.missing:
-            sys.stdout.writelines(f"{line}\n" for line in left_undone(self._work()))
-            return 0
+            return print_missing(left_undone(self._work()))
         return 1 if self.run().failures else 0
 
     def _work(self) -> _Work:

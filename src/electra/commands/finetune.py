@@ -18,6 +18,7 @@ from electra.artifacts.session import refuse_other_contents
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
+from electra.commands.parts.copies import Copies, print_missing
 from electra.commands.results.rows import records
 from electra.commands.results.tuned import FineTuned
 from electra.finetuning.settings import Settings
@@ -25,6 +26,7 @@ from electra.foundation import durable
 from electra.foundation.errors import DataError, RunFolderError
 from electra.foundation.extensions import trust
 from electra.foundation.options import as_name, checked_path
+from electra.foundation.signals import StopRequest
 from electra.foundation.visible import with_article
 
 Table = Sequence[Mapping[str, Any]] | Any
@@ -37,6 +39,7 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 @dataclass(frozen=True)
 class Finetune(
     Settings,
+    Copies,
     Command[FineTuned],
     group="Train",
     examples=(
@@ -47,7 +50,7 @@ class Finetune(
     """Fine-tune a model on labelled texts, with one or more seeds.
 
     Writes the scores, the predictions and the model. Rerun the command to resume. A finished fine-tuning with
-    the same settings is opened, not repeated.
+    the same settings is opened, not repeated. Several processes with the same OUT divide the seeds.
     """
 
     model: Source
@@ -67,6 +70,7 @@ class Finetune(
     @override
     def run(self) -> FineTuned:
         from electra.finetuning.runner.all_seeds import finetune as train
+        from electra.finetuning.runner.all_seeds import missing
         from electra.pages.tuning import write_page
 
         start, folder = as_name(self.model, "model"), checked_path(self.out, "out")
@@ -75,17 +79,36 @@ class Finetune(
         else:
             rows = tables(self.data)
             files = {split: table_path(folder, split) for split in rows}
+        settings = self._settings(files)
+        with display_for(self.progress) as display, written_tables(rows, folder):
+            with StopRequest() as stop:
+                self.run_copies(folder, display.say, stop, lambda: missing(settings))
+            train(start, settings, display.say)
+            with TuningFolder(folder).locked():
+                page = write_page(folder)
+            display.say(f"report: {page}")
+            display.say(f"results: {TuningFolder(folder).results}")
+        return FineTuned(folder)
+
+    @override
+    def main(self) -> int:
+        if self.missing:
+            return print_missing(self._missing())
+        return super().main()
+
+    def _missing(self) -> list[str]:
+        from electra.finetuning.runner.all_seeds import missing
+
+        return missing(self._settings({"train": checked_path(str(self.data), "data")}))
+
+    def _settings(self, files: Mapping[str, Path]) -> Settings:
         values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
             "data": files["train"],
-            "out": folder,
+            "out": checked_path(self.out, "out"),
             "dev": self.dev or files.get("dev"),
             "test": self.test or files.get("test"),
         }
-        with display_for(self.progress) as display, written_tables(rows, folder):
-            train(start, Settings(**values), display.say)
-            display.say(f"report: {write_page(folder)}")
-            display.say(f"results: {TuningFolder(folder).results}")
-        return FineTuned(folder)
+        return Settings(**values)
 
 
 finetune = function(Finetune)

@@ -6,22 +6,26 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typing_extensions import override
 
-from electra.artifacts.store import ShardFolder, StoreFolder
+from electra.artifacts.store import ShardFolder, ShardsFolder, StoreFolder
 from electra.commands.framework.command import Command, Sections, Source, TypedNames, function
 from electra.commands.framework.display import Display, display_for
 from electra.commands.parts import stores
+from electra.commands.parts.copies import LOCAL, Copies, print_missing
 from electra.commands.parts.shared import Workers
 from electra.commands.parts.texts import Corpus, is_data_set, source_names
 from electra.commands.results.store import Store
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.options import as_name, checked_path, optional_name
-from electra.foundation.signals import interrupt_on_signal
+from electra.foundation.signals import StopRequest, interrupt_on_signal
 from electra.training.recipe import TokenizerSection
+
+if TYPE_CHECKING:
+    from electra.data.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Prepare(
     CorpusConfig,
     TokenizerConfig,
     Workers,
+    Copies,
     Command[Store],
     group="Train",
     examples=(
@@ -59,9 +64,10 @@ class Prepare(
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None
-    """Prepare only one part of the corpus, such as 3/8 (counted from 0), to share the work among machines.
-    auto, or auto/8: the number that a Slurm array, a Kubernetes Job or torchrun gives. Needs --tokenizer.
-    Join the parts with --merge.
+    """Share the work among machines. all/8: encode in 8 parts; processes with the same OUT take parts that
+    are neither done nor in progress, and join them in the end. 3/8: only this part (counted from 0), to be
+    joined with --merge. auto or auto/8: the number that a Slurm array, a Kubernetes Job or torchrun gives,
+    without one all/8. Needs --tokenizer.
     """
     merge: bool = False
     """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""
@@ -88,21 +94,27 @@ class Prepare(
         if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
             fix = "Give it, such as 0.5, or pass a list of sources without names"
             raise ConfigError("named corpora need a mixing temperature", key="mix_temperature", fix=fix)
-        place = as_name(self.out, "out")
+        place, (number, count) = as_name(self.out, "out"), self._shard()
+        is_shared = self.shard is not None and number is None
+        if is_shared and is_remote(place):
+            fix = "Use a shared folder, or prepare each part at an address of its own, by number"
+            raise ConfigError("machines cannot share an address", key="out", fix=fix)
         with (
             display_for(self.progress) as display,
             source_names(corpus, "corpus", self.text_field, self.format, display.say) as names,
         ):
             with uploaded(place) if is_remote(place) else nullcontext(checked_path(place, "out")) as out:
                 existed = StoreFolder(out).exists() or ShardFolder(out).exists()
-                if self.shard is not None:
-                    self._prepare_shard(names, out, display)
+                if number is not None:
+                    self._prepare_shard(names, out, (number, count), display)
                 else:
+                    if is_shared and not existed:
+                        self._prepare_shards(names, out, count, display)
                     store = (
                         self._merge(names, out, display) if self.merge else self._build(names, out, display)
                     )
             state = "already complete" if existed else "written"
-            if self.shard is not None:
+            if number is not None:
                 display.say(f"{state}: shard {self.shard} in {place if is_remote(place) else out}")
                 return None  # type: ignore[return-value]  # a shard is not a store
             if is_remote(place):
@@ -115,6 +127,24 @@ class Prepare(
             data = f"--store {place}" if is_remote(place) else place
             display.say(f"next: electra pretrain {data} {begin}--out runs/NAME --budget 30m")
         return store
+
+    @override
+    def main(self) -> int:
+        if self.missing:
+            from electra.data.sharding import missing_shards
+
+            return print_missing(missing_shards(checked_path(self.out, "out"), self._shard()[1]))
+        return super().main()
+
+    def _shard(self) -> tuple[int | None, int]:
+        """Returns the number of the part to encode (None: all) and the number of parts."""
+        from electra.data.sharding import ALL, parse_shard
+
+        is_shared = self.missing or self.engine != LOCAL
+        if is_shared and not (self.shard or "").startswith(f"{ALL}/"):
+            key = "missing" if self.missing else "engine"
+            raise ConfigError("only parts of a corpus can be shared", key=key, fix="Use `shard` all/8")
+        return (None, 1) if self.shard is None else parse_shard(self.shard)
 
     def _build(self, names: list[str], out: Path, display: Display) -> Store:
         source = optional_name(self.tokenizer, "tokenizer")
@@ -129,9 +159,7 @@ class Prepare(
             display=display,
         )
 
-    def _prepare_shard(self, names: list[str], out: Path, display: Display) -> None:
-        from electra.data.sharding import build_shard, parse_shard
-
+    def _tokenizer_of_shards(self) -> Tokenizer:
         if self.tokenizer is None:
             fix = "Train it on a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
             raise ConfigError("all shards need the same tokenizer", key="shard", fix=fix)
@@ -139,7 +167,37 @@ class Prepare(
             fix = "Cut it on a sample: electra prepare SAMPLE --out first; then use `tokenizer=first`"
             raise ConfigError("all shards need the same tokenizer", key="cut_to", fix=fix)
         stores.check_memory(self.memory)
-        tokenizer, number = stores.existing_tokenizer(self.tokenizer), parse_shard(str(self.shard))
+        return stores.existing_tokenizer(self.tokenizer)
+
+    def _prepare_shards(self, names: list[str], out: Path, count: int, display: Display) -> None:
+        from electra.data.sharding import build_shards, missing_shards
+
+        tokenizer = self._tokenizer_of_shards()
+        with StopRequest() as stop:
+            folder = ShardsFolder.of(out).path
+            self.run_copies(folder, display.say, stop, lambda: missing_shards(out, count))
+            if StoreFolder(out).exists():
+                return
+            try:
+                build_shards(
+                    names,
+                    tokenizer,
+                    out,
+                    count,
+                    config=self.part(CorpusConfig),
+                    workers=self.workers,
+                    memory=self.memory * 1_000_000,
+                    say=display.say,
+                    stop=stop,
+                    progress=stores.character_progress(display),
+                )
+            except Interrupted:
+                raise Interrupted(out, stop.exit_code or 130) from None
+
+    def _prepare_shard(self, names: list[str], out: Path, number: tuple[int, int], display: Display) -> None:
+        from electra.data.sharding import build_shard
+
+        tokenizer = self._tokenizer_of_shards()
         with interrupt_on_signal(self.out):
             build_shard(
                 names,

@@ -3,9 +3,14 @@
     electra prepare CORPUS --tokenizer T --shard 3/8 --out shards/3      (one job of an array)
     electra prepare shards/* --merge --out store
 
+    electra prepare CORPUS --tokenizer T --shard all/8 --out store       (on any number of machines)
+
 The store is byte-identical to that of a single command: shards are contiguous parts of the list of files, the
 merge drops duplicates of documents in earlier shards, and the hash of a document decides whether it is held
 out.
+
+With all/8 each process takes shards that no other has taken, in .store.shards beside the store, and one of
+them merges.
 
     SHARD/ train.ds  train.ds.index  train.docs  heldout.*   shard.json   tokenizer/   manifest.json
 """
@@ -13,6 +18,7 @@ out.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -22,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from electra.artifacts.store import SPLITS, ShardFolder, StoreFolder
+from electra.artifacts.store import SPLITS, ShardFolder, ShardsFolder, StoreFolder, shard_name
 from electra.data import packing, store
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
@@ -36,29 +42,37 @@ from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable, machine
 from electra.foundation.config import differences
-from electra.foundation.errors import ConfigError, CorpusError, StoreError
+from electra.foundation.errors import ConfigError, CorpusError, Interrupted, StoreError
+from electra.foundation.jobs import Shared
+from electra.foundation.leases import Leases
+from electra.foundation.progress import Say
+from electra.foundation.signals import Stop
 
 _DOCUMENTS = 1 << 16  # documents copied at a time
 
 
-def parse_shard(text: str) -> tuple[int, int]:
-    """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs.
+def parse_shard(text: str) -> tuple[int | None, int]:
+    """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs. "all/8" is (None, 8).
 
     "auto" and "auto/8" take the number, and its count where it is left out, from the job that this process
-    belongs to: a Slurm array, an indexed Job of Kubernetes, or torchrun.
+    belongs to: a Slurm array, an indexed Job of Kubernetes, or torchrun. Outside of these "auto/8" is
+    "all/8".
 
     Raises:
         ConfigError: The text is no shard, or the environment names none.
     """
     index, slash, count = text.partition("/")
     if index == "auto":
-        index, known = _shard_of_environment()
+        index, known = _shard_of_environment(count)
         slash, count = "/", count or known
+    if index == ALL and slash and count.isdecimal() and int(count):
+        return None, int(count)
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise ConfigError(f"{text!r} is not a shard", key="shard", fix="Use 0/8, 1/8, ... 7/8")
+        raise ConfigError(f"{text!r} is not a shard", key="shard", fix="Use 0/8, 1/8, ... 7/8, or all/8")
     return int(index), int(count)
 
 
+ALL = "all"
 ENVIRONMENTS = (  # of array jobs: the variables of the number, the first number, and the count
     ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT"),
     ("JOB_COMPLETION_INDEX", "", "JOB_COMPLETIONS"),
@@ -66,15 +80,20 @@ ENVIRONMENTS = (  # of array jobs: the variables of the number, the first number
 )
 
 
-def _shard_of_environment() -> tuple[str, str]:
-    """Returns number and count; "" for a count that the job does not say."""
+def _shard_of_environment(requested: str) -> tuple[str, str]:
+    """Returns number and count; "" for a count that the job does not say.
+
+    requested: the count, if the user gives one; then the number may be missing.
+    """
     for index, first, count in ENVIRONMENTS:
         number = os.environ.get(index, "")
         if number.isdecimal():
             begin = os.environ.get(first, "0")
             return str(int(number) - int(begin)), os.environ.get(count, "")
+    if requested:
+        return ALL, requested
     names = ", ".join(index for index, _, _ in ENVIRONMENTS)
-    raise ConfigError(f"none of {names} is set", key="shard", fix="Use 0/8, 1/8, ... 7/8")
+    raise ConfigError(f"none of {names} is set", key="shard", fix="Use all/8, or 0/8, 1/8, ... 7/8")
 
 
 def build_shard(
@@ -97,12 +116,7 @@ def build_shard(
         StoreError: `out` holds another shard.
     """
     config = config or CorpusConfig()
-    if config.near_duplicates is not None:
-        fix = "Prepare the corpus in one command, or without `near_duplicates`"
-        raise ConfigError("deduplication does not work across shards", key="near_duplicates", fix=fix)
-    if config.mix_temperature is not None:
-        fix = "Prepare the corpus in one command, or without `mix_temperature`"
-        raise ConfigError("mixing does not work across shards", key="data.mix_temperature", fix=fix)
+    _check_config(config)
     settings = {
         "corpus": config.record(arguments),
         "tokenizer": packing.describe(tokenizer),
@@ -139,6 +153,98 @@ def build_shard(
         files |= {name: partial(os.replace, work / name) for name in ShardFolder.split_files()}
         packing.publish(work, out, files)
     return True
+
+
+def _check_config(config: CorpusConfig) -> None:
+    if config.near_duplicates is not None:
+        fix = "Prepare the corpus in one command, or without `near_duplicates`"
+        raise ConfigError("deduplication does not work across shards", key="near_duplicates", fix=fix)
+    if config.mix_temperature is not None:
+        fix = "Prepare the corpus in one command, or without `mix_temperature`"
+        raise ConfigError("mixing does not work across shards", key="data.mix_temperature", fix=fix)
+
+
+def build_shards(
+    arguments: Sequence[str | Path],
+    tokenizer: Tokenizer,
+    out: Path,
+    count: int,
+    *,
+    config: CorpusConfig,
+    workers: int | None,
+    memory: int,
+    say: Say,
+    stop: Stop,
+    progress: StageProgress = lambda stage, characters: None,
+) -> None:
+    """Makes the store `out` in `count` shards, together with all processes that do the same.
+
+    Each process takes shards that no other has taken. When all are done, one process merges them, while the
+    others wait. See `packing.build_store` for the other arguments.
+
+    Raises:
+        ConfigError: an option that does not work across shards, or fewer files than shards.
+        RunFolderError: other processes make this store with other settings.
+        Interrupted: `stop` returned True.
+    """
+    _check_config(config)
+    folder = ShardsFolder.of(out)
+    settings = {"corpus": config.record(arguments), "tokenizer": packing.describe(tokenizer), "shards": count}
+    with folder.session(settings, say=say, stop=stop, shared=True) as session:
+        session.share()
+
+        def build(number: int, *, say: Say, stop: Stop) -> None:
+            new = build_shard(
+                arguments,
+                tokenizer,
+                folder.shard(number).path,
+                (number, count),
+                config=config,
+                workers=workers,
+                memory=memory,
+                progress=_stoppable(progress, stop, out),
+            )
+            if new:
+                say(f"shard {number}/{count} written")
+
+        def join(*, say: Say, stop: Stop) -> None:
+            shards = [folder.shard(number).path for number in range(count)]
+            merge(shards, out, _stoppable(progress, stop, out))
+
+        shared = Shared(Leases(folder.leases), say, stop)
+        numbers = {shard_name(number, count): number for number in range(count)}
+        try:
+            for _ in shared.run(
+                {name: partial(build, number) for name, number in numbers.items()}, folder.has
+            ):
+                pass
+            for _ in shared.run({"merge": join}, lambda name: StoreFolder(out).exists()):
+                pass
+        finally:
+            begun = any(map(folder.has, numbers)) or shared.leases.held()
+            if not begun or StoreFolder(out).exists():
+                shutil.rmtree(folder.path, ignore_errors=True)
+
+
+def _stoppable(progress: StageProgress, stop: Stop, out: Path) -> StageProgress:
+    """Returns `progress`, which raises Interrupted once `stop` returns True."""
+
+    def report(stage: str, characters: int) -> None:
+        if stop():
+            raise Interrupted(out, saved=False)
+        progress(stage, characters)
+
+    return report
+
+
+def missing_shards(out: Path, count: int) -> list[str]:
+    """Returns what `build_shards` has left to do, each with the process that is working on it, if any."""
+    folder = ShardsFolder.of(out)
+    if StoreFolder(out).exists():
+        return []
+    names = [shard_name(number, count) for number in range(count)]
+    left = [name for name in names if not folder.has(name)] or ["merge"]
+    return [Leases(folder.leases).described(name) for name in left]
 
 
 def merge(

@@ -5,8 +5,8 @@
         job.state                                 # "done" as well for what another process has done
 
 Without leases the jobs are this process's alone. With them it takes those that nobody has done or holds,
-waits for those that others hold, and takes over what the dead leave. `done` says whether a job's results are
-there: they are the truth, and are looked at again once a lease is held.
+waits for those that others hold (unless `wait` is False), and takes over what the dead leave. `done` says
+whether a job's results are there: they are the truth, and are looked at again once a lease is held.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class Claims(Generic[P]):
         leases: Leases | None = None,
         done: Callable[[P], bool] = lambda job: False,
         look: float = LOOK_SECONDS,
+        wait: bool = True,
     ) -> None:
         self._waiting = deque(jobs)
-        self._leases, self._done, self._look = leases, done, look
+        self._leases, self._done, self._look, self._wait = leases, done, look, wait
         self._held: dict[int, Lease] = {}
         self._looked = float("-inf")
 
@@ -72,6 +73,8 @@ class Claims(Generic[P]):
                 self._held[id(job)] = lease
                 return elsewhere, job
         self._looked = time.monotonic()
+        if not self._wait:
+            self._waiting.clear()
         return elsewhere, None
 
     def lost(self, job: P) -> bool:

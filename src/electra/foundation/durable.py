@@ -249,6 +249,12 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
     _remove_leftovers(path)
 
 
+def sweep_leftovers(path: Path) -> None:
+    """Restores or removes what killed processes left of one directory; its neighbours may be in use."""
+    recover(path)
+    _remove_leftovers(path)
+
+
 def _remove_leftovers(path: Path) -> None:
     """Removes what killed processes left of this directory; call it once the directory is complete."""
     for leftover in _leftovers_of(path):

@@ -27,7 +27,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from electra.foundation import durable
 from electra.foundation.claims import Claims
 from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory
+from electra.foundation.leases import Leases
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop, StopRequest, describe_exit
 
@@ -90,18 +91,61 @@ def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> I
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     while claims.left and not stop():
         elsewhere, job = claims.take()
-        yield from elsewhere
-        if job is not None:
-            job.state = "running"
-            ended = partial(_either, stop, partial(claims.lost, job))
-            try:
+        is_ours = False
+        try:
+            yield from elsewhere
+            if job is not None:
+                job.state = "running"
+                ended = partial(_either, stop, partial(claims.lost, job))
                 job.state, job.result, job.error = _perform(job.work, job.arguments, say, ended)
-            finally:
-                is_ours = claims.end(job)
-            if is_ours:
-                yield job
-        elif claims.left:
+        finally:  # the caller may have left
+            is_ours = job is not None and claims.end(job)
+        if is_ours and job is not None:
+            yield job
+        elif job is None and claims.left:
             time.sleep(POLL_SECONDS)
+
+
+class HeldElsewhere(Exception):
+    """Other processes are at work on all that is left."""
+
+
+class Shared:
+    """Pieces of work that processes on a shared folder divide among themselves, each in its own process.
+
+    Args:
+        leases: says which process works on which piece.
+        say: receives the lines of the work.
+        stop: whether to stop.
+        wait: whether to wait for pieces that others hold, and to take over what the dead leave.
+    """
+
+    def __init__(self, leases: Leases, say: Say, stop: Stop, wait: bool = True) -> None:
+        self.leases, self.say, self.stop, self.wait = leases, say, stop, wait
+
+    def run(self, pieces: Mapping[str, Callable[..., Any]], done: Callable[[str], bool]) -> Iterator[str]:
+        """Runs the pieces that are not done, in their order; yields the name of each once it is done.
+
+        Each is called as `work(say=say, stop=stop)`, and raises Interrupted if `stop()` becomes true. `done`
+        says of a name whether its result is there.
+
+        Raises:
+            ElectraError: a piece failed.
+            Interrupted: a stop was requested.
+            HeldElsewhere: others hold what is left, and this process does not wait.
+        """
+        jobs = [Job(name, work) for name, work in pieces.items() if not done(name)]
+        claims = Claims(jobs, self.leases, lambda job: done(job.name), wait=self.wait)
+        for job in run_in_turn(claims, say=self.say, stop=self.stop):
+            if job.error is not None:
+                raise job.error
+            if job.state == "stopped":
+                raise Interrupted(self.leases.folder.parent)
+            yield job.name
+        if any(job.state != "done" for job in jobs):
+            if self.wait or self.stop():
+                raise Interrupted(self.leases.folder.parent)
+            raise HeldElsewhere
 
 
 def _either(first: Stop, second: Stop) -> bool:
@@ -135,10 +179,11 @@ def run_parallel(
                     worker.process.terminate()
             while claims.left and len(running) < at_once and not stopping:
                 elsewhere, job = claims.take()
+                if job is not None:
+                    running.append(_start(job, threads))
                 yield from elsewhere
                 if job is None:
                     break
-                running.append(_start(job, threads))
             wait([worker.connection for worker in running], POLL_SECONDS)
             for worker in list(running):
                 lost = claims.lost(worker.job)

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from electra.foundation import durable
@@ -90,8 +90,8 @@ class Leases:
         return lease
 
     def clear(self) -> None:
-        """Remove the files, once all work is done."""
-        if self.folder.is_dir():
+        """Remove the files, once all work is done; does nothing while somebody holds some."""
+        if self.folder.is_dir() and not self.held():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def holder(self, name: str) -> str:
@@ -99,9 +99,14 @@ class Leases:
         safe = quote(name, safe=" ")
         number = max(_numbers(self.folder, safe), default=-1)
         says = _read(self.folder / f"{safe}.{number}") if number >= 0 else None
-        if not says or says.get("released"):
+        if not says or says.get("released") or _is_gone(says):
             return ""
         return f"process {says.get('process')} on {says.get('host')}"
+
+    def held(self) -> dict[str, str]:
+        """Who holds which piece of work, as far as this process can tell."""
+        names = {unquote(path.name.rpartition(".")[0]) for path in self.folder.glob("[!.]*")}
+        return {name: holder for name in sorted(names) if (holder := self.holder(name))}
 
     def described(self, name: str) -> str:
         """The work, and who holds it, if anybody does."""

@@ -5,23 +5,31 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
+from electra.foundation import network
 from electra.foundation.errors import ConfigError, LostProcess
 from electra.foundation.machine import LAUNCHED, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
 Value = TypeVar("Value")
 
-TIMEOUT = "ELECTRA_TIMEOUT_MINUTES"
+TIMEOUT, INTERFACE = "ELECTRA_TIMEOUT_MINUTES", "GLOO_SOCKET_IFNAME"
+OUTSIDE = "203.0.113.1"  # an address that no machine has (RFC 5737): it is reached by the default route
+ATTENDANCE = "electra/attendance/"  # prefix of the keys of a roll call
+ROLL_CALL_SECONDS = 3.0  # that processes get to report that they have lost the connection, too
 # Matches gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
@@ -256,39 +264,56 @@ def join_world() -> World:
     if rank >= size:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
         raise ConfigError(problem, where="RANK", fix=LAUNCHED)
-    if torch.cuda.is_available():
-        backend = "nccl"
+    cuda = torch.cuda.is_available()
+    if not cuda:
+        _choose_interface(size)
+    if cuda:
         torch.cuda.set_device(local_rank)
-    else:
-        backend = "gloo"
-        _refuse_loopback(size)
-    method = os.environ.get(RENDEZVOUS, "env://")
-    dist.init_process_group(backend, init_method=method, rank=rank, world_size=size, timeout=_timeout())
+    timeout = _timeout()
+    url = os.environ.get(RENDEZVOUS, "env://")
+    store, _, _ = next(rendezvous(url, rank, size, timeout=timeout))  # type: ignore[no-untyped-call]
+    store.set_timeout(timeout)
+    backend = "nccl" if cuda else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
+    global _attendance  # noqa: PLW0603
+    _attendance = Attendance(store, rank, size)
     return World(rank, size, local_rank)
 
 
-def _refuse_loopback(size: int) -> None:
-    """Raises ConfigError if other machines could not connect to this one, and would wait forever.
+def _choose_interface(size: int) -> None:
+    """Makes gloo announce an address of this machine that other machines can reach.
 
-    Gloo announces the address that the host name resolves to, which on Debian is 127.0.1.1.
+    Gloo announces the address that the host name resolves to, which on Debian and Ubuntu is 127.0.1.1, and a
+    loopback address if it does not resolve. Then the interface is used through which MASTER_ADDR is reached.
+
+    Raises:
+        ConfigError: the interface cannot be determined.
     """
-    if RENDEZVOUS in os.environ or "GLOO_SOCKET_IFNAME" in os.environ:
+    if RENDEZVOUS in os.environ or INTERFACE in os.environ:
         return
     name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
-    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or _loops_back(leader) or not _loops_back(name):
+    is_local = leader == "localhost" or leader.startswith("127.") or leader == "::1"
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(name, True):
         return
-    problem = (
-        f"this machine's name, {name}, resolves to a loopback address, so other machines cannot reach it"
-    )
-    fix = "On every machine, set GLOO_SOCKET_IFNAME to its network interface, such as eth0"
+    # The leader's own name may loop back as well; its interface is that of the default route.
+    address = network.local_address(OUTSIDE if _loops_back(leader) else leader)
+    if address is None and _loops_back(leader):
+        return  # no network: all processes are on this machine
+    if interface := network.interface_of(address or ""):
+        os.environ[INTERFACE] = interface
+        return
+    problem = f"this machine's name, {name}, does not resolve to an address that other machines can reach"
+    known = ", ".join(network.interfaces()) or "eth0"
+    fix = f"On every machine, set {INTERFACE} to its network interface ({known})"
     raise ConfigError(problem, where="torchrun", fix=fix)
 
 
-def _loops_back(name: str) -> bool:
+def _loops_back(name: str, unknown: bool = False) -> bool:
+    """Whether a name resolves to a loopback address; `unknown` if it does not resolve."""
     try:
-        return socket.gethostbyname(name).startswith("127.")
+        return ip_address(socket.gethostbyname(name)).is_loopback
     except OSError:
-        return False
+        return unknown
 
 
 def _timeout() -> timedelta:
@@ -321,10 +346,48 @@ def translate_disconnects() -> Iterator[None]:
         minutes = _timeout().total_seconds() / 60
         reason = f"no answer for {minutes:g} minutes" if timed_out else "connection closed"
         rank = os.environ.get("RANK", "0")
-        fix = f"Check the other processes, then rerun to resume; {TIMEOUT} sets the timeout"
+        silent = _attendance.absent() if _attendance is not None else []
+        numbers = ", ".join(map(str, silent))
+        others = f"process{'es' * (len(silent) > 1)} {numbers}" if silent else "another process"
+        fix = f"Check {'it' if len(silent) == 1 else 'the other processes'}, then rerun to resume"
         raise LostProcess(
-            f"process {rank} lost the connection to another process ({reason})", fix=fix
+            f"process {rank} lost the connection to {others} ({reason})",
+            fix=f"{fix}; {TIMEOUT} sets the timeout",
         ) from error
+
+
+class Attendance:
+    """Finds out, once the connection is lost, which processes no longer run.
+
+    Each process that notices says so in the store where the group met; those that do not are the ones that
+    hang or are gone.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self.store, self.rank, self.size = store, rank, size
+
+    def absent(self, seconds: float = ROLL_CALL_SECONDS) -> list[int]:
+        """Returns the ranks that do not answer within `seconds`; [] if that cannot be found out."""
+        answered: set[int] = set()
+        end = time.monotonic() + seconds
+
+        def call() -> None:
+            with suppress(RuntimeError):
+                self.store.set(f"{ATTENDANCE}{self.rank}", "here")
+                while len(answered) < self.size and time.monotonic() < end:
+                    answered.update(
+                        rank for rank in range(self.size) if self.store.check([f"{ATTENDANCE}{rank}"])
+                    )
+                    time.sleep(0.1)
+
+        # The store may hang as well: it lives in the process with rank 0, or in torchrun on its machine.
+        caller = threading.Thread(target=call, daemon=True)
+        caller.start()
+        caller.join(seconds)
+        return sorted(set(range(self.size)) - answered) if self.rank in answered else []
+
+
+_attendance: Attendance | None = None
 
 
 def leave_world() -> None:

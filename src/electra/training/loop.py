@@ -69,7 +69,11 @@ def update(run: Run) -> None:
     corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
-    counts = dict(zip(names, world.sum(local_counts), strict=True))
+    busy = run.stragglers.own_seconds(run.log_due(step + 1))
+    prepared = time.perf_counter()
+    summed = world.sum([*local_counts, *busy])
+    waited = time.perf_counter() - prepared
+    counts = dict(zip(names, summed, strict=False))
 
     objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
@@ -88,6 +92,7 @@ def update(run: Run) -> None:
         run.reduction.add()
         sums.append([losses[name].detach() for name in names])
 
+    run.stragglers.add(time.perf_counter() - began - waited)
     run.reduction.finish()
     norm = float(run.optimizer.clip())
     if not math.isfinite(norm):
@@ -106,10 +111,10 @@ def update(run: Run) -> None:
         memory.trim(run.step)
     run.seconds += time.perf_counter() - began
     run.window.append(time.perf_counter() - began)
-    if run.log_due():
+    if run.log_due(run.step):
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
-        log(run, measured | applied)
+        log(run, measured | applied | run.stragglers.measured(summed[len(names) :], run.step, run.telemetry))
 
 
 def skips_spike(run: Run, loss: float) -> bool:

@@ -45,6 +45,7 @@ from electra.training.recipe import (
 )
 from electra.training.schedule import mean_progress, multiplier, plateau_end, progress
 from electra.training.spikes import RecentLosses
+from electra.training.stragglers import Stragglers
 from electra.training.telemetry import Telemetry
 from electra.training.threads import Pace
 
@@ -87,6 +88,7 @@ class Run:
     window: list[float] = field(default_factory=list)  # seconds of each update since the last logged row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
     clock: Clock | None = None  # of a time budget whose number of steps is not final yet
+    stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))
 
@@ -172,9 +174,9 @@ class Run:
             and (self.step % every == 0 or self.step in (self.plateau_end, self.total_steps))
         )
 
-    def log_due(self) -> bool:
-        """Whether the update just finished is logged."""
-        return self.step % self.upkeep.log_every == 0 or self.step in (1, self.total_steps)
+    def log_due(self, step: int) -> bool:
+        """Whether the update that ends at `step` is logged."""
+        return step % self.upkeep.log_every == 0 or step in (1, self.total_steps)
 
 
 def build_pair(
@@ -298,6 +300,7 @@ def build_run(
         device=device,
         precision=precision,
         telemetry=Telemetry(folder, is_main=world.is_main),
+        stragglers=Stragglers(world),
         flops_per_step=objective.sequence_flops(networks, training.length) * training.batch_size,
         identity=identity,
         recipe=recipe,

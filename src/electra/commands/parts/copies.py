@@ -72,6 +72,12 @@ class Copies:
             raise RunFailed(what, where=folder, fix="See their output, then rerun the command")
 
 
+def print_missing(left: Sequence[str]) -> int:
+    """Prints what is left to do, one piece of work a line. Returns the exit code."""
+    sys.stdout.writelines(f"{line}\n" for line in left)
+    return 0
+
+
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """A command line without some options and their values."""
     kept: list[str] = []

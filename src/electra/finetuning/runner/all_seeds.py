@@ -1,15 +1,19 @@
 """A fine-tuning: all seeds, the scores over them, the saved model. artifacts/tuning.py lists the files.
 
 Nothing is written before data, model and settings have been read and checked. A finished seed is never
-trained again.
+trained again. Several processes may fine-tune in one folder: they divide the seeds, and the trials of a
+search, and the last one writes the results.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +37,7 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.encoder_baselines import measure_all
+from electra.finetuning.runner.encoder_baselines import are_missing, measure_all
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import (
     FinishedSeed,
@@ -71,11 +75,14 @@ from electra.finetuning.settings import (
 from electra.finetuning.tasks.parts.task import Task
 from electra.finetuning.windows.features import Tokens
 from electra.foundation import durable, seeds
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, Interrupted
 from electra.foundation.extensions import HEADS, TASKS
+from electra.foundation.jobs import HeldElsewhere, Shared
+from electra.foundation.leases import Leases
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
+from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig
@@ -108,10 +115,22 @@ def finetune(
         Interrupted: `stop` returned True.
         ElectraError: the data, the model or the settings are invalid, or a loss is not finite.
     """
+    return _finetune(model, settings, say, stop, wait=True)
+
+
+def help_finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool]) -> None:
+    """Trains those seeds of a fine-tuning that no other process is training; does not wait for others."""
+    with suppress(HeldElsewhere):
+        _finetune(model, settings, say, stop, wait=False)
+
+
+def _finetune(
+    model: str, settings: Settings, say: Say, stop: Callable[[], bool] | None, wait: bool
+) -> dict[str, Any]:
     folder = TuningFolder(as_path(settings.out))
-    earlier_threads = folder.record.get("environment", {}).get("threads") if folder.exists() else None
-    threads = ""
-    if settings.device in ("auto", "cpu"):
+    earlier_threads = recorded_threads(folder) if folder.exists() else None
+    threads, on_cpu = "", settings.device in ("auto", "cpu")
+    if on_cpu:
         threads = set_threads(settings.threads, earlier_threads, "--threads")
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
@@ -122,8 +141,12 @@ def finetune(
     teacher, unlabelled = open_teacher(tuning)
     other = _tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
-    with folder.session(record, say=say, stop=stop) as session:
-        digests.forget(folder.path)  # until all files are written
+    with folder.session(record, say=say, stop=stop, shared=True) as session:
+        session.share()
+        earlier_threads = recorded_threads(folder)
+        if on_cpu:  # another process may have begun meanwhile
+            set_threads(settings.threads, earlier_threads, "--threads")
+        shared = Shared(Leases(folder.leases), session.say, session.stopping, wait)
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
         if earlier_threads not in (None, torch.get_num_threads()):
             threads = f"resumed with {torch.get_num_threads()} instead of {earlier_threads} threads"
@@ -138,27 +161,30 @@ def finetune(
             if note:
                 session.say(note)
         try:
-            others = {"baselines": measure_all(labelled, dataset, folder, other)}
+            found: dict[str, Any] = {}
             if settings.search:
-                others["search"] = search(
-                    settings, tuning, dataset, folder, lambda part: prepare(tuning.settings, part, loaded)[0]
+                found = search(
+                    settings,
+                    tuning,
+                    dataset,
+                    folder,
+                    lambda part: prepare(tuning.settings, part, loaded)[0],
+                    shared,
+                    session.alone,
                 )
-                tuning = tuning.with_settings(**others["search"]["chosen"])
-            finished = [run_seed(tuning, folder, seed) for seed in seeds_to_run(settings, folder)]
-            others["untrained"] = run_untrained_baseline(tuning, folder, [seed.seed for seed in finished])
-        except Stopped:
+                tuning = tuning.with_settings(**found["chosen"])
+            while True:
+                numbers = seeds_to_run(settings, folder)
+                measure = partial(measure_all, labelled, dataset, folder, other)
+                with_baselines = are_missing(labelled, dataset, folder)
+                train_all(tuning, folder, numbers, shared, measure if with_baselines else None)
+                with session.alone():
+                    if numbers == seeds_to_run(settings, folder):  # else others have finished more
+                        results = finish(model, tuning, dataset, folder, notes, found, numbers)
+                        break
+        except Interrupted:
             session.interrupt()
-        results = summarise(model, tuning, dataset, finished, notes)
-        results |= {name: record for name, record in others.items() if record}
-        if settings.ensemble or folder.ensemble.path.exists():  # an existing one has fewer seeds
-            results |= run_ensemble(tuning, folder, finished)
-        chosen = next(seed for seed in finished if seed.seed == results["kept_seed"])
-        save_model(tuning, folder.model, chosen, results)
-        rows = read_records(chosen.folder.table("dev").read_bytes())
-        dev = join_gold(rows, tuning.splits["dev"].examples, tuning.task)
-        durable.commit_file(folder.dev, format_records(dev, "jsonl"))
-        durable.commit_json(folder.results, results)
-        folder.record_digests()
+        shared.leases.clear()
         for name in tuning.task.metrics:
             session.say(headline(results, name))
         for line in compare_with_baselines(results, hybrid_head(tuning)):
@@ -173,6 +199,127 @@ def _tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
     loaded = load(source_of(settings.baseline_model), "encoder")
     plain = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
     return prepare(resolve(plain, dataset, loaded.config), dataset, loaded)[0]
+
+
+def recorded_threads(folder: TuningFolder) -> int | None:
+    """Returns the number of threads with which a fine-tuning began, if it is known."""
+    threads: int | None = folder.record.get("environment", {}).get("threads")
+    return threads
+
+
+def train_all(
+    tuning: Tuning,
+    folder: TuningFolder,
+    numbers: Sequence[int],
+    shared: Shared,
+    measure_baselines: Callable[[], None] | None,
+) -> None:
+    """Measures the baselines and trains the seeds, and the same seeds from fresh weights, if requested.
+
+    Args:
+        tuning: the fine-tuning.
+        folder: where the results are written.
+        numbers: the seeds.
+        shared: divides the work among the processes in the folder.
+        measure_baselines: measures and saves the baselines (None: that is done, or not wanted).
+    """
+    pieces: dict[str, Callable[..., Any]] = {}
+    if measure_baselines is not None:
+        pieces["baselines"] = lambda say, stop: measure_baselines()
+    fresh = tuning.with_settings(init="random", untrained_baseline=False)
+    places = seed_folders(folder, numbers, bool(untrained_seeds(tuning.settings, folder, numbers)))
+    for name, (kind, number) in places.items():
+        prefix = "" if kind == folder else "untrained, "
+        pieces[name] = partial(_run_seed, tuning if kind == folder else fresh, kind, number, prefix)
+    damaged = {
+        name
+        for name, (kind, number) in places.items()
+        if (seed := kind.seed(number)).path.exists() and durable.verify_directory(seed.path)
+    }
+
+    def is_done(name: str) -> bool:
+        if name not in places:
+            return folder.baselines.is_file()
+        kind, number = places[name]
+        return name not in damaged and kind.seed(number).exists()
+
+    for name in shared.run(pieces, is_done):
+        damaged.discard(name)
+
+
+def _run_seed(
+    tuning: Tuning, folder: TuningFolder, number: int, prefix: str, *, say: Say, stop: Stop
+) -> None:
+    """Trains a seed. Raises Interrupted if `stop` returned True; the state is then saved."""
+    tuning = replace(tuning, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
+    try:
+        run_seed(tuning, folder, number)
+    except Stopped:
+        raise Interrupted(folder.path) from None
+
+
+def seed_folders(
+    folder: TuningFolder, numbers: Sequence[int], untrained: bool
+) -> dict[str, tuple[TuningFolder, int]]:
+    """Returns each piece of work that trains a seed: its name, and in which folder it trains which seed."""
+    places = {f"seed {number}": (folder, number) for number in numbers}
+    fresh = {f"untrained seed {number}": (folder.untrained, number) for number in numbers if untrained}
+    return places | fresh
+
+
+def missing(settings: Settings) -> list[str]:
+    """Returns what is left to do, each with the process that is working on it, if any."""
+    folder = TuningFolder(as_path(settings.out))
+    leases = Leases(folder.leases)
+    numbers = seeds_to_run(settings, folder)
+    left: list[str] = []
+    if settings.search and not folder.read_search().get("chosen"):
+        left.append("search")
+    untrained = bool(untrained_seeds(settings, folder, numbers))
+    places = seed_folders(folder, numbers, untrained)
+    left += [name for name, (kind, number) in places.items() if not kind.seed(number).exists()]
+    held = [name for name in leases.held() if name not in left]  # trials of a search, baselines
+    if not left and not folder.results.is_file():
+        left.append("results")
+    return [leases.described(name) for name in (*held, *left)]
+
+
+def finish(  # noqa: PLR0917
+    model: str,
+    tuning: Tuning,
+    dataset: Dataset,
+    folder: TuningFolder,
+    notes: Sequence[str],
+    found: dict[str, Any],
+    numbers: Sequence[int],
+) -> dict[str, Any]:
+    """Writes the results over all seeds and the saved model, unless another process has just done so."""
+    settings = tuning.settings
+    finished = finished_seeds(folder, numbers)
+    untrained = finished_seeds(folder.untrained, untrained_seeds(settings, folder, numbers))
+    others = {
+        "baselines": folder.read_baselines(),
+        "search": found,
+        "untrained": scores_over_seeds(untrained, tuning.task.metrics) if untrained else {},
+    }
+    results = summarise(model, tuning, dataset, finished, notes)
+    results |= {name: record for name, record in others.items() if record}
+    ensemble = settings.ensemble or folder.ensemble.path.exists()  # an existing one has fewer seeds
+    if digests.compare(folder.path) is not None:  # they were removed when this process began
+        written = folder.read_results()
+        same = {name: value for name, value in written.items() if not name.startswith("ensemble_")}
+        if same == json.loads(durable.to_json(results)) and ensemble == folder.ensemble.path.exists():
+            return written
+    if ensemble:
+        results |= run_ensemble(tuning, folder, finished)
+    chosen = next(seed for seed in finished if seed.seed == results["kept_seed"])
+    save_model(tuning, folder.model, chosen, results)
+    rows = read_records(chosen.folder.table("dev").read_bytes())
+    dev = join_gold(rows, tuning.splits["dev"].examples, tuning.task)
+    durable.commit_file(folder.dev, format_records(dev, "jsonl"))
+    durable.commit_json(folder.results, results)
+    folder.record_digests()
+    return results
 
 
 def hybrid_head(tuning: Tuning) -> str:
@@ -361,26 +508,23 @@ def seeds_to_run(settings: Settings, folder: TuningFolder) -> list[int]:
     return sorted({*requested, *(number for number, _ in folder.seeds())})
 
 
-def run_untrained_baseline(tuning: Tuning, folder: TuningFolder, numbers: Sequence[int]) -> dict[str, Any]:
-    """Returns the scores of the same seeds from random initialization; {} if they were never requested."""
-    untrained = folder.untrained
-    if not tuning.settings.untrained_baseline and not untrained.seeds():
-        return {}
-
-    def say(line: str) -> None:
-        tuning.say(f"untrained, {line}")
-
-    fresh = replace(tuning.with_settings(init="random", untrained_baseline=False), say=say)
-    return scores_over_seeds([run_seed(fresh, untrained, seed) for seed in numbers], tuning.task.metrics)
+def untrained_seeds(settings: Settings, folder: TuningFolder, numbers: Sequence[int]) -> Sequence[int]:
+    """Returns the seeds to train from random initialization as well, if that was ever requested."""
+    return numbers if settings.untrained_baseline or folder.untrained.seeds() else ()
 
 
-def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
-    """Returns a finished seed, trained from its last checkpoint or from the start if necessary."""
+def finished_seeds(folder: TuningFolder, numbers: Sequence[int]) -> list[FinishedSeed]:
+    """Returns the results of these seeds, which are finished."""
+    return [FinishedSeed(number, seed := folder.seed(number), seed.record) for number in numbers]
+
+
+def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
+    """Trains a seed from its last checkpoint or from the start, unless its results are there."""
     target, task = folder.seed(seed), tuning.task
-    durable.sweep(target.path.parent)
+    durable.sweep_leftovers(target.path)
     if target.path.exists():
         if (problem := durable.verify_directory(target.path)) is None:
-            return FinishedSeed(seed, target, target.record)
+            return
         tuning.say(f"{target} is damaged ({problem}): training seed {seed} again")
     model, state = train_seed(tuning, seed, folder.checkpoints(seed))
     calibration = calibrate(tuning, model) if tuning.settings.calibrate else None
@@ -415,7 +559,6 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> FinishedSeed:
     durable.commit_directory(target.path, files)
     if (checkpoints := folder.checkpoints(seed)).exists():
         durable.remove_directory(checkpoints)
-    return FinishedSeed(seed, target, results)
 
 
 def summarise(

@@ -41,26 +41,27 @@ COSINE = "cosine of the encoder's vectors"
 SMOOTHING = 1e-3  # a of the token weights a / (a + frequency), model2vec's value
 
 
-def measure_all(
-    tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None
-) -> dict[str, dict[str, float | None]]:
-    """Returns the scores of all baselines of a fine-tuning, which are computed once and saved.
+def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
+    """Whether baselines are wanted, can be computed and have not been.
+
+    There are none for spans, for texts without answers, and for your own tasks, whose predictions may be of
+    any kind.
+    """
+    if folder.baselines.is_file() or not tuning.settings.baselines:
+        return False
+    unlabelled = any(example.gold is None for example in dataset.splits["train"])
+    return not (unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
+
+
+def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None) -> None:
+    """Computes and saves the scores of all baselines of a fine-tuning: for each `eval_accuracy` and so on.
 
     Args:
         tuning: the fine-tuning.
         dataset: its data.
         folder: where they are saved.
         other: the same fine-tuning of the setting `baseline_model`.
-
-    Returns:
-        For each baseline its scores under `eval_accuracy` and so on. {} for spans, for texts without answers,
-        and for your own tasks, whose predictions may be of any kind.
     """
-    if folder.baselines.is_file() or not tuning.settings.baselines:
-        return folder.read_baselines()
-    unlabelled = any(example.gold is None for example in dataset.splits["train"])
-    if unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task):
-        return {}
     with warnings.catch_warnings():  # scikit-learn warns about fits and folds
         warnings.simplefilter("ignore")
         by_name = {name: scores(name, dataset) for name in NAMES}
@@ -75,7 +76,6 @@ def measure_all(
             by_name |= {f"{row} of {name}": values for row, values in rows.items()}
     values = {name: {key: score.value for key, score in each.items()} for name, each in by_name.items()}
     durable.commit_json(folder.baselines, values)
-    return values
 
 
 def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Score]]:

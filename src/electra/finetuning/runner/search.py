@@ -4,26 +4,35 @@ Dev and test are not used. The search is a hill climb: it starts at the defaults
 the best trial so far, one step in one setting each (twice or half the rate, twice or half the epochs, a tenth
 more or less decay), until no neighbour is better or the budget is spent. So a search of n trials is the start
 of a longer one, and the same on every machine; a budget of time only limits the number of trials.
+
+Each trial depends on the best one before it. Processes that share the folder therefore train the next trial,
+and those that will follow unless it turns out best. The record contains the trials of a single process only,
+in the same order.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from electra.artifacts.tuning import TuningFolder
 from electra.finetuning.labelled.splits import split_by_hash
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.one_seed import train_seed
+from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.tuning import Tuning, evaluate
 from electra.finetuning.settings import Settings, search_budget, settings_to_search
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
-from electra.foundation.errors import ConfigError, DataError, RunFailed
-from electra.foundation.progress import quiet
+from electra.foundation.errors import ConfigError, DataError, Interrupted, RunFailed, RunFolderError
+from electra.foundation.jobs import Shared
+from electra.foundation.leases import Leases
+from electra.foundation.progress import Say, quiet
+from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
 
 DEV_SHARE = 0.2  # of the training data, to score trials on
@@ -32,14 +41,21 @@ MIN_EXAMPLES = 20  # training examples
 MIN_TRIALS = 3  # that must fit a budget of time
 WARMUP_STEPS = 20  # after which the first trial's duration is estimated
 MAX_FACTOR = 16.0  # between a value and its default
+TRIAL = "trial "  # prefix of the name of a trial as a piece of work
 DECAYS = (0.5, 1.0)  # lowest and highest layer decay
 
 Values = dict[str, float]  # settings that are searched, and their values
 Prepare = Callable[[Dataset], Tuning]  # tokenises other examples for the same settings
 
 
-def search(
-    settings: Settings, tuning: Tuning, dataset: Dataset, folder: TuningFolder, prepare: Prepare
+def search(  # noqa: PLR0917
+    settings: Settings,
+    tuning: Tuning,
+    dataset: Dataset,
+    folder: TuningFolder,
+    prepare: Prepare,
+    shared: Shared,
+    alone: Callable[[], AbstractContextManager[None]],
 ) -> dict[str, Any]:
     """Searches, or resumes the search in the folder.
 
@@ -49,6 +65,8 @@ def search(
         dataset: the data; only its training split is used.
         folder: where search.json and checkpoints are written.
         prepare: tokenises other examples for the same settings.
+        shared: divides the trials among the processes in the folder.
+        alone: holds the folder for a moment, to write what all of them write.
 
     Returns:
         The contents of search.json, whose `chosen` are the settings of the best trial.
@@ -56,22 +74,27 @@ def search(
     Raises:
         ConfigError: a budget of time is too small.
         DataError: there are too few examples, or they have no answers.
-        Stopped: `tuning.stopping()` returned True.
+        RunFolderError: other processes are searching with another budget.
+        Interrupted: a stop was requested.
     """
-    assert settings.search is not None
-    earlier, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
-    if earlier.get("chosen") and (has_seeds or earlier["budget"] == settings.search):
-        tuning.say(f"search: {describe_values(earlier['chosen'])}, chosen before")
-        return earlier  # another budget extends the search, unless seeds were trained with its result
+    budget = str(settings.search)
+    with alone():
+        earlier, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
+        if earlier.get("chosen") and (has_seeds or earlier["budget"] == budget):
+            tuning.say(f"search: {describe_values(earlier['chosen'])}, chosen before")
+            return earlier  # another budget extends the search, unless seeds were trained with its result
+        if earlier and earlier["budget"] != budget:
+            refuse_other_budget(folder, earlier["budget"], budget, shared.leases)
+        trials: list[dict[str, Any]] = earlier.get("trainings", [])
+        durable.commit_json(folder.search, {"budget": budget, "trainings": trials})
     part = split_for_search(dataset)
     trial = replace(prepare(part), say=quiet)
     names = settings_to_search(settings)
     start: Values = {name: getattr(tuning.settings, name) for name in names}
     sizes = {name: len(part.splits[name]) for name in ("train", "dev")}
-    trials: list[dict[str, Any]] = earlier.get("trainings", [])
     metric = tuning.task.metrics[0]
     record: dict[str, Any] = {
-        "budget": settings.search,
+        "budget": budget,
         "metric": metric,
         "trained_on": sizes["train"],
         "scored_on": sizes["dev"],
@@ -79,19 +102,49 @@ def search(
         "trainings": trials,
     }
     share = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
-    tuning.say(f"search, {settings.search}: {list_names(names)}, scored on {share}")
-    while (values := next_values(trials, start, str(settings.search), trial)) is not None:
-        guarded = trial if trials else with_guard(trial, tuning, str(settings.search))
-        checkpoints = folder.trial("-".join(f"{value:g}" for value in values.values()))
-        trials.append(run_trial(guarded.with_settings(**values), values, checkpoints))
-        durable.commit_json(folder.search, record)
-        if checkpoints.exists():
-            durable.remove_directory(checkpoints)
-        tuning.say(f"search {len(trials)}: {describe_last(trials, metric)}")
+    tuning.say(f"search, {budget}: {list_names(names)}, scored on {share}")
+
+    def train_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
+        own = replace(trial, stopping=stop)
+        guarded = with_guard(own, budget) if is_first else own
+        place = folder.trial(trial_name(values))
+        try:
+            made = run_trial(guarded.with_settings(**values), values, place)
+        except Stopped:
+            raise Interrupted(folder.path) from None
+        durable.commit_json(result_of(place), made)
+        if place.exists():
+            durable.remove_directory(place)
+
+    def is_done(piece: str) -> bool:
+        name, recorded = piece.removeprefix(TRIAL), folder.read_search()["trainings"]
+        return any(trial_name(made["values"]) == name for made in recorded) or (
+            result_of(folder.trial(name)).is_file()
+        )
+
+    while queue := list(upcoming(trials, start, budget, trial)):
+        result = result_of(folder.trial(trial_name(queue[0])))
+        with alone():
+            known = folder.read_search()["trainings"]
+            if len(known) == len(trials) and result.is_file():
+                known.append(durable.read_json(result, RunFolderError))
+                durable.commit_json(folder.search, record | {"trainings": known})
+                result.unlink()
+        for made in known[len(trials) :]:
+            trials.append(made)
+            tuning.say(f"search {len(trials)}: {describe_last(trials, metric)}")
+        if trials and trials[-1]["values"] == queue[0]:
+            continue
+        pieces = {
+            f"{TRIAL}{trial_name(values)}": partial(train_trial, values, not trials) for values in queue
+        }
+        next(shared.run(pieces, is_done), None)
     chosen = best_trial(trials)["values"]
     tuning.say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
     record |= {"chosen": chosen, "seconds": round(sum(each["seconds"] for each in trials), 3)}
-    durable.commit_json(folder.search, record)
+    with alone():
+        durable.commit_json(folder.search, record)
+        remove_trials(folder, shared.leases)
     return record
 
 
@@ -130,6 +183,47 @@ def next_values(
         if (len(trials) < amount) if unit == "trials" else (seconds + seconds_per_step * steps <= amount):
             return values
     return None
+
+
+def upcoming(
+    trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
+) -> Iterator[Values]:
+    """Yields the values of the next trial, then of those that follow unless one of these is the best."""
+    trials = list(trials)
+    is_timed = search_budget(budget)[1] == "seconds"
+    while (values := next_values(trials, start, budget, tuning)) is not None:
+        yield values
+        if is_timed and not trials:
+            return  # how many trials follow depends on the time of the first
+        trials.append({"values": values, "score": None, "loss": None, "steps": 1, "seconds": 0.0})
+
+
+def trial_name(values: Values) -> str:
+    """Returns the name of a trial's checkpoints."""
+    return "-".join(f"{value:g}" for value in values.values())
+
+
+def result_of(checkpoints: Path) -> Path:
+    """Returns the file with the result of a trial, until search.json contains it."""
+    return checkpoints.with_name(f"{checkpoints.name}.json")
+
+
+def refuse_other_budget(folder: TuningFolder, old: str, new: str, leases: Leases) -> None:
+    """Raises RunFolderError if other processes are searching with another budget."""
+    for name, holder in leases.held().items():
+        problem = f"{holder} is at work here ({name}) with search {old}, not {new}"
+        fix = f"Use the same `search`, or wait for it; if it is gone, remove {leases.folder}"
+        raise RunFolderError(problem, where=folder.path, fix=fix)
+
+
+def remove_trials(folder: TuningFolder, leases: Leases) -> None:
+    """Removes what trials left that turned out not to be part of the search."""
+    held = leases.held()
+    for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
+        if path.is_dir() and TRIAL + path.name.removeprefix(folder.trial("").name) not in held:
+            durable.remove_directory(path)
+        elif path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def neighbours(values: Values, start: Values) -> Iterator[Values]:
@@ -172,7 +266,7 @@ def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, An
     return {"values": values, "steps": tuning.total_steps, "seconds": seconds, **outcome}
 
 
-def with_guard(trial: Tuning, tuning: Tuning, budget: str) -> Tuning:
+def with_guard(trial: Tuning, budget: str) -> Tuning:
     """Returns the trial with a check, after a few steps, that the budget is long enough for several."""
     amount, unit = search_budget(budget)
     start, steps = time.monotonic(), 0
@@ -185,7 +279,7 @@ def with_guard(trial: Tuning, tuning: Tuning, budget: str) -> Tuning:
             problem = f"a trial takes about {duration(needed)}, too long to compare several in {budget}"
             fix = f"Use {duration(MIN_TRIALS * 2 * needed)} or more, a number of trials, or `limit_train`"
             raise ConfigError(problem, key="search", fix=fix)
-        return tuning.stopping()
+        return trial.stopping()
 
     return replace(trial, stopping=stopping)
 

@@ -1,5 +1,7 @@
 """Runs a suite: every task for every model, whatever is not done yet.
 
+Several processes may run it in one folder. Each takes tasks; when all are taken, it helps with their seeds.
+
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
           tasks/MODEL/TASK/  a fine-tuning, which resumes by itself
@@ -140,20 +142,31 @@ def evaluate(
         steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
         step_of = {Job(step.title, step.run): step for step in steps}
         leases, processes = Leases(folder.leases), options.jobs
-        claims = Claims(step_of, leases, lambda job: step_of[job].is_done())
+
+        def is_done(job: Job) -> bool:
+            step = step_of[job]
+            return step.is_done() or (step.helper > 0 and (step.name, step.model.name) in state.failures)
+
+        claims = Claims(step_of, leases, is_done)
         threads = max(1, machine.default_threads() // processes)
         for job in (
             run_in_turn(claims, say=say, stop=stop)
             if processes == 1
             else run_parallel(claims, processes, threads=threads, say=say, stop=stop)
         ):
+            step = step_of[job]
+            key = step.name, step.model.name
             if isinstance(job.error, DiskError):
                 raise job.error  # other tasks run after one that failed, but not on a full disk
-            if job.elsewhere:
-                say(f"{job.name}: already done")
             if job.error is not None:
                 say(f"{job.name}: failed, {job.error}")
-                state.failures[step_of[job].name, step_of[job].model.name] = str(job.error)
+                state.failures[key] = str(job.error)
+            elif step.helper:
+                continue
+            elif job.elsewhere:
+                say(f"{job.name}: already done")
+            if job.state == "done":
+                state.failures.pop(key, None)  # a helper failed
             with session.alone():
                 write(state)
         if any(job.state in ("waiting", "stopped") for job in step_of):
@@ -176,19 +189,22 @@ def steps_of(
     folder: EvaluationFolder,
     options: Options,
 ) -> list[Step]:
-    """Returns every task and probe with each of the models that it is for."""
+    """Returns every task and probe with each of the models that it is for, then the places for helpers."""
 
-    def applies(work: Work, model: ModelEntry) -> bool:
+    def applies(work: Work, model: ModelEntry, helper: int) -> bool:
         if isinstance(work, ReadyProbe):  # it measures what pre-training has taught
-            return model.init == "pretrained"
-        return model.init not in BASELINES or has_baseline(suite, work.entry.name)
+            return model.init == "pretrained" and helper == 0
+        if model.init in BASELINES:
+            return has_baseline(suite, work.entry.name) and helper == 0
+        return True
 
     every: list[Work] = [*probes, *jobs]
     return [
-        Step(model, work, folder, options.seeds, options.device)
+        Step(model, work, folder, options.seeds, options.device, helper)
+        for helper in range(options.seeds)
         for work in every
         for model in models
-        if applies(work, model)
+        if applies(work, model, helper)
     ]
 
 
@@ -197,9 +213,9 @@ def missing(
 ) -> list[str]:
     """Returns what is left to do, each with the process that is at work on it, if any."""
     suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
-    jobs, probes, leases = find_jobs(suite, options, roots), find_probes(suite, roots), Leases(folder.leases)
+    jobs, probes = find_jobs(suite, options, roots), find_probes(suite, roots)
     steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
-    return [leases.described(step.title) for step in steps if not step.is_done()]
+    return [line for step in steps for line in step.left()]
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:

@@ -1,4 +1,4 @@
-"""The steps of an evaluation: one task or probe for one model each."""
+"""The steps of an evaluation: one task or probe for one model each, and places for helpers with its seeds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 from electra.artifacts.evaluation import EvaluationFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.finetuning.runner import baselines
-from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.runner.all_seeds import finetune, help_finetune, seed_folders
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.config import build
 from electra.foundation.errors import RunFolderError
+from electra.foundation.leases import Leases
 from electra.foundation.options import as_path
 from electra.foundation.progress import Say, no_progress
 from electra.foundation.signals import Stop
@@ -52,13 +53,18 @@ Work = ReadyTask | ReadyProbe
 
 @dataclass(frozen=True)
 class Step:
-    """One task, or one probe, for one model."""
+    """One task, or one probe, for one model.
+
+    The fine-tuning of a task with several seeds can be shared: the process that runs its step `helper` 0
+    waits for all seeds and writes the results; those that run the others only train seeds that nobody trains.
+    """
 
     model: ModelEntry
     work: Work
     out: EvaluationFolder
     seeds: int
     device: str
+    helper: int = 0
 
     @property
     def name(self) -> str:
@@ -68,17 +74,36 @@ class Step:
     @property
     def title(self) -> str:
         """Task or probe, and model."""
-        return f"{self.name}, {self.model.name}"
+        return f"{self.name}, {self.model.name}" + f", helper {self.helper}" * bool(self.helper)
 
     def is_done(self) -> bool:
-        """Whether the folder holds the result: every seed of a task, or the probe's record."""
+        """Whether the folder holds the result: every seed of a task, or the probe's record.
+
+        The step of a helper is done as soon as there is nothing left to help with.
+        """
         if not isinstance(self.work, ReadyTask):
             return self.out.probes(self.model.folder).probe(self.name).exists()
-        results = self.out.task(self.model.folder, self.name).results
+        folder = self.out.task(self.model.folder, self.name)
         seeds = 1 if self.model.init == BASELINE else self.seeds
-        return results.exists() and set(range(seeds)) <= set(
-            durable.read_json(results, RunFolderError)["seeds"]
-        )
+        if folder.results.exists():
+            return set(range(seeds)) <= set(durable.read_json(folder.results, RunFolderError)["seeds"])
+        return self.helper > 0 and not set(self.seeds_left()) - Leases(folder.leases).held().keys()
+
+    def seeds_left(self) -> list[str]:
+        """Returns the names of the seeds that are not finished."""
+        folder = self.out.task(self.model.folder, self.name)
+        places = seed_folders(folder, range(self.seeds), untrained=False)
+        return [name for name, (kind, number) in places.items() if not kind.seed(number).exists()]
+
+    def left(self) -> list[str]:
+        """Returns what is left to do, each with the process that is working on it, if any."""
+        if self.is_done() or self.helper:
+            return []
+        whole = Leases(self.out.leases).described(self.title)
+        if not isinstance(self.work, ReadyTask) or self.model.init == BASELINE or self.seeds == 1:
+            return [whole]
+        leases = Leases(self.out.task(self.model.folder, self.name).leases)
+        return [f"{self.title}, {leases.described(name)}" for name in self.seeds_left()] or [whole]
 
     def run(self, *, say: Say, stop: Stop) -> None:
         """Runs the step if it is not done.
@@ -88,11 +113,12 @@ class Step:
         """
 
         def say_titled(line: str) -> None:
-            say(f"{self.title}: {line}")
+            say(f"{self.name}, {self.model.name}: {line}")
 
         try:
             if self.is_done():
-                say_titled("already done")
+                if not self.helper:
+                    say_titled("already done")
             elif isinstance(self.work, ReadyTask):
                 self.finetune(self.work, say_titled, stop)
             else:
@@ -121,6 +147,8 @@ class Step:
             durable.commit_json(
                 TuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
             )
+        elif self.helper:
+            help_finetune(self.model.source, settings, say, stop)
         else:
             finetune(self.model.source, settings, say, stop)
 
