@@ -26,7 +26,7 @@ from electra.commands.framework.main import main
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.load import load
 from electra.finetuning.heads.joint import JointHead
-from electra.finetuning.metrics.squad import score_2
+from electra.finetuning.metrics.squad import squad2_scores
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune, prepare, resolve
 from electra.finetuning.runner.dataset import choose_task, read_dataset
@@ -628,7 +628,7 @@ def check_threshold(out: Path, dev: Path) -> None:
     predictions = predict(str(out), dev)
     said = {row[0]: row[1] for row in predictions.rows()[1:]}
     examples = task_named("squad2").read(dev).examples
-    found = score_2(
+    found = squad2_scores(
         [said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0
     )
     assert found["exact_match"].value == results["eval_best_exact_match_by_seed"][place]

@@ -19,7 +19,7 @@ from electra.commands.framework.main import main
 from electra.data.rows import open_table
 from electra.data.tables import ReadOptions
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.labelled.splits import hash_of
+from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
@@ -428,7 +428,7 @@ def test_unseen_labels_and_missing_answers_are_reported(electra_folder: Path, tm
     data = toy_task.write_classification(tmp_path / "data", train=40, dev=10)
     (data / "dev.tsv").unlink()
     rows = [f"the film {i}\t{('dull', 'fine')[i % 2]}" for i in range(40)]
-    aside = min(range(40), key=lambda i: hash_of((rows[i].split("\t")[0],)))
+    aside = min(range(40), key=lambda i: text_hash((rows[i].split("\t")[0],)))
     rows[aside] = rows[aside].split("\t")[0] + "\tonly here"
     (data / "train.tsv").write_text("\n".join(["sentence\tlabel", *rows, ""]))
     (data / "test.tsv").write_text("sentence\tlabel\nx\tdull\ny\t\n")

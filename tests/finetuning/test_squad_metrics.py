@@ -20,8 +20,8 @@ from electra.finetuning.metrics.squad import (
     exact_match,
     f1,
     normalise_answer,
-    score_1,
-    score_2,
+    squad1_scores,
+    squad2_scores,
 )
 
 # --- the oracle: the same definitions, character by character and by sorting, without regular expressions,
@@ -171,7 +171,7 @@ def test_the_best_matching_gold_answer_counts() -> None:
 
 def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float) -> None:
     answers, golds, null_odds = ([row[column] for row in rows] for column in range(3))
-    found = {name: score.value for name, score in score_2(answers, golds, null_odds, threshold).items()}
+    found = {name: score.value for name, score in squad2_scores(answers, golds, null_odds, threshold).items()}
     exact, overlap = oracle_score_2(answers, golds, null_odds, threshold)
     assert (found["exact_match"], found["f1"]) == pytest.approx((exact, overlap))
     everything = [oracle_score_2(answers, golds, null_odds, t) for t in (-99.0, *sorted(set(null_odds)))]
@@ -232,7 +232,7 @@ def test_the_versions_differ_in_empty_answers() -> None:
 
 
 def test_version_one_averages_over_questions() -> None:
-    scores = score_1(
+    scores = squad1_scores(
         ["Paris", "in 1066", "nothing"], [["Paris", "paris, France"], ["1066", "year 1066"], ["something"]]
     )
     assert scores["exact_match"].value == pytest.approx(1 / 3)
@@ -242,7 +242,8 @@ def test_version_one_averages_over_questions() -> None:
 def test_version_two_by_hand() -> None:
     answers, golds = ["Paris", "Rome", "Oslo", "Bonn"], [["Paris"], ["Roma", "Rome Italy"], [], []]
     scores = {
-        name: score.value for name, score in score_2(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()
+        name: score.value
+        for name, score in squad2_scores(answers, golds, [-5.0, 1.0, -1.0, 4.0], 0.0).items()
     }
     # at 0: Paris right, Rome withheld although there is an answer, Oslo said although there is none, Bonn
     # withheld rightly
@@ -260,9 +261,9 @@ def test_version_two_by_hand() -> None:
 
 
 def test_undefined_scores_have_a_reason() -> None:
-    scores = score_2(["x"], [["x"]], [0.0], 1.0)
+    scores = squad2_scores(["x"], [["x"]], [0.0], 1.0)
     assert scores["no_answer_accuracy"].value is None and "answer" in scores["no_answer_accuracy"].reason
-    scores = score_2(["x"], [[]], [0.0], 1.0)
+    scores = squad2_scores(["x"], [[]], [0.0], 1.0)
     assert scores["has_answer_f1"].value is None and scores["exact_match"].value == 0.0
     assert scores["best_exact_match"].value == 1.0 and scores["best_exact_match_threshold"].value < 0.0  # type: ignore[operator]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.labelled.splits import find_split, hash_of, limit_by_hash, split_by_hash
+from electra.finetuning.labelled.splits import find_split, limit_by_hash, split_by_hash, text_hash
 from electra.foundation.errors import DataError
 
 
@@ -57,7 +57,7 @@ def test_a_limit_chooses_the_same_examples_in_any_order() -> None:
     assert set(chosen) == set(limit_by_hash(examples[::-1], 10)) and set(chosen) < set(
         limit_by_hash(examples, 20)
     )
-    assert [hash_of(e.texts) for e in chosen] == [hash_of(e.texts) for e in examples if e in chosen]
+    assert [text_hash(e.texts) for e in chosen] == [text_hash(e.texts) for e in examples if e in chosen]
 
 
 def write(path: Path, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""Examples, as readers of labelled data return them."""
+"""The examples that readers of labelled data return."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Example:
 
     id: str  # from the file, else the row's number from 0
     where: str  # file:line
-    texts: tuple[str, ...]  # one text, two texts, the words of a sentence, ...
+    texts: tuple[str, ...]  # a text, a pair of texts, or the words of a sentence
     gold: Any = None  # the answer as in the file; None if there is none
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all columns of the row
-    spans: tuple[tuple[int, int], ...] = ()  # of words that were split from a text: their offsets in it
+    spans: tuple[tuple[int, int], ...] = ()  # offsets of words in the text they were split from; else ()
 
 
 Examples = tuple[Example, ...]
@@ -28,4 +28,4 @@ class Split:
 
     examples: Examples
     dropped: int = 0  # malformed rows left out, if the task allows it
-    notes: tuple[str, ...] = ()  # reported to the user: how the file was read
+    notes: tuple[str, ...] = ()  # how the file was read, reported to the user

@@ -1,7 +1,8 @@
-"""Reads n-best lists of a speech recogniser.
+"""Reads the n-best lists of a speech recogniser.
 
-The format is jsonl with one utterance per line: {"ref": text, "hyps": [{"text": ..., and named scores, the
-same names everywhere}, ...]}, the recogniser's best hypothesis first.
+The format is JSON Lines with one utterance per line, {"ref": a transcript, "hyps": [{"text": a hypothesis,
+NAME: a score, ...}, ...]}. The recogniser's best hypothesis is the first. All hypotheses of a file have
+scores of the same names.
 """
 
 from __future__ import annotations
@@ -21,30 +22,34 @@ class Utterance:
 
     reference: str
     hypotheses: tuple[str, ...]
-    scores: dict[str, tuple[float, ...]]  # name: one number for each hypothesis
+    scores: dict[str, tuple[float, ...]]  # by name, one score per hypothesis
 
 
 def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
-    """Returns the utterances of a file, each with its first `hypotheses` (0: all)."""
+    """Returns the utterances of a file, each with its first `hypotheses` (0: all).
+
+    Raises:
+        DataError: a line is not in the format of the module's docstring, or every reference is empty.
+    """
     utterances: list[Utterance] = []
-    names: list[str] = []
+    score_names: list[str] = []
     for where, row in read_rows(path):
         entries = row.get("hyps")
         if not isinstance(row.get("ref"), str):
-            raise DataError("no reference", where=where, fix="Give each line `ref` and `hyps`")
+            raise DataError("`ref` must be a string", where=where, fix="Give each line `ref` and `hyps`")
         if not isinstance(entries, list) or not entries or not all(map(_has_text, entries)):
-            fix = "Write hyps as a list of objects with text and scores"
-            raise DataError("no hypotheses", where=where, fix=fix)
-        names = names or [name for name in entries[0] if name != "text"]
+            fix = "Write `hyps` as a list of objects, each with a `text` and scores"
+            raise DataError("`hyps` must be a list of hypotheses", where=where, fix=fix)
+        score_names = score_names or [name for name in entries[0] if name != "text"]
         if not all(
-            set(entry) == {"text", *names} and all(_is_number(entry[name]) for name in names)
+            set(entry) == {"text", *score_names} and all(_is_number(entry[name]) for name in score_names)
             for entry in entries
         ):
             problem = "the scores of a hypothesis differ from those of the first, or are not numbers"
-            raise DataError(problem, where=where, fix=f"Give each hypothesis {', '.join(names)}")
-        chosen = entries[: hypotheses or None]
-        scores = {name: tuple(float(entry[name]) for entry in chosen) for name in names}
-        utterances.append(Utterance(row["ref"], tuple(entry["text"] for entry in chosen), scores))
+            raise DataError(problem, where=where, fix=f"Give each hypothesis {', '.join(score_names)}")
+        n_best = entries[: hypotheses or None]
+        scores = {name: tuple(float(entry[name]) for entry in n_best) for name in score_names}
+        utterances.append(Utterance(row["ref"], tuple(entry["text"] for entry in n_best), scores))
     if not any(utterance.reference.split() for utterance in utterances):
         raise DataError("every reference is empty", where=path)
     return utterances

@@ -4,12 +4,12 @@ SQuAD's JSON:  {"version": ..., "data": [{"title", "paragraphs": [{"context", "q
                    {"id", "question", "answers", "is_impossible"}]}]}]}
 jsonl:         {"id", "question", "context", "answers"}
 
-`answers` is a list of {"text", "answer_start"}, or the columns of the hub's version, {"text": [...],
-"answer_start": [...]}, or in jsonl a text or a list of texts, which are looked up in the context. An empty
-list means that the context does not answer the question. Offsets count Unicode code points, like Python's
-str. An answer that is not at its offset is moved to its nearest occurrence; one that does not occur in its
-context is used for scoring, but not for training. The numbers of both are reported. An offset outside the
-context is an error.
+`answers` is a list of {"text", "answer_start"}; or {"text": [...], "answer_start": [...]}, as in the version
+on the Hugging Face hub; or, in jsonl, a string or a list of strings, which are searched for in the context.
+An empty list means that the context does not answer the question. Offsets count Unicode code points, like
+Python's str. An answer that is not at its offset is moved to its nearest occurrence; one that does not occur
+in its context is used for scoring, but not for training. Notes report how many there are of both. An offset
+outside the context is an error.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import DataError
 
 FORMATS = (".json", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather")
-Columns = tuple[
-    str, str, str | None
-]  # in jsonl: of question, context and answers (None: answers are not read)
+Columns = tuple[str, str, str | None]
+"""The columns of question, context and answers in jsonl; None if answers are not read."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class GoldAnswer:
     """An answer and its offset in the context."""
 
     text: str
-    start: int | None  # None: it does not occur
-    moved: bool = False  # whether the file has another offset
+    start: int | None  # None: the text does not occur in the context
+    moved: bool = False  # whether the file gave another offset
 
 
 def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Example, ...]:
@@ -51,8 +50,11 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
         labelled: whether answers are required.
 
     Returns:
-        Examples with the texts (question, context) and a tuple of `GoldAnswer` as gold (None without
-        answers).
+        Examples with the texts (question, context) and a tuple of `GoldAnswer` as gold: () if the question is
+        unanswerable, None if the file has no answers.
+
+    Raises:
+        DataError: the file is empty, not in one of the formats, or has an id twice.
     """
     if known_extension(path, FORMATS) == ".json":
         questions = _squad(path, columns, labelled)
@@ -78,10 +80,10 @@ def _squad(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
     if isinstance(document, list):  # a bare list of articles
         document = {"data": document}
     articles = list(_entries(document, "data", str(path)))
-    first = articles[0][1] if articles else {}
-    if "qas" in first:  # paragraphs without articles
+    first_object = articles[0][1] if articles else {}
+    if "qas" in first_object:  # paragraphs without articles
         articles = [(str(path), {"paragraphs": document["data"]})]
-    elif "paragraphs" not in first and columns[0] in first:  # one object for each question
+    elif "paragraphs" not in first_object and columns[0] in first_object:  # one object for each question
         yield from _lines(articles, columns, labelled)
         return
     answers = "answers" if columns[2] else None
@@ -98,13 +100,13 @@ def _squad(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
 
 
 def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields the objects in a list of SQuAD's JSON, each with its place: "dev.json: data 0 paragraphs 3"."""
+    """Yields (place, object) for a list in SQuAD's JSON; a place is "dev.json: data 0 paragraphs 3"."""
     entries = parent.get(field) if isinstance(parent, dict) else None
     if not isinstance(entries, list):
         fix = "See docs/finetuning-data.md, Question answering"
         raise DataError(f"not SQuAD's JSON: no list {field!r}", where=where, fix=fix)
-    for number, entry in enumerate(entries):
-        place = f"{where}{'' if ': ' in where else ':'} {field} {number}"
+    for index, entry in enumerate(entries):
+        place = f"{where}{'' if ': ' in where else ':'} {field} {index}"
         if not isinstance(entry, dict):
             raise DataError("expected an object", where=place)
         yield place, entry
@@ -122,6 +124,7 @@ def _lines(
 def _gold(
     row: Mapping[str, Any], field: str | None, context: str, where: str, labelled: bool
 ) -> tuple[GoldAnswer, ...] | None:
+    """Returns the answers in a row: () for an unanswerable question, None if there is no such column."""
     if field is None:
         return None
     impossible, value = row.get("is_impossible", False), row.get(field)
@@ -140,12 +143,14 @@ def _gold(
         ]
     entries = value if isinstance(value, list) else [] if value is None else [value]
     if impossible and entries:
-        raise DataError("both answers and is_impossible", where=where, fix="Remove one of the two")
+        raise DataError(
+            "a question with answers is marked is_impossible", where=where, fix="Remove one of the two"
+        )
     return tuple(_answer(entry, context, where) for entry in entries)
 
 
 def _answer(entry: Any, context: str, where: str) -> GoldAnswer:
-    """Finds an answer in its context."""
+    """Parses an answer and finds it in its context."""
     if isinstance(entry, str):
         entry = {"text": entry}
     if not isinstance(entry, dict):

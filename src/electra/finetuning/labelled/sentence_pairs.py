@@ -1,6 +1,6 @@
-"""Reads benchmarks of sentences and pairs in their own formats.
+"""Reads benchmarks of sentences and pairs in the formats in which they are distributed.
 
-STS-B's scored pairs, and the minimal pairs of BLiMP and the BabyLM supplement.
+The formats are STS-B's scored pairs, and the minimal pairs of BLiMP and the BabyLM supplement.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ from electra.foundation.errors import DataError
 
 ScoredPair = tuple[str, str, float]
 """Two sentences and their score."""
-SCORED = ("sentence1", "sentence2", "score")
+STSB_COLUMNS = ("sentence1", "sentence2", "score")
 
 
 def read_scored_pairs(path: Path) -> list[ScoredPair]:
-    """Returns the pairs of STS-B in GLUE's format: a table with a header."""
+    """Returns the scored pairs of a table with the header of GLUE's STS-B.
+
+    Raises:
+        DataError: a column is missing, a row is invalid, or there are fewer than two pairs.
+    """
     table = open_table(path)
-    if not set(SCORED) <= set(table.columns):
-        problem = f"the header lacks some of the columns {', '.join(SCORED)}"
+    if not set(STSB_COLUMNS) <= set(table.columns):
+        problem = f"the header lacks some of the columns {', '.join(STSB_COLUMNS)}"
         raise DataError(problem, where=path, fix="Pass GLUE's STS-B dev.tsv")
     pairs = []
     for where, row in table.rows:
-        first, second = (cell_text(row, column, where) for column in SCORED[:2])
+        first, second = (cell_text(row, column, where) for column in STSB_COLUMNS[:2])
         try:
-            score = float(row[SCORED[2]])
+            score = float(row[STSB_COLUMNS[2]])
         except (TypeError, ValueError, KeyError):
             score = math.nan
         if not math.isfinite(score):
@@ -41,19 +45,23 @@ def read_scored_pairs(path: Path) -> list[ScoredPair]:
 
 @dataclass(frozen=True)
 class MinimalPairs:
-    """A paradigm: a file of pairs of sentences that differ in one respect."""
+    """A file of minimal pairs: an acceptable sentence and an unacceptable one that differ in one respect."""
 
     name: str
-    phenomenon: str  # from its rows (BLiMP), else the name of its folder
-    benchmark: str  # the name of its folder
+    phenomenon: str  # as named in the rows (BLiMP), else the folder's name
+    benchmark: str  # the folder's name
     good: tuple[str, ...]
     bad: tuple[str, ...]
     equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
 
 
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
-    """Returns the pairs of a file, or the first `limit` pairs of different sentences."""
-    good, bad, equal, phenomenon = [], [], 0, ""
+    """Returns the pairs of a file, or only the first `limit` pairs of different sentences.
+
+    Raises:
+        DataError: a row lacks one of the sentences, or the file has no pairs.
+    """
+    good, bad, num_equal, phenomenon = [], [], 0, ""
     for where, row in read_rows(path):
         pair = [row.get(f"sentence_{side}") for side in ("good", "bad")]
         if not all(isinstance(sentence, str) and sentence.strip() for sentence in pair):
@@ -61,7 +69,7 @@ def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
             raise DataError("not a minimal pair", where=where, fix=fix)
         phenomenon = phenomenon or str(row.get("linguistics_term", ""))
         if pair[0] == pair[1]:
-            equal += 1
+            num_equal += 1
             continue
         good.append(str(pair[0]))
         bad.append(str(pair[1]))
@@ -70,4 +78,6 @@ def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
     if not good:
         raise DataError("no minimal pairs in this file", where=path)
     folder = path.parent.name
-    return MinimalPairs(path.name.split(".")[0], phenomenon or folder, folder, tuple(good), tuple(bad), equal)
+    return MinimalPairs(
+        path.name.split(".")[0], phenomenon or folder, folder, tuple(good), tuple(bad), num_equal
+    )

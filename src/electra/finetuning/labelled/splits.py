@@ -27,13 +27,13 @@ def find_split(
 ) -> Path | None:
     """Returns the file of a split, such as `train.tsv` or `mine.valid.csv`; None if there is none.
 
-    A match of the whole name is preferred to one of its first word, and that to one of a later word.
+    A file whose whole name matches is preferred to one whose first word does, and that one to any other.
 
     Args:
         folder: where to look.
         split: "train", "dev" or "test".
-        preferred: names that are tried before the usual ones.
-        formats: endings of files to consider.
+        preferred: names that rank before those of `SPLIT_NAMES`.
+        formats: the file name endings to consider.
 
     Raises:
         DataError: several files match equally well.
@@ -48,8 +48,8 @@ def find_split(
             ranked.setdefault(rank, []).append(path)
     best = ranked[min(ranked)] if ranked else []
     if len(best) > 1:
-        names_found, option = ", ".join(path.name for path in best), "data" if split == "train" else split
-        problem = f"more than one {split} file ({names_found})"
+        file_names, option = ", ".join(path.name for path in best), "data" if split == "train" else split
+        problem = f"more than one {split} file ({file_names})"
         raise DataError(problem, where=folder, fix=f"Pass one of them as `{option}`")
     return best[0] if best else None
 
@@ -63,27 +63,27 @@ def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABL
 def _entries(folder: Path) -> list[Path]:
     """Returns the files, file patterns and saved data sets in a folder that may be splits.
 
-    The parts of a file are one entry, and so is a folder that `datasets` saved. If there are no tables but a
-    folder `data` (as on the hub), that is searched as well.
+    The parts of a sharded file are one entry (a pattern), and so is a folder saved by `datasets`. If there
+    are no tables, a subfolder `data` (the layout of the Hugging Face hub) is searched as well.
     """
     paths = sorted(folder.iterdir())
-    kept = {parts_pattern(path): None for path in paths if path.is_file()} | {
+    entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
         path: None for path in paths if is_saved_dataset(path)
     }
     inner = folder / "data"
-    tables = [path for path in kept if split_name(path)[1] in TABLES]
-    return [*kept, *([] if tables or not inner.is_dir() else _entries(inner))]
+    tables = [path for path in entries if split_name(path)[1] in TABLES]
+    return [*entries, *([] if tables or not inner.is_dir() else _entries(inner))]
 
 
-def hash_of(texts: Sequence[str]) -> float:
-    """Returns a number in [0, 1) that depends on the texts alone."""
+def text_hash(texts: Sequence[str]) -> float:
+    """Returns a uniformly distributed number in [0, 1), a hash of the texts."""
     digest = hashlib.blake2b("\x1f".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64
 
 
 def split_by_hash(
     examples: Sequence[Example],
-    side: Callable[[Example], Sequence[str]],
+    hashed_texts: Callable[[Example], Sequence[str]],
     where: Path | str,
     share: float = DEV_SHARE,
 ) -> tuple[Examples, Examples]:
@@ -91,17 +91,17 @@ def split_by_hash(
 
     Args:
         examples: the examples to split.
-        side: the texts of an example that are hashed; examples with equal ones stay together.
-        where: the file, for the error.
+        hashed_texts: returns the texts of an example to hash; examples with equal texts stay together.
+        where: the file that the error names.
         share: the fraction of dev examples.
 
     Raises:
         DataError: no training example would be left.
     """
-    hashes = [hash_of(side(example)) for example in examples]
-    cut = sorted(hashes)[math.ceil(len(hashes) * share) - 1]
-    dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= cut)
-    train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > cut)
+    hashes = [text_hash(hashed_texts(example)) for example in examples]
+    threshold = sorted(hashes)[math.ceil(len(hashes) * share) - 1]
+    dev = tuple(example for example, value in zip(examples, hashes, strict=True) if value <= threshold)
+    train = tuple(example for example, value in zip(examples, hashes, strict=True) if value > threshold)
     if not train:
         problem = "too few examples to hold out a dev set"
         raise DataError(problem, where=where, fix="Pass a dev file as `dev`")
@@ -110,5 +110,7 @@ def split_by_hash(
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
     """Returns the `limit` examples with the smallest hashes, in the file's order."""
-    order = sorted(range(len(examples)), key=lambda i: (hash_of(examples[i].texts), str(examples[i].gold), i))
+    order = sorted(
+        range(len(examples)), key=lambda i: (text_hash(examples[i].texts), str(examples[i].gold), i)
+    )
     return tuple(examples[i] for i in sorted(order[:limit]))

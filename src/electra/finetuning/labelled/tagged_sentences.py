@@ -1,17 +1,18 @@
 """Reads sentences of tagged words.
 
-.conllu          CoNLL-U: ten columns, of which ranges (1-2) and empty nodes (1.1) are skipped; a tag may also
-                 be a key of MISC (GED=i)
-.m2              sentences with edits (S and A lines): a word is "i" if an edit of the file's first annotator
+.conllu          CoNLL-U: ten columns; rows of ranges (1-2) and empty nodes (1.1) are skipped; the tags may
+                 also be values of a key in MISC (GED=i)
+.m2              sentences with edits (S and A lines): a word is "i" if an edit by the file's first annotator
                  (the lowest number) touches it, else "c"; a missing word makes the word after the gap "i", or
                  the last word (the convention of Rei and Yannakoudakis 2016)
-tables           a list of words and a list of tags in each row (csv: as JSON, Python or numpy print lists, or
-                 texts split at spaces); or a word in each row, with a column that numbers the sentences
+tables           a list of words and a list of tags in each row (in csv, as JSON, Python or numpy print them,
+                 or separated by spaces); or one word per row, with a column that numbers the sentences
 other endings    columns (word_columns.py): one word per line, an empty line between sentences. The words are
-                 the first column that is not a numbering, the tags the last column that can be tags, unless
-                 an option or the first line names them (word, tag); a file with one column has no tags.
+                 the first column that does not number words or sentences, the tags the last column that can
+                 be tags, unless an option or the first line names them (word, tag). A file with one column
+                 has no tags.
 
-Files without tags may also have a text in each row, or on each line of a .txt file.
+Files to be tagged may also have a text in each row of a table, or on each line of a .txt file.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ from electra.finetuning.labelled.words import Spans, Splitting, split_text
 from electra.foundation.errors import DataError
 from electra.foundation.visible import plural
 
-COLUMNS = (".tsv", ".tab", ".txt", ".conll", ".conllup", ".bio", ".iob", ".iob2", ".bioes")
-LISTS = (*(ending for ending in TABLES if ending not in COLUMNS), ZIP)
-FORMATS = (".conllu", ".m2", *LISTS, *COLUMNS)
-CORRECT, INCORRECT = "c", "i"  # the labels of an M2 file
-TEXTS = ("text", "sentence")  # columns of texts to be split into words
+COLUMN_FORMATS = (".tsv", ".tab", ".txt", ".conll", ".conllup", ".bio", ".iob", ".iob2", ".bioes")
+TABLE_FORMATS = (*(ending for ending in TABLES if ending not in COLUMN_FORMATS), ZIP)
+FORMATS = (".conllu", ".m2", *TABLE_FORMATS, *COLUMN_FORMATS)
+CORRECT, INCORRECT = "c", "i"  # labels of words
+TEXT_COLUMNS = ("text", "sentence")  # names of columns whose texts are split into words
 _LANGUAGE = re.compile(r"([a-z]{2,3}):")
 _ITEM = re.compile(r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,\[\]'"]+)""")
 
@@ -62,43 +63,39 @@ _ITEM = re.compile(r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,\[\]'"]
 class TagColumns:
     """Names of the columns of words and tags, and how to read them."""
 
-    word: tuple[str, ...]  # alternatives
-    tag: tuple[str, ...]  # alternatives
+    word: tuple[str, ...]  # possible names of the words' column, in order of preference
+    tag: tuple[str, ...]  # possible names of the tags' column, in order of preference
     header: tuple[str, ...] = ()  # column names for files of columns
-    absent: str = "O"  # the tag of a word without the key, if the tag is a key of MISC
+    absent: str = "O"  # if tags are in MISC, the tag of a word without their key
     is_entity: Callable[[str], bool] = lambda tag: False  # whether a tag is an entity tag
     entities: bool = False  # whether the tags must be entity tags
     split: Splitting = "punctuation"  # how texts are split into words
-    split_in: tuple[str, ...] = (
-        "word",
-        "token",
-        "tokens",
-        "words",
-    )  # columns whose texts are split at spaces
+    split_in: tuple[str, ...] = ("word", "token", "tokens", "words")  # whose texts are split at spaces
     skip_unlabelled: bool = False  # leave out sentences with missing tags
 
     def is_header(self, rows: Sequence[Sequence[str]]) -> bool:
         """Whether the first row of a file is a header.
 
-        It is if it has the names in `header`; or a name of the words' column and one of the tags' or the
-        sentences' column; or a name of the words' column and a last cell that is not a tag in the other rows.
+        If `header` is set, the row must equal its beginning. Otherwise the row must name the words' column
+        and, if there are other columns, also name that of the tags or sentences or end with a cell that ends
+        no other row.
         """
-        first, *others = rows
+        first, *other_rows = rows
         if self.header:
             return tuple(first) == self.header[: len(first)]
         names = [cell.casefold() for cell in first]
-        words = {name.casefold() for name in (*self.word, "form")}
-        if words & {*names} and (
+        word_names = {name.casefold() for name in (*self.word, "form")}
+        if word_names & {*names} and (
             {name.casefold() for name in self.tag} & {*names} or sentence_column(first) is not None
         ):
             return True
-        new = first[-1] not in {row[-1] for row in others}
-        return bool(words & {*names}) and new if len(first) > 1 else names[0] in words
+        has_new_ending = first[-1] not in {row[-1] for row in other_rows}
+        return bool(word_names & {*names}) and has_new_ending if len(first) > 1 else names[0] in word_names
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of a sentence and further columns."""
+    """The words of a sentence and other columns of its rows."""
 
     words: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]  # each as long as the words
@@ -108,17 +105,20 @@ class Sentence:
 
 
 def universal_dependencies(path: Path) -> list[Sentence]:
-    """Reads CoNLL-U; the columns are the universal part of speech and the head's number (from 1; 0: root)."""
+    """Reads the sentences of a CoNLL-U file, with the columns UPOS and HEAD (from 1; 0 for the root)."""
     return read_columns(path, columns=(3, 6), word=1)
 
 
 def read_columns(path: Path, columns: Sequence[int], word: int = 0) -> list[Sentence]:
-    """Reads CoNLL-U or a file of columns.
+    """Reads the sentences of a CoNLL-U file or another file with one word per line.
 
     Args:
         path: the file.
-        columns: the numbers of the columns to return, from 0.
-        word: the number of the words' column.
+        columns: the indices of the columns to return.
+        word: the index of the words' column.
+
+    Raises:
+        DataError: the file has too few columns or no sentences.
     """
     sentences = []
     file = read_blocks(path, ".conllu" in path.name)
@@ -143,20 +143,23 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
 
     Returns:
         Examples with the words as texts and their tags as gold (None without tags).
+
+    Raises:
+        DataError: the file is invalid, or tags are required and missing.
     """
     ending = ".arrow" if path.is_dir() else known_extension(path, FORMATS)
     notes: list[str] = []
     if ending == ".m2":
-        sentences = list(_m2(path))
-    elif ending in LISTS:
-        sentences, notes = _table(path, names, labelled)
+        sentences = list(_read_m2(path))
+    elif ending in TABLE_FORMATS:
+        sentences, notes = _read_table(path, names, labelled)
     elif not labelled and not names.header and ending == ".txt" and _is_text(path, names):
-        sentences, notes = _lines(path, names)
+        sentences, notes = _read_texts(path, names)
     else:
-        sentences, notes = _columns(path, names, ending == ".conllu", labelled)
+        sentences, notes = _read_word_lines(path, names, ending == ".conllu", labelled)
     examples = []
     skipped = 0
-    for number, example in enumerate(sentences):
+    for index, example in enumerate(sentences):
         gold = None if example.gold is None else tuple(map(str.strip, example.gold))
         if gold is not None and len(gold) != len(example.texts):
             problem = f"{len(gold)} tags for {len(example.texts)} words"
@@ -180,7 +183,7 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
                 problem = f"every tag of this sentence is {example.gold[0]!r}, which marks a missing value"
                 fix += ", or leave such sentences out with `skip_unlabelled`"
             raise DataError(problem, where=example.where, fix=fix)
-        examples.append(replace(example, gold=gold, id=example.id or str(number)))
+        examples.append(replace(example, gold=gold, id=example.id or str(index)))
     if not examples:
         problem = "every sentence lacks tags" if skipped else "no sentences: the file is empty"
         raise DataError(problem, where=path)
@@ -190,14 +193,16 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     if tags and all(map(is_number, tags)):
         low, high = min(map(float, tags)), max(map(float, tags))
         notes.append(f"the tags are numbers ({low:g} to {high:g}), and the file has no names for them")
-    elif alike := [tag for tag in sorted(tags) if tag != tag.casefold() and tag.casefold() in tags]:
-        notes.append(f"{alike[0]!r} and {alike[0].casefold()!r} differ only in case: read as two tags")
+    elif mixed_case := [tag for tag in sorted(tags) if tag != tag.casefold() and tag.casefold() in tags]:
+        notes.append(
+            f"{mixed_case[0]!r} and {mixed_case[0].casefold()!r} differ only in case: read as two tags"
+        )
     if unspaced := sum(any(map(_unspaced, example.texts)) for example in examples if example.spans):
         problem = (
-            "have no spaces between words, and are split at punctuation only: pass lists of words instead"
+            "have no spaces between words and were split only at punctuation: pass lists of words instead"
         )
         notes.append(f"{unspaced} of {len(examples)} texts {problem}")
-    split = _without_language(examples) if ending in COLUMNS else Split(tuple(examples))
+    split = _remove_language(examples) if ending in COLUMN_FORMATS else Split(tuple(examples))
     return replace(split, notes=(*notes, *split.notes))
 
 
@@ -209,7 +214,9 @@ def is_number(tag: str) -> bool:
 # Files of columns
 
 
-def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> tuple[list[Example], list[str]]:
+def _read_word_lines(
+    path: Path, names: TagColumns, conllu: bool, labelled: bool
+) -> tuple[list[Example], list[str]]:
     file = read_blocks(path, conllu)
     blocks, conllu = file.blocks, file.conllu
     if not blocks:
@@ -232,21 +239,21 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> tup
     if not blocks:
         return [], []
     header = CONLLU if conllu else names.header
-    if (position := sentence_column(header)) is not None and not conllu:
-        file.blocks = blocks = split_by_column(blocks, position)
-    # Columns have names, from an option or CoNLL-U, and numbers from 1. In a file without names, "word" and
-    # "tag" are the columns that can be words and tags.
-    known = {str(i + 1): i for i in range(file.width)} | {name: i for i, name in enumerate(header)}
+    if (sentence_position := sentence_column(header)) is not None and not conllu:
+        file.blocks = blocks = split_by_column(blocks, sentence_position)
+    # Users refer to columns by name (from an option, a header or CoNLL-U) or by number, from 1. In a file
+    # without names, "word" and "tag" are the columns whose content can be words and tags.
+    positions = {str(i + 1): i for i in range(file.width)} | {name: i for i, name in enumerate(header)}
     if not header:
-        known |= _columns_by_content(path, file, names, labelled)
+        positions |= _columns_by_content(path, file, names, labelled)
         blocks = file.blocks
-    folded = {name.casefold(): column for name, column in reversed(known.items())}
-    word = _find_column((*names.word, "form"), known, folded)
+    folded_positions = {name.casefold(): position for name, position in reversed(positions.items())}
+    word = _find_column((*names.word, "form"), positions, folded_positions)
     if word is None:
-        fix = f"The columns are {', '.join(known)}; name one with `text_column`"
+        fix = f"The columns are {', '.join(positions)}; name one with `text_column`"
         raise DataError(f"no column {' or '.join(names.word)}", where=path, fix=fix)
     if header and not conllu and _are_printed_lists([row[word] for block in blocks for row in block.rows]):
-        return _table(path, names, labelled)
+        return _read_table(path, names, labelled)
     if len(blocks) == 1 and len(blocks[0].rows) > LONG:
         problem = f"no empty lines: all {len(blocks[0].rows):,} words are read as one sentence"
         if labelled:
@@ -254,31 +261,40 @@ def _columns(path: Path, names: TagColumns, conllu: bool, labelled: bool) -> tup
             fix = f"Insert an empty line after each sentence; after full stops: {command}"
             raise DataError(problem, where=path, fix=fix)
         file.notes.append(problem)
-    column = _find_column(names.tag, known, folded)
-    tags_of = (lambda block: [row[column] for row in block.rows]) if column is not None else None
-    if tags_of is None and conllu and names.tag:
-        tags_of = _tags_of_misc(blocks, names, file)
-    titles = header or tuple(map(str, range(1, file.width + 1)))
+    tag_position = _find_column(names.tag, positions, folded_positions)
+    read_tags = (
+        (lambda block: [row[tag_position] for row in block.rows]) if tag_position is not None else None
+    )
+    if read_tags is None and conllu and names.tag:
+        read_tags = _tags_of_misc(blocks, names, file)
+    column_names = header or tuple(map(str, range(1, file.width + 1)))
     examples = []
     for block in blocks:
-        tags = tags_of(block) if tags_of else None
-        others: dict[str, Any] = {
-            title: [row[i] for row in block.rows] for i, title in enumerate(titles) if i != word
+        tags = read_tags(block) if read_tags else None
+        other_cells: dict[str, Any] = {
+            name: [row[i] for row in block.rows] for i, name in enumerate(column_names) if i != word
         }
         if block.comments:
-            others["comments"] = ["\n".join(block.comments), *[""] * (len(block.rows) - 1)]
+            other_cells["comments"] = ["\n".join(block.comments), *[""] * (len(block.rows) - 1)]
         words = tuple(row[word] for row in block.rows)
-        examples.append(Example(block.name, block.where, words, tuple(tags) if tags else None, row=others))
+        examples.append(
+            Example(block.name, block.where, words, tuple(tags) if tags else None, row=other_cells)
+        )
     return examples, file.notes
 
 
-def _find_column(names: Sequence[str], known: Mapping[str, int], folded: Mapping[str, int]) -> int | None:
-    columns = (known.get(name, folded.get(name.casefold())) for name in names)
+def _find_column(
+    names: Sequence[str], positions: Mapping[str, int], folded_positions: Mapping[str, int]
+) -> int | None:
+    columns = (positions.get(name, folded_positions.get(name.casefold())) for name in names)
     return next((column for column in columns if column is not None), None)
 
 
 def _columns_by_content(path: Path, file: ColumnFile, names: TagColumns, labelled: bool) -> dict[str, int]:
-    """Finds the columns of the words and the tags in a file without column names."""
+    """Returns the positions of "word" and "tag" in a file without column names; "tag" only if it has tags.
+
+    Splits the blocks at changes of a column that numbers the sentences, if the file has no empty lines.
+    """
     word = word_column(file)
     if len(file.blocks) == 1:
         for column in range(word):
@@ -306,30 +322,30 @@ def _columns_by_content(path: Path, file: ColumnFile, names: TagColumns, labelle
 def _tags_of_misc(
     blocks: Sequence[Block], names: TagColumns, file: ColumnFile
 ) -> Callable[[Block], list[str]] | None:
-    """Returns a function that finds the tags of a sentence in MISC; None if no word has such a key."""
-    used = Counter(key for block in blocks for row in block.rows for key in _misc(row))
-    key = next((name for name in names.tag if name in used), None)
+    """Returns a function from a sentence to its tags in MISC; None if no word has a key in `names.tag`."""
+    key_counts = Counter(key for block in blocks for row in block.rows for key in _misc(row))
+    key = next((name for name in names.tag if name in key_counts), None)
     if key is None:
         _refuse_hidden(blocks, names)
-        if used:
-            file.notes.append(f"MISC has {', '.join(f'{name}=' for name, _ in used.most_common(5))}")
+        if key_counts:
+            file.notes.append(f"MISC has {', '.join(f'{name}=' for name, _ in key_counts.most_common(5))}")
         return None
     _refuse_hidden(blocks, replace(names, tag=(key,)))
     words = sum(len(block.rows) for block in blocks)
-    if used[key] < words:
-        count = words - used[key]
+    if key_counts[key] < words:
+        count = words - key_counts[key]
         file.notes.append(f"{count:,} of {words:,} words have no {key}= in MISC: read as {names.absent!r}")
     return lambda block: [_misc(row).get(key, names.absent) for row in block.rows]
 
 
 def _misc(row: Sequence[str]) -> dict[str, str]:
-    """Returns MISC by key. Pairs are separated by "|", in some files by spaces."""
+    """Returns the key-value pairs of MISC, which some files separate by spaces instead of "|"."""
     pairs = re.split(r"\s*\|\s*|\s+(?=[\w.:-]+=)", row[-1].strip())
     return {key: value for key, equals, value in (pair.partition("=") for pair in pairs) if equals}
 
 
 def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
-    """Raises DataError if a key occurs in MISC, but not at the start of a pair."""
+    """Raises DataError if a key in `names.tag` occurs in MISC, but not at the start of a pair."""
     hidden = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, names.tag))})=") if names.tag else None
     for block in blocks:
         for row in block.rows:
@@ -341,8 +357,8 @@ def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
 # Tables
 
 
-def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
-    texts = () if labelled else TEXTS
+def _read_table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
+    texts = () if labelled else TEXT_COLUMNS
     table = open_table(path, ReadOptions(header=names.header, required=[(name,) for name in names.word]))
     word = table.first_column((*names.word, *texts))
     if word is None:
@@ -350,19 +366,21 @@ def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example]
     tag, notes = table.first_column(names.tag), list(table.notes)
     rows = list(table.rows)
     values = [row.get(word) for _, row in rows]
-    lists, position = any(isinstance(value, list) for value in values), sentence_column(table.columns)
-    sentence = None if position is None or table.columns[position] == word else table.columns[position]
+    has_lists, id_position = any(isinstance(value, list) for value in values), sentence_column(table.columns)
+    sentence_id = (
+        None if id_position is None or table.columns[id_position] == word else table.columns[id_position]
+    )
     printed = _are_printed_lists(values)
     single_words = (
         word.casefold() in names.split_in
-        and not lists
+        and not has_lists
         and not any(re.search(r"\s", str(value).strip()) for value in values)
     )
-    if sentence is not None and not lists and not printed:
-        return _group_words(rows, (word, tag, sentence), table, notes), notes
+    if sentence_id is not None and not has_lists and not printed:
+        return _group_words(rows, (word, tag, sentence_id), table, notes), notes
     if single_words and len(rows) > 1 and not printed:
         if split_name(path)[1] == ".csv" and any(not line.strip() for _, line in list(read_lines(path))[:-1]):
-            return _columns(path, names, False, labelled)
+            return _read_word_lines(path, names, False, labelled)
         if labelled:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
@@ -370,21 +388,25 @@ def _table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example]
     printed_tags = tag is not None and _are_printed_lists([row.get(tag) for _, row in rows])
     is_text = not labelled and word.casefold() not in names.split_in
     examples = []
-    for number, (where, row) in enumerate(rows):
+    for index, (where, row) in enumerate(rows):
         value, spans = row.get(word), Spans()
         if is_text and isinstance(value, str) and not printed:
             words, spans = split_text(value, names.split)
         else:
-            words = _list(value, word, where, printed)
+            words = _parse_words(value, word, where, printed)
         tag_value = row.get(tag) if tag else None
         if words:
-            gold = None if tag_value is None else _list(tag_value, tag or "", where, printed_tags, tags=True)
+            gold = (
+                None
+                if tag_value is None
+                else _parse_words(tag_value, tag or "", where, printed_tags, tags=True)
+            )
             if isinstance(tag_value, str) and gold and len(gold) != len(words):  # B-PER,O,O
                 gold = tuple(re.split(r"\s*[,;|]\s*", tag_value.strip()))
-            others = {name: cell for name, cell in row.items() if name != word}
-            examples.append(Example(row_id(row, "id", number), where, words, gold, others, spans))
-    if empty := len(rows) - len(examples):
-        notes.append(f"{empty} of {len(rows)} rows without words left out")
+            other_cells = {name: cell for name, cell in row.items() if name != word}
+            examples.append(Example(row_id(row, "id", index), where, words, gold, other_cells, spans))
+    if num_empty := len(rows) - len(examples):
+        notes.append(f"{num_empty} of {len(rows)} rows without words left out")
     return examples, notes
 
 
@@ -404,46 +426,49 @@ def _group_words(
             groups.append([])
             last = value
         groups[-1].append((where, row))
-    if repeated := len(groups) - len({str(members[0][1].get(sentence)) for members in groups}):
-        problem = f"{repeated} values of column {sentence!r} recur after other values"
+    if num_repeated := len(groups) - len({str(group[0][1].get(sentence)) for group in groups}):
+        problem = f"{num_repeated} values of column {sentence!r} recur after other values"
         notes.append(f"{problem}: read as separate sentences")
     examples = []
-    for members in groups:
-        cells = [row for _, row in members]
-        for where, row in members:
+    for group in groups:
+        cells = [row for _, row in group]
+        for where, row in group:
             if row.get(word) is None:
                 raise DataError(f"no word in column {word!r}", where=where)
         words = tuple(str(row[word]) for row in cells)
         gold = tuple("" if row.get(tag) is None else str(row[tag]) for row in cells) if tag else None
-        others = {
+        other_cells = {
             name: [row.get(name) for row in cells] for name in table.columns if name not in (word, sentence)
         }
-        examples.append(Example(str(cells[0].get(sentence) or ""), members[0][0], words, gold, others))
+        examples.append(Example(str(cells[0].get(sentence) or ""), group[0][0], words, gold, other_cells))
     return examples
 
 
 def _are_printed_lists(values: Sequence[Any]) -> bool:
-    """Whether all texts of a column are lists in brackets."""
+    """Whether all non-empty strings of a column are bracketed lists."""
     texts = [value.strip() for value in values if isinstance(value, str) and value.strip()]
     return bool(texts) and all(text[0] in "[(" and text[-1] in "])" for text in texts)
 
 
-def _list(value: Any, column: str, where: str, printed: bool = False, tags: bool = False) -> tuple[str, ...]:
+def _parse_words(
+    value: Any, column: str, where: str, printed: bool = False, tags: bool = False
+) -> tuple[str, ...]:
+    """Returns the words or tags of a cell: a list, a printed list, or strings separated by white space."""
     if isinstance(value, str):
-        return _printed(value, column, where) if printed else tuple(value.split())
+        return _parse_printed_list(value, column, where) if printed else tuple(value.split())
     if isinstance(value, list):
         if tags:
             value = ["" if entry is None else entry for entry in value]
         if all(isinstance(entry, str | int) for entry in value):
             return tuple(str(entry).encode("utf-8", "replace").decode() for entry in value)
-        wrong = next(n for n, entry in enumerate(value, 1) if not isinstance(entry, str | int))
-        problem = f"word {wrong} in column {column!r} is {value[wrong - 1]!r}, not a text"
-        raise DataError(problem, where=where, fix='Write every word as a text, such as "null"')
-    raise DataError(f"column {column!r} must have a list of words, not {value!r}", where=where)
+        invalid = next(n for n, entry in enumerate(value, 1) if not isinstance(entry, str | int))
+        problem = f"word {invalid} in column {column!r} is {value[invalid - 1]!r}, not a string"
+        raise DataError(problem, where=where, fix='Write every word as a string, such as "null"')
+    raise DataError(f"column {column!r} must contain a list of words, not {value!r}", where=where)
 
 
-def _printed(text: str, column: str, where: str) -> tuple[str, ...]:
-    """Parses a list as JSON, Python or numpy print it."""
+def _parse_printed_list(text: str, column: str, where: str) -> tuple[str, ...]:
+    """Parses a list printed by JSON, Python or numpy. Raises DataError if it is incomplete or invalid."""
     text = text.strip()
     try:
         if isinstance(items := json.loads(text), list) and all(isinstance(item, str | int) for item in items):
@@ -454,14 +479,14 @@ def _printed(text: str, column: str, where: str) -> tuple[str, ...]:
     while position < len(inner):
         item = _ITEM.match(inner, position)
         if item is None or item[1] in ("...", "None", "nan"):
-            problem = f"column {column!r} has an incomplete or invalid list of words, {_short(text)}"
+            problem = f"column {column!r} has an incomplete or invalid list of words, {_shorten(text)}"
             raise DataError(problem, where=where, fix='Write lists as JSON: ["one", "two"]')
         words.append(str(ast.literal_eval(item[1])) if item[1][0] in "'\"" else item[1])
         position = item.end()
     return tuple(words)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -471,18 +496,20 @@ def _short(text: str) -> str:
 def _is_text(path: Path, names: TagColumns) -> bool:
     """Whether the lines of a file without tags are texts.
 
-    They are if there are no tabs, and lines have different numbers of words, or no spaces and are longer than
-    words.
+    Lines with tabs are not. Otherwise they are if their numbers of words differ, if they are long and in a
+    script without spaces, or if the last words are too varied to be tags.
     """
     lines = [line for _, line in read_lines(path) if line.strip() and not line.startswith("-DOCSTART-")]
     if not lines or any("\t" in line for line in lines):
         return False
-    widths = {len(line.split()) for line in lines}
-    if widths == {1}:
+    word_counts = {len(line.split()) for line in lines}
+    if word_counts == {1}:
         single_text = len(lines) == 1 and len(split_text(lines[0], names.split)[0]) > 1
         return single_text or any(map(_unspaced, lines))
-    last = {line.split()[-1] for line in lines}
-    return len(widths) > 1 or (not all(map(names.is_entity, last)) and 2 * len(last) > len(lines))
+    last_words = {line.split()[-1] for line in lines}
+    return len(word_counts) > 1 or (
+        not all(map(names.is_entity, last_words)) and 2 * len(last_words) > len(lines)
+    )
 
 
 def _unspaced(text: str) -> bool:
@@ -491,7 +518,7 @@ def _unspaced(text: str) -> bool:
     return len(text) > 6 and 2 * len(letters) > len(text)
 
 
-def _lines(path: Path, names: TagColumns) -> tuple[list[Example], list[str]]:
+def _read_texts(path: Path, names: TagColumns) -> tuple[list[Example], list[str]]:
     examples = []
     for number, line in read_lines(path):
         words, spans = split_text(line, names.split)
@@ -500,7 +527,7 @@ def _lines(path: Path, names: TagColumns) -> tuple[list[Example], list[str]]:
     return examples, [f"read as one text per line, {len(examples)} in all"]
 
 
-def _m2(path: Path) -> Iterator[Example]:
+def _read_m2(path: Path) -> Iterator[Example]:
     words: tuple[str, ...] = ()
     tags: list[str] = []
     where, lines = "", list(read_lines(path))
@@ -520,16 +547,16 @@ def _m2(path: Path) -> Iterator[Example]:
                 fix = "Write A FIRST END|||type|||correction|||..."
                 raise DataError("not an edit within its sentence", where=f"{path}:{number}", fix=fix)
             if fields[-1] == first and fields[1] != "noop" and words and span[0] >= 0:
-                touched = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
-                for position in touched:
+                edited = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
+                for position in edited:
                     tags[position] = INCORRECT
         elif line.strip():
             fix = "See docs/finetuning-data.md, Tagging"
             raise DataError("neither a sentence (S) nor an edit (A)", where=f"{path}:{number}", fix=fix)
 
 
-def _without_language(examples: Sequence[Example]) -> Split:
-    """Removes a language code that precedes every word of a file, such as WikiANN's "en:Paris"."""
+def _remove_language(examples: Sequence[Example]) -> Split:
+    """Removes a language code that every word of a file begins with, as in WikiANN's "en:Paris"."""
     match = _LANGUAGE.match(examples[0].texts[0]) if examples[0].texts else None
     prefix = match[0] if match else ""
     if not prefix or not all(word.startswith(prefix) for example in examples for word in example.texts):
@@ -538,4 +565,4 @@ def _without_language(examples: Sequence[Example]) -> Split:
         replace(example, texts=tuple(word.removeprefix(prefix) for word in example.texts))
         for example in examples
     ]
-    return Split(tuple(stripped), notes=(f"removed {prefix!r}, with which every word begins",))
+    return Split(tuple(stripped), notes=(f"removed {prefix!r}, which every word began with",))

@@ -1,8 +1,8 @@
-"""Files with one word per line: their lines, sentences and columns.
+"""Splits files with one word per line into sentences and columns, and infers the columns' roles.
 
-An empty line, or a line that begins with "-DOCSTART-", ends a sentence. Columns are separated by tabs, else
-by spaces and tabs, commas, semicolons or vertical bars: whichever gives all lines the same number of columns.
-Lines before a sentence that begin with "#" are comments, unless they are a word with a tag.
+An empty line, or a line that begins with "-DOCSTART-", ends a sentence. Columns are separated by tabs, runs
+of spaces and tabs, commas, vertical bars or semicolons, whichever gives most lines the same number of
+columns. Lines before a sentence that begin with "#" are comments, unless they look like a word with a tag.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from electra.foundation.errors import DataError
 from electra.foundation.visible import plural
 
 CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
-MISSING = frozenset({"", "_", "-", "-100"})  # marks of an empty cell
+MISSING = frozenset({"", "_", "-", "-100"})  # cells that mean a missing value
 SENTENCE_COLUMNS = {"sentence", "sent", "sentenceid", "sentid", "sid", "sentenceno", "sentenceidx", "sentno"}
 SENTENCE_COLUMNS |= {"sentencenumber", "sentencenum", "sentnum", "sentenceindex", "sentidx", "sentencenr"}
-MANY = 20  # words from which a column of mostly distinct cells cannot be tags
-LONG = 200  # words from which a sentence suggests that the file lacks empty lines
+MIN_WORDS_FOR_DISTINCT = 20  # from this many words on, a column of mostly distinct cells cannot be tags
+LONG = 200  # a longer sentence suggests that the file lacks empty lines
 
 
 class Block(NamedTuple):
     """The lines of a sentence."""
 
-    name: str
-    where: str
+    name: str  # from the comment sent_id or a sentence column; "" without one
+    where: str  # file:line of its first word
     rows: list[list[str]]  # the cells of each word
     comments: tuple[str, ...] = ()
 
@@ -44,20 +44,24 @@ class ColumnFile:
     """The sentences of a file of columns."""
 
     blocks: list[Block]
-    width: int  # columns
+    width: int  # the number of columns
     conllu: bool
     header: tuple[str, ...] = ()  # column names, if a comment has them
     notes: list[str] = field(default_factory=list)  # reported to the user
 
 
 def sentence_column(names: Sequence[str]) -> int | None:
-    """Returns the position of the column that numbers the sentences, by its name."""
-    plain = [re.sub("[^a-z]", "", name.casefold()) for name in names]
-    return next((position for position, name in enumerate(plain) if name in SENTENCE_COLUMNS), None)
+    """Returns the index of the column whose name says that it numbers sentences; None if there is none."""
+    letters = [re.sub("[^a-z]", "", name.casefold()) for name in names]
+    return next((position for position, name in enumerate(letters) if name in SENTENCE_COLUMNS), None)
 
 
 def read_blocks(path: Path, conllu: bool) -> ColumnFile:
-    """Reads the sentences of a file; one with CoNLL-U's ten columns and ids is CoNLL-U with any ending."""
+    """Reads the sentences of a file, as CoNLL-U if `conllu`, or if it has CoNLL-U's ten columns and ids.
+
+    Raises:
+        DataError: a line has another number of columns than most lines.
+    """
     encoding = guess_encoding(read_bytes(path))
     lines = list(read_lines(path, encoding))
     words = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
@@ -78,7 +82,7 @@ def read_blocks(path: Path, conllu: bool) -> ColumnFile:
 
 
 def detect_separator(lines: Sequence[str]) -> str:
-    """Returns the separator with which most lines have the same number of cells, and more than one.
+    """Returns the separator that splits the most lines into the same number of cells, at least two.
 
     " " stands for any number of spaces and tabs.
     """
@@ -93,8 +97,8 @@ def detect_separator(lines: Sequence[str]) -> str:
 def split_cells(line: str, separator: str, width: int = 0) -> list[str]:
     """Splits a line into cells.
 
-    If there are more than `width` (0: any number), only the last separators count: a word may be an unquoted
-    comma.
+    If a line has more than `width` cells (0: any number), only its last separators count, because a word may
+    be an unquoted comma.
     """
     if separator in "\t ":
         return line.split("\t") if separator == "\t" else [cell for cell in re.split("[ \t]+", line) if cell]
@@ -116,18 +120,20 @@ def _blocks(
     tags = {split(line)[-1] for _, line in lines if line.strip() and not line.startswith("#")}
     rows: list[tuple[int, list[str]]] = []
     comments: list[str] = []
-    name = ""
-    for number, line in [*lines, (0, "")]:
+    sentence_id = ""
+    for line_number, line in [*lines, (0, "")]:
         if not line.strip() or line.startswith("-DOCSTART-"):
             if rows:
-                yield Block(name, f"{path}:{rows[0][0]}", [cells for _, cells in rows], tuple(comments))
-                rows, comments, name = [], [], ""
+                yield Block(
+                    sentence_id, f"{path}:{rows[0][0]}", [cells for _, cells in rows], tuple(comments)
+                )
+                rows, comments, sentence_id = [], [], ""
             continue
         cells = split(line)
         if line.startswith("#") and (file.conllu or not rows) and _is_comment(line, cells, file, tags):
             comments.append(line)
             key, _, value = (part.strip() for part in line.removeprefix("#").partition("="))
-            name = value if key == "sent_id" else name
+            sentence_id = value if key == "sent_id" else sentence_id
             if key == "global.columns":
                 file.header = tuple(value.split())
             continue
@@ -138,9 +144,9 @@ def _blocks(
             fix = (
                 "Write one word per line, the same columns in every line, and an empty line between sentences"
             )
-            raise DataError(problem, where=f"{path}:{number}", fix=fix)
+            raise DataError(problem, where=f"{path}:{line_number}", fix=fix)
         if not file.conllu or cells[0].isdecimal():
-            rows.append((number, cells))
+            rows.append((line_number, cells))
 
 
 def _is_comment(line: str, cells: Sequence[str], file: ColumnFile, tags: set[str]) -> bool:
@@ -162,10 +168,10 @@ def drop_empty_columns(file: ColumnFile) -> None:
 
 
 def numbering(blocks: Sequence[Block], column: int) -> str:
-    """Returns what a column of numbers counts.
+    """Returns what a column numbers.
 
-    "words" (1, 2, 3 in each sentence, or throughout), "sentences" (the same number for each word of one), or
-    "" if it contains anything else.
+    This is "words" (1, 2, 3 in each sentence, or throughout the file), "sentences" (all words of a sentence
+    have the same number), or "" if the column does not number either.
     """
     cells = [[row[column] for row in block.rows] for block in blocks]
     if not all(cell.isdecimal() for row in cells for cell in row) or sum(map(len, cells)) < 2:
@@ -184,7 +190,11 @@ def numbering(blocks: Sequence[Block], column: int) -> str:
 
 
 def word_column(file: ColumnFile) -> int:
-    """Returns the first column that is not a numbering."""
+    """Returns the first column that numbers neither words nor sentences.
+
+    Raises:
+        DataError: there is none.
+    """
     kinds = [numbering(file.blocks, column) for column in range(file.width)]
     words = next((column for column, kind in enumerate(kinds) if not kind), None)
     if words is None:
@@ -195,7 +205,7 @@ def word_column(file: ColumnFile) -> int:
 
 
 def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
-    """Returns the last column as that of the words if only column `word` has entity tags; else None."""
+    """Returns the last column if it must be the words because column `word` has entity tags; else None."""
     rows = [row for block in file.blocks for row in block.rows]
     first, last = {row[word] for row in rows}, {row[-1] for row in rows}
     if len(first) < 2 or not all(map(is_tag, first)) or all(map(is_tag, last)) or last <= MISSING:
@@ -206,17 +216,17 @@ def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]
 def tag_column(
     file: ColumnFile, word: int, is_tag: Callable[[str], bool], entities: bool = False
 ) -> tuple[int | None, dict[int, str]]:
-    """Finds the last column that can be tags.
+    """Returns the last column that can be tags.
 
     Args:
         file: the file.
         word: the column of the words.
-        is_tag: whether a cell is an entity tag. A column of entity tags is preferred to a later one with a
-            single value.
-        entities: prefer a column of entity tags to any later one.
+        is_tag: whether a cell is an entity tag. A column of entity tags is preferred to a later column with
+            a single value.
+        entities: whether a column of entity tags is preferred to any later column.
 
     Returns:
-        The column (None if there is none), and for each column that cannot be tags, why.
+        The column (None if there is none), and the reason for each column that cannot be tags.
     """
     cells = {
         column: [row[column] for block in file.blocks for row in block.rows] for column in range(file.width)
@@ -230,12 +240,14 @@ def tag_column(
             refused[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
         elif kind := numbering(file.blocks, column):
             refused[column] = f"numbers the {kind}"
-        elif len(values) >= MANY and 2 * len(distinct) > len(values):
+        elif len(values) >= MIN_WORDS_FOR_DISTINCT and 2 * len(distinct) > len(values):
             refused[column] = f"has {len(distinct):,} different values for {len(values):,} words"
     candidates = [column for column in cells if column != word and column not in refused]
-    of_entities = [c for c in candidates if len({*cells[c]}) > 1 and all(map(is_tag, cells[c]))]
-    if of_entities and (len({*cells[candidates[-1]]}) == 1 or entities):
-        return of_entities[-1], refused
+    entity_columns = [
+        column for column in candidates if len({*cells[column]}) > 1 and all(map(is_tag, cells[column]))
+    ]
+    if entity_columns and (len({*cells[candidates[-1]]}) == 1 or entities):
+        return entity_columns[-1], refused
     return (candidates[-1] if candidates else None), refused
 
 

@@ -1,4 +1,4 @@
-"""Splits texts into the words that a tagger reads, as its training data is split."""
+"""Splits texts into words, in the way in which a tagger's training data was split."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Spans = tuple[tuple[int, int], ...]
 
 
 def split_text(text: str, splitting: Splitting) -> tuple[tuple[str, ...], Spans]:
-    """Returns the words of a text and their offsets (first character, one after the last).
+    """Returns the words of a text and their offsets, (start, end) in characters, end exclusive.
 
-    Splits at white space ("spaces"); also around leading and trailing punctuation ("punctuation": "(see" is
-    two words, "don't" is one); or after each character ("characters").
+    The text is split at white space ("spaces"); or also around leading and trailing punctuation
+    ("punctuation": "(see" is two words, "don't" is one); or into characters without white space
+    ("characters").
     """
     spans = [match.span() for match in re.finditer(r"\S+", text)]
     if splitting == "characters":
@@ -27,15 +28,15 @@ def split_text(text: str, splitting: Splitting) -> tuple[tuple[str, ...], Spans]
 
 
 def infer_splitting(words: Iterable[str]) -> Splitting:
-    """Returns how the words of training data were split."""
+    """Returns the splitting that the words of training data suggest."""
     num_words = num_attached = num_separate = num_single = 0
     for word in words:
-        marks = [is_punctuation(character) for character in word]
-        if marks and all(marks):
+        is_mark = [is_punctuation(character) for character in word]
+        if is_mark and all(is_mark):
             num_separate += 1
-        elif marks:
+        elif is_mark:
             num_words += 1
-            num_attached += marks[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
+            num_attached += is_mark[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
             num_single += len(word) == 1
     if num_words and num_single > 0.9 * num_words:
         return "characters"
@@ -49,15 +50,15 @@ def is_punctuation(character: str) -> bool:
 
 def _without_punctuation(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
     """Yields leading and trailing punctuation, in runs of equal characters, and the word between."""
-    first, last = start, end
-    while first < end and is_punctuation(text[first]):
-        first += 1
-    while last > first and is_punctuation(text[last - 1]):
-        last -= 1
-    yield from _runs(text, start, first)
-    if first < last:
-        yield first, last
-        yield from _runs(text, last, end)
+    word_start, word_end = start, end
+    while word_start < end and is_punctuation(text[word_start]):
+        word_start += 1
+    while word_end > word_start and is_punctuation(text[word_end - 1]):
+        word_end -= 1
+    yield from _runs(text, start, word_start)
+    if word_start < word_end:
+        yield word_start, word_end
+        yield from _runs(text, word_end, end)
 
 
 def _runs(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:

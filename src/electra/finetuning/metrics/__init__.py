@@ -1,1 +1,1 @@
-"""Scores of predictions; null with a reason if a number is not defined."""
+"""Computes scores of predictions; an undefined score is null, with a reason."""

@@ -1,7 +1,8 @@
 """Accuracy, F1 and correlations, as scikit-learn and scipy compute them.
 
-A number that is not defined is None with the reason, never an exception or a silent zero. One convention is
-kept because GLUE relies on it: the Matthews correlation of constant predictions is 0.
+An undefined score is None with a reason, never an exception or a silent zero. The exception is a convention
+that GLUE relies on: the Matthews correlation of constant predictions is 0. The arrays have one row per
+example: classes or numbers [N], or 0 and 1 for each label [N, labels].
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ Array = npt.NDArray[Any]
 
 
 def accuracy(predicted: Array, gold: Array) -> Score:
-    """Returns the proportion of right predictions; with several labels, all of them must be right."""
+    """Returns the proportion of correct predictions; in multi-label data, all labels must be correct."""
     return Score(float(np.mean((predicted == gold).reshape(len(gold), -1).all(-1))))
 
 
 def f1(predicted: Array, gold: Array) -> Score:
-    """Returns the F1 of the second of two labels ("equivalent", "duplicate", "yes")."""
+    """Returns the F1 of class 1 of a binary task ("equivalent", "duplicate", "yes")."""
     from sklearn.metrics import f1_score
 
     if not (predicted == 1).any() and not (gold == 1).any():
@@ -41,10 +42,10 @@ def f1(predicted: Array, gold: Array) -> Score:
 
 
 def f1_macro(predicted: Array, gold: Array) -> Score:
-    """Returns the mean of the F1 scores of the labels that are in the data or predicted."""
+    """Returns the mean F1 of the labels that occur in the data or in the predictions."""
     from sklearn.metrics import f1_score
 
-    # In multi-label data, labels that are neither have no F1.
+    # NaN excludes labels that occur in neither from the mean.
     value = float(f1_score(gold, predicted, average="macro", zero_division=np.nan))
     if math.isfinite(value):
         return Score(value)
@@ -61,7 +62,10 @@ def f1_micro(predicted: Array, gold: Array) -> Score:
 
 
 def f_score(correct: int, num_predicted: int, num_gold: int, beta: float, noun: str) -> Score:
-    """Returns F-beta from counts; beta 0 is precision, infinity recall. `noun` names what is counted."""
+    """Returns F-beta from counts; beta 0 is precision, infinity is recall.
+
+    `noun` names the counted items in the reason of an undefined score.
+    """
     if beta == 0.0:
         return Score(correct / num_predicted) if num_predicted else Score(None, f"no {noun} is predicted")
     if math.isinf(beta):
@@ -72,7 +76,7 @@ def f_score(correct: int, num_predicted: int, num_gold: int, beta: float, noun: 
 
 
 def matthews_correlation(predicted: Array, gold: Array) -> Score:
-    """Returns the Matthews correlation coefficient; 0 for constant predictions."""
+    """Returns the Matthews correlation: 0 for constant predictions, undefined for constant data."""
     from sklearn.metrics import matthews_corrcoef
 
     if len(np.unique(gold)) < 2:
@@ -116,9 +120,9 @@ METRICS: dict[str, Callable[[Array, Array], Score]] = {
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Returns mean, sample standard deviation (None for one seed) and median; all None if a value is."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    """Returns the mean, sample standard deviation (None for one value) and median; all None if a value is."""
+    defined = [value for value in values if value is not None]
+    if not defined or len(defined) < len(values):
         return {"mean": None, "sd": None, "median": None}
-    sd = float(np.std(known, ddof=1)) if len(known) > 1 else None
-    return {"mean": float(np.mean(known)), "sd": sd, "median": float(np.median(known))}
+    sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else None
+    return {"mean": float(np.mean(defined)), "sd": sd, "median": float(np.median(defined))}

@@ -1,16 +1,16 @@
 """Exact match and F1 of answers, as the official SQuAD scorers define them.
 
-1.1: Rajpurkar et al. 2016; 2.0: Rajpurkar et al. 2018. Both compare normalised answers: lower case, without
-ASCII punctuation, without a, an and the, with single spaces. F1 is over the bags of words. An answer is
-scored against the gold answer that it matches best. The versions differ in empty answers. 2.0: gold answers
-that are empty when normalised are ignored, the empty answer alone is right for a question without gold
-answers, and an empty answer has an F1 of 1 or 0. 1.1: two empty answers match exactly and have an F1 of 0.
-2.0 gives no answer if `null_odds` exceed a threshold; the official scorer calls them "na_prob", but any
-increasing function of them will do.
+SQuAD 1.1: Rajpurkar et al. 2016; SQuAD 2.0: Rajpurkar et al. 2018. Both compare normalised answers: in lower
+case, without ASCII punctuation, without a, an and the, with single spaces. F1 compares bags of words. An
+answer is scored against the gold answer that it matches best. The versions differ in empty answers. In 1.1,
+two empty answers match exactly and have an F1 of 0. In 2.0, gold answers that are empty when normalised are
+ignored; for a question without gold answers only the empty answer is correct; and if either answer is empty,
+the F1 is 1 if both are, else 0. In 2.0, a question is left unanswered if its `null_odds` exceed a threshold.
+The official scorer calls them "na_prob", but scores depend only on their order.
 
-Departure: the official search for the best threshold also stops between questions of equal odds, at scores
-that no threshold reaches, and reports the threshold 0 if it is best never to answer; here each best score is
-the score at the threshold reported with it.
+Departure: the official search for the best threshold also considers cuts between questions of equal odds,
+which no threshold can make, and reports the threshold 0 if it is best never to answer. Here each best score
+is the score at the threshold reported with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METRICS[2] = (
 
 
 def normalise_answer(answer: str) -> str:
-    """Returns an answer in the form in which answers are compared."""
+    """Returns an answer in the normalised form that the scorers compare; it may be empty."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -48,7 +48,7 @@ def exact_match(answer: str, gold: str) -> float:
 
 
 def f1(answer: str, gold: str, version: Version) -> float:
-    """Returns the F1 of the words of two answers, as counted by that version of SQuAD."""
+    """Returns the F1 of the words of two answers, as that version of SQuAD defines it."""
     answer_words, gold_words = normalise_answer(answer).split(), normalise_answer(gold).split()
     if version == 2 and not (answer_words and gold_words):
         return float(answer_words == gold_words)
@@ -60,13 +60,16 @@ def f1(answer: str, gold: str, version: Version) -> float:
 
 
 def best_scores(answer: str, golds: Sequence[str], version: Version) -> tuple[float, float]:
-    """Returns exact match and F1, each against the gold answer for which it is highest."""
+    """Returns exact match and F1, each against the gold answer for which it is highest.
+
+    `golds` may be empty only in version 2.
+    """
     if version == 2:
         golds = [gold for gold in golds if normalise_answer(gold)] or [""]
     return max(exact_match(answer, gold) for gold in golds), max(f1(answer, gold, version) for gold in golds)
 
 
-def score_1(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Score]:
+def squad1_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Score]:
     """Returns the scores of SQuAD 1.1; each question needs at least one gold answer."""
     means = np.array(
         [best_scores(answer, gold, 1) for answer, gold in zip(answers, golds, strict=True)]
@@ -74,16 +77,16 @@ def score_1(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str,
     return {name: Score(float(mean)) for name, mean in zip(METRICS[1], means, strict=True)}
 
 
-def score_2(
+def squad2_scores(
     answers: Sequence[str], golds: Sequence[Sequence[str]], null_odds: Sequence[float], threshold: float
 ) -> dict[str, Score]:
-    """Returns the scores of SQuAD 2.0, at a threshold and at the best ones.
+    """Returns the scores of SQuAD 2.0, at the given threshold and at the best thresholds.
 
     Args:
         answers: the best non-empty answer to each question.
         golds: the gold answers; empty for unanswerable questions.
-        null_odds: how much more probable "no answer" is than the answer.
-        threshold: null odds above which no answer is given.
+        null_odds: for each question, the score of "no answer" minus that of the answer.
+        threshold: questions with higher null odds are left unanswered.
     """
     answer_scores = np.array(
         [best_scores(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)]
@@ -106,24 +109,24 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Returns the best mean score and the lowest threshold that reaches it.
 
-    The threshold is half way to the next question's odds, so that it does not depend on rounding.
+    The threshold lies half-way between the odds of two questions, so that it does not depend on rounding.
 
     Args:
-        answer_scores: each question's score if it is answered.
-        answerable: whether it has a gold answer.
-        odds: its null odds.
+        answer_scores: the score of each question if it is answered [N].
+        answerable: whether each question has a gold answer [N].
+        odds: the null odds of each question [N].
     """
     order = np.argsort(odds, kind="stable")
     sorted_odds = odds[order]
-    # The gain of answering the questions up to each one, over answering none.
+    # What answering all questions up to each one gains over answering none.
     gains = np.cumsum(answer_scores[order] - ~answerable[order])
     # Questions of equal odds are answered together or not at all.
-    last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)
-    totals = np.append(0.0, gains[last])
-    steps = sorted_odds[last]
+    is_last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)
+    total_gains = np.append(0.0, gains[is_last])
+    steps = sorted_odds[is_last]
     thresholds = np.concatenate([[steps[0] - 1], (steps[:-1] + steps[1:]) / 2, [steps[-1] + 1]])
-    best = int(totals.argmax())
-    return float(totals[best] + np.sum(~answerable)) / len(odds), float(thresholds[best])
+    best = int(total_gains.argmax())
+    return float(total_gains[best] + np.sum(~answerable)) / len(odds), float(thresholds[best])
 
 
 def _mean(values: npt.NDArray[np.float64], reason: str) -> Score:

@@ -1,8 +1,9 @@
-"""Tasks, one file each, discovered by their presence in this folder.
+"""Tasks, one file each; a file in this folder is found without registration.
 
 A task file defines `TASK` (the contract is in parts/task.py). A file `mine.py` in this folder is available as
-`--task mine` (case, hyphens and underscores do not matter), is listed among the known names, and runs through
-the contract tests. A file elsewhere, or in an installed package, works as well: foundation/extensions.py.
+`--task mine` (case, hyphens and underscores do not matter), is listed among the available tasks, and is
+tested by the contract tests. A file elsewhere or in an installed package works too
+(foundation/extensions.py).
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ def task_names() -> list[str]:
 
 
 def load_task(name: str) -> Task:
-    """Returns the task of that name: of this folder, an installed package, or the .py file at that path.
+    """Returns the task with this name, built in or from an installed package, or that of a .py file.
+
+    Args:
+        name: the name of the task, or the path of the file.
 
     Raises:
-        ConfigError: there is none, or its `TASK` is not a Task.
+        ConfigError: there is no such task, or its `TASK` is not a Task.
     """
     module = TASKS.load(name)
     if not isinstance(module.TASK, Task):

@@ -1,4 +1,7 @@
-"""Chunking: noun phrases, verb phrases, ... CoNLL-2000's columns are word, part of speech, chunk."""
+"""Chunking: noun phrases, verb phrases and others.
+
+The columns of CoNLL-2000's files are the word, its part of speech and its chunk tag.
+"""
 
 from __future__ import annotations
 

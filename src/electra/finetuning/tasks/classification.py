@@ -1,4 +1,4 @@
-"""Your own data: one text and one of two or more labels."""
+"""Your own data: single texts, each with one of two or more labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CoLA: is the sentence acceptable English? The files as distributed have no header."""
+"""CoLA: is the sentence acceptable English? The distributed files have no header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Your own data: texts, one per line or in a table, or pairs of related texts. Trains text vectors."""
+"""Your own data: single texts (a table, or one per line) or pairs of related texts, to train text vectors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """MNLI: does the premise entail the hypothesis?
 
-Evaluated on the matched genres, and on the mismatched ones if their files are there.
+It is evaluated on the matched genres and, if their files are present, on the mismatched ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Your own data: two texts and one of two or more labels."""
+"""Your own data: pairs of texts, each with one of two or more labels."""
 
 from __future__ import annotations
 

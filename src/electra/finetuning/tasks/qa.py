@@ -1,6 +1,6 @@
 """Your own data: questions about contexts, in SQuAD's JSON or jsonl.
 
-If some have no answer, it is trained and scored like SQuAD 2.0.
+If some questions have no answer, the model is trained and scored as on SQuAD 2.0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Your own data: one text, or two, and a number."""
+"""Your own data: texts or pairs of texts, each with a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Your own data: pairs of texts with similarity scores. Trains text vectors."""
+"""Your own data: pairs of texts with similarity scores, to train text vectors."""
 
 from __future__ import annotations
 

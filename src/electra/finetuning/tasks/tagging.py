@@ -1,6 +1,6 @@
 """Your own data: sentences with a tag for each word.
 
-BIO and BIOES tags are scored as entities, others word by word.
+BIO and BIOES tags are scored as entities, other tags word by word.
 """
 
 from __future__ import annotations

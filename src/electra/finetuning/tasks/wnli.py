@@ -1,4 +1,4 @@
-"""WNLI: does the sentence with the pronoun replaced follow?
+"""WNLI: does the first sentence entail the second, in which a pronoun is replaced by a noun?
 
 Its dev set contains training sentences with the opposite label.
 """

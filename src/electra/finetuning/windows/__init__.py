@@ -1,1 +1,1 @@
-"""Windows of token ids: texts to encoder inputs, batches of similar length, and answers back to the text."""
+"""Converts texts to windows of token ids, windows to batches, and predicted spans back to the text."""

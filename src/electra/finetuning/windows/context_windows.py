@@ -1,8 +1,8 @@
 """Splits a question and a context of any length into windows that fit the model.
 
-Every window contains the question and a part of the context; the parts overlap. A token in several windows is
-a candidate start of an answer only in the window in which its shorter side of context is longest (Devlin et
-al. 2019, as in the published code of ELECTRA). Offsets map tokens back to exact characters of the context.
+Every window contains the question and a part of the context; the parts overlap. A token in several windows
+may start an answer only in the window where it has the most context on its shorter side (Devlin et al. 2019,
+as in the published code of ELECTRA). Offsets map tokens back to exact characters of the context.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from electra.finetuning.windows.features import Ids
 from electra.foundation.errors import ConfigError
 from electra.inference.detection import tokenize
 
-Offsets = npt.NDArray[np.int64]  # [tokens, 2]: first character, and the one after the last
+Offsets = npt.NDArray[np.int64]  # [tokens, 2]: start and end in characters, end exclusive
 
 
 @dataclass(frozen=True)
 class PairTemplate:
-    """The special tokens and the token types with which a tokenizer encodes a pair of texts."""
+    """The special tokens and token types that a tokenizer adds to a pair of texts."""
 
     before: Ids
     between: Ids
     after: Ids
-    types: tuple[int, ...]  # of: before, first text, between, second text, after
+    types: tuple[int, ...]  # of `before`, the first text, `between`, the second text and `after`
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> PairTemplate:
-        """Returns the template of a tokenizer, from an encoded pair of equal texts."""
-        probe = tokenizer.encode("a", "a")
-        words = [i for i, special in enumerate(probe.special) if not special]
-        ids, half = np.array(probe.ids, np.int64), len(words) // 2
-        first, second = words[:half], words[half:]
+        """Infers the template of a tokenizer from an encoded pair of equal texts."""
+        encoding = tokenizer.encode("a", "a")
+        positions = [i for i, special in enumerate(encoding.special) if not special]
+        ids, half = np.array(encoding.ids, np.int64), len(positions) // 2
+        first, second = positions[:half], positions[half:]
         spans = [slice(0, first[0]), slice(first[0], first[-1] + 1), slice(first[-1] + 1, second[0])]
         spans += [slice(second[0], second[-1] + 1), slice(second[-1] + 1, len(ids))]
-        types = tuple(probe.segments[span][0] if probe.segments[span] else 0 for span in spans)
+        types = tuple(encoding.segments[span][0] if encoding.segments[span] else 0 for span in spans)
         return cls(ids[spans[0]], ids[spans[2]], ids[spans[4]], types)
 
     def join(self, first: Ids, second: Ids) -> tuple[Ids, Ids]:
-        """Returns the ids and the token types of a pair."""
+        """Returns the ids [tokens] and the token types [tokens] of a pair."""
         parts = [self.before, first, self.between, second, self.after]
         types = [np.full(len(part), kind, np.int64) for part, kind in zip(parts, self.types, strict=True)]
         return np.concatenate(parts).astype(np.int64), np.concatenate(types)
@@ -59,7 +59,7 @@ class Context:
 
     ids: Ids
     offsets: Offsets
-    blank: npt.NDArray[np.bool_]  # whether a token is white space alone: no answer starts there
+    blank: npt.NDArray[np.bool_]  # whether a token is only white space; no answer starts at such a token
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
@@ -82,13 +82,13 @@ class Window:
 
     ids: Ids
     types: Ids
-    first: int  # the position in the input at which the context begins
-    start: int  # the number of that token in the whole context
-    offsets: Offsets  # of the context's tokens in this window
-    scored: npt.NDArray[np.bool_]  # which of them may start an answer here
+    first: int  # the index in `ids` of the first token of the context
+    start: int  # the index of that token in the whole context
+    offsets: Offsets  # of the context's tokens in this window [context tokens, 2]
+    scored: npt.NDArray[np.bool_]  # which of these tokens may start an answer [context tokens]
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Maps an answer's first and last token from the context to the input; None if it is not all here."""
+        """Maps a span of tokens from the context to `ids`; None if the window does not contain all of it."""
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
@@ -97,7 +97,7 @@ class Window:
 def cut_windows(
     question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int
 ) -> list[Window]:
-    """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room.
+    """Returns the windows of one question, `stride` tokens apart, or less if a window has less room.
 
     Raises:
         ConfigError: the question leaves no room for a context.
@@ -115,17 +115,18 @@ def cut_windows(
     best = best_window(starts, stops, length)
     first = len(template.before) + len(question) + len(template.between)
     windows = []
-    for number, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+    for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         ids, types = template.join(question, context.ids[start:stop])
-        scored = (best[start:stop] == number) & ~context.blank[start:stop]
+        scored = (best[start:stop] == index) & ~context.blank[start:stop]
         windows.append(Window(ids, types, first, start, context.offsets[start:stop], scored))
     return windows
 
 
 def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
-    """Returns for each token the window in which its shorter side of context is longest.
+    """Returns for each token the index of the window where it has the most context on its shorter side.
 
-    Ties go to the longest window, then to the first.
+    `starts` and `stops` are those of the windows in a context of `length` tokens. Ties go to the longest
+    window, then to the first.
     """
     positions = np.arange(length)
     begin, end = np.array(starts)[:, None], np.array(stops)[:, None]

@@ -1,9 +1,9 @@
 """Converts texts to token ids, and windows of ids to batches of similar length.
 
-A batch is padded to its own longest window. Padding has the piece id -1, so no token attends to it: an
-example's output does not depend on the rest of its batch (tests/finetuning checks it). Departure from the
-original code, which pads the training set to a whole number of batches with dummy examples, shuffles it once
-when it is written, and lower-cases regardless of the tokenizer's own settings.
+A batch is padded to its longest window. Padding has the piece id -1, so no token attends to it, and an
+example's output does not depend on the rest of its batch (tests/finetuning checks this). Departure: the
+original code pads the training set to a whole number of batches with dummy examples, shuffles it once, when
+it is written, and lower-cases regardless of the tokenizer's own settings.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from electra.foundation.seeds import key, permute
 from electra.model.passes import PaddedBatch, pad_rows
 
 Ids = npt.NDArray[np.int64]
-NO_TARGET = -100  # the target of positions that have none
-POOL = 64  # batches sorted by length together: enough for little padding, few enough to stay well shuffled
+NO_TARGET = -100  # the target of positions that the loss ignores
+POOL = 64  # batches sorted by length together: a compromise between little padding and good shuffling
 
 
 class Tokens:
@@ -36,16 +36,16 @@ class Tokens:
         self.like_bert = empty.ids == [self.cls, self.sep, self.sep] and empty.segments == [0, 0, 1]
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
-        """Encodes one text, or two, of every example.
+        """Encodes the text or the pair of texts of every example.
 
         Args:
-            texts: all the first texts, then, for pairs, all the second ones.
-            max_length: the most tokens of an input; longer ones are truncated.
+            texts: a list of all first texts and, for pairs, a list of all second texts.
+            max_length: the number of tokens to which longer inputs are truncated.
 
         Returns:
-            For every example, ids with special tokens, token types, and whether it was truncated.
+            For every example, its ids with special tokens, its token types, and whether it was truncated.
         """
-        if not self.like_bert:  # the tokenizer has another template for special tokens
+        if not self.like_bert:  # other special tokens or token types than `join` writes
             return [
                 self._encode(row[0], row[1] if len(row) > 1 else None, max_length)
                 for row in zip(*texts, strict=True)
@@ -58,30 +58,31 @@ class Tokens:
         ]
 
     def _encode(self, first: str, second: str | None, max_length: int) -> tuple[Ids, Ids, bool]:
-        whole = self.tokenizer.encode(first, second)
-        cut = len(whole.ids) > max_length
-        kept = self.tokenizer.encode(first, second, max_length) if cut else whole
-        return np.array(kept.ids, np.int64), np.array(kept.segments, np.int64), cut
+        encoding = self.tokenizer.encode(first, second)
+        is_truncated = len(encoding.ids) > max_length
+        if is_truncated:
+            encoding = self.tokenizer.encode(first, second, max_length)
+        return np.array(encoding.ids, np.int64), np.array(encoding.segments, np.int64), is_truncated
 
 
 @dataclass(frozen=True)
 class Windows:
     """The inputs of the encoder.
 
-    Usually one window for each example; more if both orders of a pair are read, a text is split, or each
-    answer has its own input.
+    An example usually has one window. It has several if both orders of a pair are read, if its text is split,
+    or if each of its texts has its own input.
     """
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
-    example: Ids  # the example each window belongs to
-    targets: list[npt.NDArray[Any]] | None  # of each window: a scalar, a vector, or one per token
-    token_targets: bool = False  # whether they are one per token, padded with NO_TARGET
+    example: Ids  # the index of the example of each window
+    targets: list[npt.NDArray[Any]] | None  # one per window: a scalar, a vector, or a value for each token
+    token_targets: bool = False  # whether targets have a value for each token, padded with NO_TARGET
     group: int = 1  # consecutive windows that are always in one training batch
-    texts: Sequence[tuple[str, ...]] = ()  # the text or texts of each window, in its order
-    context: Sequence[Any] = ()  # what maps each window's outputs back to the text (words, offsets)
-    truncated: int = 0  # examples that lost tokens
-    notes: tuple[str, ...] = ()  # reported to the user: other changes to the data
+    texts: Sequence[tuple[str, ...]] = ()  # the text or texts of each window
+    context: Sequence[Any] = ()  # maps each window's outputs back to the text, for tasks that need it
+    truncated: int = 0  # the number of examples that were truncated
+    notes: tuple[str, ...] = ()  # other changes to the data, reported to the user
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -92,11 +93,11 @@ class Windows:
 
     @property
     def num_groups(self) -> int:
-        """The number of groups of windows."""
+        """The number of groups of `group` windows."""
         return len(self) // self.group
 
     def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-        """Returns the windows of each batch of an epoch; a batch has `batch_size` groups."""
+        """Returns the indices of the windows in each batch of an epoch, up to `batch_size` groups a batch."""
         longest = self.lengths().reshape(-1, self.group).max(1)
         offsets = np.arange(self.group)
         return [
@@ -107,14 +108,14 @@ class Windows:
 
 @dataclass(frozen=True)
 class Batch:
-    """The tensors of one batch [B, T], and the numbers of its windows in `index` [B]."""
+    """The tensors of one batch [B, T]."""
 
-    index: Ids
+    index: Ids  # the index of each row's window [B]
     input_ids: torch.Tensor
     token_type_ids: torch.Tensor
     piece_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
-    targets: torch.Tensor | None
-    texts: Sequence[tuple[str, ...]] = ()
+    targets: torch.Tensor | None  # [B], [B, outputs] or [B, T]; None if an example has no answer
+    texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
 
 
 def join(
@@ -122,8 +123,8 @@ def join(
 ) -> tuple[Ids, Ids, bool]:
     """Builds [CLS] first [SEP] second [SEP] with token types 0 and 1.
 
-    Tokens are removed from the longer text until both have the same length, then from both: transformers'
-    "longest_first".
+    The longer text is truncated to the length of the shorter one, then both are truncated, as by
+    transformers' "longest_first".
 
     Returns:
         Ids, token types, and whether the input was truncated.
@@ -138,50 +139,50 @@ def join(
         return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2
     room = max_length - 3
     short, long = sorted((len(first), len(second)))
-    cut = short + long > room
-    if cut:
+    is_truncated = short + long > room
+    if is_truncated:
         short = min(short, room // 2)
         long = room - short
     size_first, size_second = (short, long) if len(first) <= len(second) else (long, short)
     ids = np.concatenate([[cls], first[:size_first], [sep], second[:size_second], [sep]]).astype(np.int64)
     types = np.zeros(len(ids), np.int64)
     types[size_first + 2 :] = 1
-    return ids, types, cut
+    return ids, types, is_truncated
 
 
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-    """Returns the batches of an epoch.
+    """Returns the indices of the windows in each batch of an epoch.
 
-    The windows are shuffled, then sorted by length within pools of `POOL` batches, and the batches are
-    shuffled. A pure function of its arguments, so a run that resumes within an epoch reads the rest of it and
-    nothing twice.
+    The windows are shuffled, then sorted by length within pools of `POOL` batches; then the batches are
+    shuffled. The order depends only on the arguments, so a run that resumes within an epoch reads exactly the
+    rest of it.
     """
     count = len(lengths)
     shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
     pool = POOL * batch_size
     batches: list[Ids] = []
     for start in range(0, count, pool):
-        members = shuffled[start : start + pool]
-        members = members[np.argsort(lengths[members], kind="stable")]
-        batches += [members[i : i + batch_size] for i in range(0, len(members), batch_size)]
+        indices = shuffled[start : start + pool]
+        indices = indices[np.argsort(lengths[indices], kind="stable")]
+        batches += [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
     order = permute(np.arange(len(batches)), len(batches), key(seed, "order/batches", epoch))
     return [batches[i] for i in order.astype(np.int64)]
 
 
 def collate(windows: Windows, index: Ids, pad: int, device: torch.device | str = "cpu") -> Batch:
-    """Returns the windows of `index`, in that order, as a training batch."""
+    """Returns the windows with the indices `index`, in that order, as a batch."""
     return batch_of(windows, pad_rows(index, [windows.input_ids[i] for i in index], device, pad))
 
 
 def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
-    """Returns padded rows with their token types, targets and texts."""
+    """Returns the batch of padded rows, with their token types, targets and texts."""
     types = rows.padded([windows.token_type_ids[i] for i in rows.index])
     targets = None
     if windows.targets is not None:
-        chosen = [windows.targets[i] for i in rows.index]
+        row_targets = [windows.targets[i] for i in rows.index]
         if windows.token_targets:
-            targets = rows.padded(chosen, NO_TARGET).to(types.device)
+            targets = rows.padded(row_targets, NO_TARGET).to(types.device)
         else:
-            targets = torch.from_numpy(np.stack(chosen)).to(types.device)
+            targets = torch.from_numpy(np.stack(row_targets)).to(types.device)
     texts = [windows.texts[i] for i in rows.index] if windows.texts else ()
     return Batch(rows.index, rows.input_ids, types, rows.piece_ids, targets, texts)

@@ -1,4 +1,4 @@
-"""Searches the logits of windows for the best answers, and maps them to characters of the context."""
+"""Finds the best answers in the logits of windows, and maps them to characters of the context."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from electra.finetuning.windows.context_windows import Window
 
-BEAM = 20  # starts, and ends of each, that the joint head considers
+BEAM = 20  # the joint head considers this many starts, and this many ends of each
 
 
 @dataclass(frozen=True)
 class Span:
-    """A candidate answer: text is context[start:end]."""
+    """A candidate answer; `text` is context[start:end]."""
 
     text: str
     start: int
@@ -35,9 +35,9 @@ NO_ANSWER = Span("", -1, -1, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Prediction:
-    """The candidate answers to a question, and the odds that it has none."""
+    """The candidate answers to a question, and the score of "no answer"."""
 
-    spans: tuple[Span, ...]  # the best first, with distinct texts; none if the context has no tokens
+    spans: tuple[Span, ...]  # with distinct texts, the best first; () if the context has no tokens
     null_odds: float  # the score of "no answer" minus that of the best answer
 
     @property
@@ -47,19 +47,22 @@ class Prediction:
 
 
 Candidate = tuple[int, int, float, float]
-"""First and last token, counted from the start of the window's context, and their logits."""
+"""The indices of the first and last token in the window's part of the context, and their logits."""
 
 
 def plain_spans(
     window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
 ) -> Iterator[Candidate]:
-    """Yields the `count` best spans of a window of at most `longest` tokens, by the sum of their logits."""
+    """Yields the `count` best spans of at most `longest` tokens in a window, by the sum of their logits.
+
+    `logits` [T, 2] are the standard head's start and end logits.
+    """
     starts, ends = logits[window.first : window.first + len(window.offsets)].T
-    size = len(starts)
-    if not size:
+    num_tokens = len(starts)
+    if not num_tokens:
         return
     padded = np.append(ends, np.full(longest, -np.inf))
-    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:size]
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:num_tokens]
     sums = np.where(window.scored[:, None], sums, -np.inf).ravel()
     for index in np.argsort(-sums, kind="stable")[:count]:
         start, length = divmod(int(index), longest)
@@ -68,24 +71,29 @@ def plain_spans(
 
 
 def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, count: int) -> list[Candidate]:
-    """Returns the `count` best valid spans of the joint head's beam, of at most `longest` tokens."""
-    logits, positions, end_logits, end_positions = np.split(output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM]))
-    size = len(window.offsets)
+    """Returns the `count` best valid spans of at most `longest` tokens in the joint head's beam.
+
+    `output` is a row of the joint head's output (heads/joint.py has its layout).
+    """
+    start_logits, start_positions, end_logits, end_positions = np.split(
+        output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM])
+    )
+    num_tokens = len(window.offsets)
     candidates = []
     for k in range(BEAM):
-        start = int(positions[k]) - window.first
-        if not (0 <= start < size and window.scored[start]):
+        start = int(start_positions[k]) - window.first
+        if not (0 <= start < num_tokens and window.scored[start]):
             continue
         ends = slice(k * BEAM, (k + 1) * BEAM)
         for end_logit, position in zip(end_logits[ends], end_positions[ends], strict=True):
             end = int(position) - window.first
-            if start <= end < min(size, start + longest):
-                candidates.append((start, end, float(logits[k]), float(end_logit)))
+            if start <= end < min(num_tokens, start + longest):
+                candidates.append((start, end, float(start_logits[k]), float(end_logit)))
     return sorted(candidates, key=lambda candidate: -candidate[2] - candidate[3])[:count]
 
 
 def span_of(context: str, window: Window, candidate: Candidate) -> Span:
-    """Returns the characters of a candidate, without the white space that some tokenizers add to a token."""
+    """Returns the span of a candidate, without the white space that some tokenizers include in tokens."""
     first, last, start_logit, end_logit = candidate
     start, end = int(window.offsets[first, 0]), int(window.offsets[last, 1])
     text = context[start:end]
@@ -94,14 +102,18 @@ def span_of(context: str, window: Window, candidate: Candidate) -> Span:
 
 
 def probabilities(prediction: Prediction) -> list[float]:
-    """Returns the softmax of the scores over the listed answers; [1.0] if there are none."""
+    """Returns the softmax of the candidates' scores; [1.0] if there are no candidates."""
     scores = np.array([span.score for span in prediction.spans] or [0.0])
-    shares = np.exp(scores - scores.max())
-    return [float(share) for share in shares / shares.sum()]
+    exponentials = np.exp(scores - scores.max())
+    return [float(value) for value in exponentials / exponentials.sum()]
 
 
 def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
-    """Averages the answers' probabilities over models; an answer not listed by one has probability 0."""
+    """Averages the predictions of several models for one question.
+
+    An answer's score is the log of its mean probability over the models; a model that does not list it gives
+    it probability 0. Only the `count` best answers are returned.
+    """
     means: dict[str, float] = {}
     spans: dict[str, Span] = {}
     for prediction in predictions:
@@ -117,6 +129,6 @@ def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
 
 
 def n_best(prediction: Prediction) -> list[dict[str, Any]]:
-    """Returns the candidates with the fields of the official n-best list, and their characters' offsets."""
+    """Returns the candidates with the fields of the official n-best list and their character offsets."""
     pairs = zip(prediction.spans, probabilities(prediction), strict=False)
     return [{**asdict(span), "probability": probability} for span, probability in pairs]

@@ -1,1 +1,1 @@
-"""The contract of tasks (task), and base classes for kinds of tasks."""
+"""The contract of tasks (task.py), and the base classes of each kind of task."""

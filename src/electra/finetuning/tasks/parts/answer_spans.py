@@ -1,14 +1,18 @@
-"""Question answering: the span of a context that answers a question, if there is one.
+"""Extractive question answering: finds the span of a context that answers a question, if there is one.
 
-For SQuAD 1.1, SQuAD 2.0 and your own data. The standard head has a start and an end logit for each token;
-transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the logits at
-[CLS]. The joint head (`--head joint`) is the paper's, heads/joint.py. As in the published code: windows of
-512 tokens that start 128 apart, questions truncated to 64 tokens, answers of up to 30 tokens, an n-best list
-of 20, 2 epochs; the target of windows without the answer is [CLS], in 1.1 too; the score of "no answer" is
-the lowest of all windows; training uses the first of several gold answers. Thresholds: 0 for the standard
-head, -2.75 for the joint one. Departures: every span of the context is considered, not the pairs of the 20
-best starts and ends; answers are extracted from the context by offsets, where the published code looks up the
-words of the tokens; padding is excluded from the softmax.
+It serves SQuAD 1.1, SQuAD 2.0 and your own data. The standard head has a start and an end logit for each
+token; transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the
+logits at [CLS]. The joint head (`--head joint`, heads/joint.py) is that of the paper.
+
+As in the published code, windows have 512 tokens and start 128 apart, questions are truncated to 64 tokens,
+answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the first
+of several gold answers. The target of windows without the answer is [CLS], also in SQuAD 1.1, and the score
+of "no answer" is the lowest over all windows. Its threshold is 0 for the standard head, -2.75 for the joint
+head.
+
+Departures: with the standard head, every span of the context is considered, not only pairs of the 20 best
+starts and ends; answers are extracted from the context by character offsets, where the published code looks
+up the words of the tokens; padding is excluded from the softmax.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from electra.artifacts.model import CONFIG
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.questions import FORMATS, GoldAnswer, read_questions
 from electra.finetuning.metrics.scores import Score
-from electra.finetuning.metrics.squad import METRICS, score_1, score_2
+from electra.finetuning.metrics.squad import METRICS, squad1_scores, squad2_scores
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.task import Cell, HeadKind, Outputs, Task, file_of, nonzero_notes
 from electra.finetuning.windows.context_windows import Context, PairTemplate, Window, cut_windows
@@ -49,9 +53,9 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.visible import plural
 
-START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE is at [CLS]
-ANSWERABILITY_WEIGHT = 0.5  # of the joint head's classifier, as published
-THRESHOLD = "no_answer_threshold"  # in config.json of a saved model
+START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE occurs only at [CLS]
+ANSWERABILITY_WEIGHT = 0.5  # of the loss of the joint head's classifier, as published
+THRESHOLD = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,19 +70,19 @@ class QuestionAnswering(Task):
     formats: tuple[str, ...] = FORMATS
     metrics: tuple[str, ...] = METRICS[1]
     unanswerable: bool | None = None  # whether questions may have no answer; None: as in the training data
-    joint: bool = False  # whether the outputs are those of the head `joint`
+    joint: bool = False  # whether the outputs come from the head `joint`
     no_answer_threshold: float | None = None  # None: the published threshold
     epochs: float = 2
     max_length: int = 512
     stride: int = 128
-    max_question: int = 64  # tokens
+    max_question: int = 64  # tokens; longer questions are truncated
     max_answer: int = 30  # tokens
-    n_best: int = 20
+    n_best: int = 20  # candidate answers of a prediction
 
     @override
     def with_options(self, options: TaskOptions) -> Self:
         if len(options.text_column or ("question", "context")) != 2:
-            problem = "name two columns, the question's and the context's"
+            problem = "must name two columns, the question's and the context's"
             raise ConfigError(problem, key="text_column")
         return super().with_options(options)
 
@@ -89,7 +93,7 @@ class QuestionAnswering(Task):
 
     @property
     def threshold(self) -> float:
-        """The null odds above which no answer is given."""
+        """The null odds above which a question is left unanswered."""
         if self.no_answer_threshold is not None:
             return self.no_answer_threshold
         return -2.75 if self.joint else 0.0
@@ -120,7 +124,7 @@ class QuestionAnswering(Task):
     @override
     def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
         if not any(map(has_offset, examples)):
-            raise DataError("no question has an answer: nothing to learn", where=file_of(examples))
+            raise DataError("no context has an answer: nothing to learn", where=file_of(examples))
         unanswerable = self.unanswerable
         if unanswerable is None:
             unanswerable = not all(example.gold for example in examples)
@@ -138,68 +142,70 @@ class QuestionAnswering(Task):
         contexts = {text: Context.of(tokenizer, text) for text in texts}
         questions = tokenizer.encode_corpus([example.texts[0] for example in examples])
         windows: list[Window] = []
-        numbers: list[int] = []
+        owners: list[int] = []
         targets: list[Ids] = []
-        for number, (example, question) in enumerate(zip(examples, questions, strict=True)):
+        for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
             context = contexts[example.texts[1]]
             span = answer_tokens(example, context) if labelled else None
             if train and example.gold and span is None:
                 continue
-            shortened = question[: self.max_question].astype(np.int64)
-            cuts = cut_windows(shortened, context, template, max_length, self.stride)
-            windows += cuts
-            numbers += [number] * len(cuts)
-            targets += [target_of(window, example, span) for window in cuts] if labelled else []
+            truncated = question[: self.max_question].astype(np.int64)
+            question_windows = cut_windows(truncated, context, template, max_length, self.stride)
+            windows += question_windows
+            owners += [index] * len(question_windows)
+            targets += [target_of(window, example, span) for window in question_windows] if labelled else []
         if train and not windows:
             raise DataError("the tokenizer drops every answer", where=examples[0].where)
         answers = [example.gold[0] for example in examples if example.gold]
-        absent, moved = sum(answer.start is None for answer in answers), sum(a.moved for a in answers)
+        num_absent = sum(answer.start is None for answer in answers)
+        num_moved = sum(answer.moved for answer in answers)
         counts = {
-            "questions whose answer does not occur in the context, scored but not trained on": absent,
-            "answers that are not at their offset, moved to the nearest occurrence": moved,
+            "questions whose answer does not occur in the context, scored but not trained on": num_absent,
+            "answers that are not at their offset, moved to the nearest occurrence": num_moved,
             f"questions truncated to {self.max_question} tokens": sum(
                 len(question) > self.max_question for question in questions
             ),
         }
-        size = f"{plural(len(examples), 'question')} in {plural(len(windows), 'window')}"
+        size_note = f"{plural(len(examples), 'question')} in {plural(len(windows), 'window')}"
         return Windows(
             input_ids=[window.ids for window in windows],
             token_type_ids=[window.types for window in windows],
-            example=np.array(numbers, np.int64),
+            example=np.array(owners, np.int64),
             targets=targets if labelled else None,
             token_targets=True,
             context=windows,
-            notes=(size, *nonzero_notes(counts)),
+            notes=(size_note, *nonzero_notes(counts)),
         )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """Returns the mean of the cross-entropies of start and end, summed over windows, and their number.
+        """Returns the sum of the windows' losses, and the number of windows.
 
-        Windows without a target (the answer does not occur in the context) are ignored.
+        The loss of a window is the mean of the cross-entropies of start and end; with the joint head, that of
+        the answerability classifier is added. Windows without a target are ignored.
         """
         bits = targets.clamp(min=0)
         has_target = (bits & START).any(1)
-        if self.joint:  # the head itself computes the losses, since the end is conditioned on the gold start
+        if self.joint:  # the head computes the losses, because it conditions the end on the gold start
             start_loss, end_loss, impossible = logits[:, :3].float().unbind(1)
-            gold = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
-            loss = F.binary_cross_entropy_with_logits(impossible, gold, reduction="none")
-            extra = ANSWERABILITY_WEIGHT * loss
+            gold_impossible = (bits[:, 0] & IMPOSSIBLE).ne(0).float()
+            loss = F.binary_cross_entropy_with_logits(impossible, gold_impossible, reduction="none")
+            answerability_loss = ANSWERABILITY_WEIGHT * loss
         else:
             padding = (targets == NO_TARGET).unsqueeze(-1)
             starts, ends = logits.float().masked_fill(padding, float("-inf")).unbind(-1)
             start_loss = F.cross_entropy(starts, (bits & START).argmax(1), reduction="none")
             end_loss = F.cross_entropy(ends, (bits & END).argmax(1), reduction="none")
-            extra = torch.zeros_like(start_loss)
-        return ((start_loss + end_loss) / 2 + extra)[has_target].sum(), int(has_target.sum())
+            answerability_loss = torch.zeros_like(start_loss)
+        return ((start_loss + end_loss) / 2 + answerability_loss)[has_target].sum(), int(has_target.sum())
 
     @override
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        members: list[list[int]] = [[] for _ in examples]
-        for index, number in enumerate(windows.example):
-            members[number].append(index)
+        windows_of: list[list[int]] = [[] for _ in examples]
+        for index, owner in enumerate(windows.example):
+            windows_of[owner].append(index)
         return [
             self._predict_example(example.texts[1], [(windows.context[i], outputs[i]) for i in indices])
-            for example, indices in zip(examples, members, strict=True)
+            for example, indices in zip(examples, windows_of, strict=True)
         ]
 
     def _predict_example(
@@ -216,23 +222,23 @@ class QuestionAnswering(Task):
         by_text: dict[str, Span] = {}
         for span in sorted(spans, key=lambda span: -span.score):
             by_text.setdefault(span.text, span)
-        best, null = tuple(by_text.values())[: self.n_best], min(null_scores)
-        return Prediction(best, null if self.joint or not best else null - best[0].score)
+        best, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
+        return Prediction(best, null_score if self.joint or not best else null_score - best[0].score)
 
     @override
     def shown_gold(self, example: Example) -> list[str]:
         return [answer.text for answer in example.gold]
 
     def side(self, example: Example) -> tuple[str, ...]:
-        """Returns the context: its questions stay together."""
+        """Returns the context, so that the questions about a context stay together."""
         return (example.texts[1],)
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
-        """Returns each answer's mean probability over the models, and the mean null odds."""
+        """Returns predictions with each answer's mean probability over the models, and the mean null odds."""
         return [ensemble(by_model, self.n_best) for by_model in zip(*predictions, strict=True)]
 
     def answer(self, prediction: Prediction) -> Span:
-        """Returns the answer at the threshold, which may be `NO_ANSWER`."""
+        """Returns the best answer, or `NO_ANSWER` if the null odds exceed the threshold."""
         return NO_ANSWER if self.unanswerable and prediction.null_odds > self.threshold else prediction.best
 
     @override
@@ -240,8 +246,10 @@ class QuestionAnswering(Task):
         answers = [prediction.best.text for prediction in predictions]
         golds = [[answer.text for answer in example.gold] for example in examples]
         if not self.unanswerable:
-            return score_1(answers, golds)
-        return score_2(answers, golds, [prediction.null_odds for prediction in predictions], self.threshold)
+            return squad1_scores(answers, golds)
+        return squad2_scores(
+            answers, golds, [prediction.null_odds for prediction in predictions], self.threshold
+        )
 
     @override
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
@@ -249,12 +257,12 @@ class QuestionAnswering(Task):
         for example, prediction in zip(examples, predictions, strict=True):
             answer = self.answer(prediction)
             probability = float(probabilities(prediction)[0]) if answer.text else 0.0
-            odds = float(prediction.null_odds)
-            rows.append((example.id, answer.text, answer.start, answer.end, probability, odds))
+            null_odds = float(prediction.null_odds)
+            rows.append((example.id, answer.text, answer.start, answer.end, probability, null_odds))
         return [row if self.unanswerable else row[:-1] for row in rows]
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Returns the table, the n-best lists, and the official scorers' files (2.0: null odds too)."""
+        """Returns the table, the n-best lists and the files that the official scorers read, by file name."""
         by_id = {example.id: prediction for example, prediction in zip(examples, predictions, strict=True)}
         contents = {
             "predictions": {name: self.answer(prediction).text for name, prediction in by_id.items()},
@@ -262,15 +270,15 @@ class QuestionAnswering(Task):
         }
         if self.unanswerable:
             contents["null_odds"] = {name: prediction.null_odds for name, prediction in by_id.items()}
-        written = {f"{split}.{name}.json": durable.to_json(content) for name, content in contents.items()}
-        return super().files(split, predictions, examples) | written
+        json_files = {f"{split}.{name}.json": durable.to_json(content) for name, content in contents.items()}
+        return super().files(split, predictions, examples) | json_files
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
-        """Returns the task of a saved model; unless known otherwise, questions may have no answer."""
+        """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1."""
         threshold = config.get(THRESHOLD)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             problem = f"{THRESHOLD} must be a number, not {threshold!r}"
@@ -280,10 +288,10 @@ class QuestionAnswering(Task):
 
 
 def _refuse_unanswerable(examples: Sequence[Example]) -> None:
-    """Raises DataError for a question without an answer, for which SQuAD 1.1 defines no score."""
+    """Raises DataError if a question has no answer, for which SQuAD 1.1 defines no score."""
     unanswered = next((example for example in examples if not example.gold), None)
     if unanswered:
-        fix = "Use `task` squad2 if questions may have none, or train on such questions too"
+        fix = "Use `task` squad2 if questions may be unanswerable, or add such questions to the training data"
         raise DataError("a question without an answer", where=unanswered.where, fix=fix)
 
 
@@ -293,7 +301,7 @@ def has_offset(example: Example) -> bool:
 
 
 def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
-    """Returns the first and last token of the answer to train on; None if there is none in the context."""
+    """Returns the first and last token of the first gold answer; None if the context does not contain it."""
     answer: GoldAnswer | None = example.gold[0] if example.gold else None
     if answer is None or answer.start is None:
         return None
@@ -301,7 +309,11 @@ def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
 
 
 def target_of(window: Window, example: Example, span: tuple[int, int] | None) -> Ids:
-    """Returns the target bits of each token of a window; all zero if the answer is not in the context."""
+    """Returns the target bits of each token of a window [tokens]; all 0 if the context lacks the answer.
+
+    `span` is that of `answer_tokens`. Both START and END are at [CLS] if the question has no answer or
+    another window contains it.
+    """
     bits = np.zeros(len(window.ids), np.int64)
     if not example.gold:
         bits[0] = START | END | IMPOSSIBLE

@@ -1,4 +1,4 @@
-"""Parses answers in tables: marks of missing values, spellings of a label, lists of labels in a cell."""
+"""Parses the answers in tables: missing values, spellings of a label, and lists of labels in a cell."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 
 from electra.foundation.errors import DataError
 
-# Marks of missing values, in any case: dashes, those that C, pandas and databases print, and spreadsheet
-# errors. NA, None, null and punctuation may also be labels (North America, none of the classes): they are if
-# they are about as frequent as the other labels.
+# Marks of missing values, in any case: dashes, the marks that C, pandas and databases print, and spreadsheet
+# errors. AMBIGUOUS_MARKS may also be labels (North America, none of the classes): a mark is read as a label
+# if it is at least half as frequent as the mean of the other labels.
 MISSING = re.compile(
     r"|[-\u2010-\u2015\u2212]+|\?|-?nan|nat|<na>|n\.?/?a\.|n/a|-?1\.#\w+|\\n|\((?:null|none)\)"
     r"|#(?:na|n/a|n/a n/a|null!|value!|ref!|div/0!|name\?|num!)",
     re.IGNORECASE,
 )
 AMBIGUOUS_MARKS = ("NA", "None", "null", "NULL", ".", "_")
-_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?")  # as labels: 007 is a code
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?")  # numeric labels; 007 is a code, not a number
 _ITEM = re.compile(
     r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,;|'"\[\](){}]+))\s*(?:[,;|]\s*|(?=['"])|$)"""
 )
@@ -32,13 +32,13 @@ _CALL = re.compile(
     r"|[A-Za-z][\w.]*\((\[.*\])(?:,\s*\w+=[^,]+)*\)",  # Index([...], dtype=...), tensor([...])
     re.S,
 )
-_BETWEEN = re.compile(r"[,;|]")  # labels in a cell without brackets
+_BETWEEN = re.compile(r"[,;|]")  # separators of labels in a cell without brackets
 _VECTOR = re.compile(r"(?:[01]\.?0*|True|False)(?:\s+(?:[01]\.?0*|True|False))+")
-_HOLES = ("...", "None", "nan", "NaN", "null")  # not names, if unquoted in a list
+_HOLES = ("...", "None", "nan", "NaN", "null")  # not labels if they are unquoted in a list
 
 
 def clean_answer(value: Any) -> Any:
-    """Returns a cell's value without surrounding white space; None for None and NaN."""
+    """Returns a cell's value without surrounding white space; None if it is None or NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def clean_answer(value: Any) -> Any:
 
 
 def missing_marks(answers: Sequence[Any], labels: Sequence[str] = ()) -> frozenset[str]:
-    """Returns the ambiguous marks that mean a missing answer in this file.
+    """Returns the marks of `AMBIGUOUS_MARKS` that mean a missing answer in this file.
 
     Args:
         answers: the cells of the column.
@@ -56,21 +56,22 @@ def missing_marks(answers: Sequence[Any], labels: Sequence[str] = ()) -> frozens
     if labels:
         return frozenset(AMBIGUOUS_MARKS) - frozenset(labels)
     counts = Counter(str(answer) for answer in answers if not is_missing(answer))
-    others = [count for name, count in counts.items() if name not in AMBIGUOUS_MARKS]
-    mean = sum(others) / len(others) if others else 0
-    return frozenset(name for name in AMBIGUOUS_MARKS if 2 * counts[name] < mean)
+    other_counts = [count for name, count in counts.items() if name not in AMBIGUOUS_MARKS]
+    mean_count = sum(other_counts) / len(other_counts) if other_counts else 0
+    return frozenset(name for name in AMBIGUOUS_MARKS if 2 * counts[name] < mean_count)
 
 
 def is_missing(answer: Any, marks: frozenset[str] = frozenset()) -> bool:
-    """Whether a cell means that there is no answer; `marks` are those of `missing_marks`."""
+    """Whether a cell means that there is no answer; `marks` come from `missing_marks`."""
     return answer is None or (isinstance(answer, str) and bool(MISSING.fullmatch(answer) or answer in marks))
 
 
 @cache
 def label_key(name: str) -> Hashable:
-    """Returns a key that is equal for spellings of one label.
+    """Returns a key that is the same for all spellings of a label.
 
-    Spellings of a number (1, 1.0) or of true and false are equal, and so are composed and decomposed accents.
+    Spellings of a number (1, 1.0) have the same key, and so do those of true and false (True, TRUE) and
+    composed and decomposed accents.
     """
     if _NUMBER.fullmatch(name) and any(map(str.isdigit, name)):
         return Decimal(name).normalize()
@@ -82,38 +83,40 @@ _FLAGS = {label_key(name): name in ("1", "true") for name in ("0", "1", "false",
 
 @cache
 def label_indices(labels: tuple[str, ...]) -> Mapping[Hashable, int]:
-    """Returns the index of each label by its key."""
+    """Maps the `label_key` of each label to its index."""
     return {label_key(name): index for index, name in enumerate(labels)}
 
 
 def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Maps each name to the shortest spelling of its label, with notes on labels with several."""
+    """Maps each name to the shortest spelling of its label; also returns notes on labels with several."""
     counts = Counter(names)
     by_key: dict[Hashable, list[str]] = {}
     for name in counts:
         by_key.setdefault(label_key(name), []).append(name)
-    chosen: dict[str, str] = {}
+    spelling_of: dict[str, str] = {}
     notes = []
-    for same in by_key.values():
-        best = min(same, key=lambda name: (len(name), -counts[name], name))
-        chosen |= dict.fromkeys(same, best)
-        if len(same) > 1:
-            notes.append(f"{' and '.join(sorted(same))} are one label, read as {best}")
-    labels = {*chosen.values()}
+    for variants in by_key.values():
+        best = min(variants, key=lambda name: (len(name), -counts[name], name))
+        spelling_of |= dict.fromkeys(variants, best)
+        if len(variants) > 1:
+            notes.append(f"{' and '.join(sorted(variants))} are one label, read as {best}")
+    labels = {*spelling_of.values()}
     folded = Counter(name.casefold() for name in labels)
-    if alike := sorted(name for name in labels if folded[name.casefold()] > 1):
-        notes.append(f"{', '.join(map(repr, alike[:6]))} differ only in case: read as {len(alike)} labels")
-    return chosen, tuple(notes)
+    if mixed_case := sorted(name for name in labels if folded[name.casefold()] > 1):
+        notes.append(
+            f"{', '.join(map(repr, mixed_case[:6]))} differ only in case: read as {len(mixed_case)} labels"
+        )
+    return spelling_of, tuple(notes)
 
 
 def parse_labels(value: Any, where: str) -> list[str]:
-    """Returns the labels in a cell, with duplicates.
+    """Returns the labels in a cell; duplicates are not removed.
 
-    The cell is a list; an object with 0 or 1 for each label; a text with commas, semicolons or bars between
-    labels; or a list as Python, JSON, numpy, Spark and databases print it.
+    The cell may be a list; an object with 0 or 1 for each label; a string with commas, semicolons or bars
+    between labels; or a list as printed by Python, JSON, numpy, Spark or a database.
 
     Raises:
-        DataError: it is none of these.
+        DataError: the cell is none of these.
     """
     if isinstance(value, Mapping):
         flags = {name: _FLAGS.get(label_key(str(flag).strip())) for name, flag in value.items()}
@@ -124,8 +127,8 @@ def parse_labels(value: Any, where: str) -> list[str]:
     names = _parse_text(value, where) if isinstance(value, str) else _parse_list(value, where)
     keys = [label_key(name) for name in names]
     if keys and all(isinstance(key, Decimal) for key in keys) and any(0 < key < 1 for key in keys):  # type: ignore[operator]
-        problem = f"{value!r} has fractions instead of labels"
-        raise DataError(problem, where=where, fix="Write 1 for each label that applies, and 0 for others")
+        problem = f"{value!r} contains fractions instead of labels"
+        raise DataError(problem, where=where, fix="Write 1 for each label that applies, and 0 for the others")
     return names
 
 
@@ -167,10 +170,10 @@ def _parse_text(cell: str, where: str) -> list[str]:
 
 
 def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
-    """Returns the answers as vectors of flags if all are vectors of 0 and 1, or texts like 0110; else None.
+    """Returns the answers as vectors of flags if all are vectors of 0 and 1 or strings like 0110; else None.
 
     Raises:
-        DataError: they are, but of different lengths.
+        DataError: the vectors have different lengths.
     """
     if any(len(answer) == 1 and re.fullmatch("0[01]+", answer[0]) for answer in answers):
         answers = [tuple(answer[0]) if len(answer) == 1 else answer for answer in answers]
@@ -181,13 +184,13 @@ def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
     if [*map(len, flags)] != [*map(len, answers)]:
         return None
     if len(widths) > 1 and any(len({*row}) < len(row) for row in flags):
-        problem = f"answers are vectors of different lengths, {min(widths)} to {max(widths)}"
+        problem = f"the answers are vectors of different lengths, {min(widths)} to {max(widths)}"
         raise DataError(problem, fix="Write one number for each label in every row")
     return flags if len(widths) == 1 and min(widths) > 1 else None
 
 
 def combined_labels(names: Collection[str]) -> list[str]:
     """Returns the labels that consist of several other labels: "joy film", "joy/film", "<joy><film>"."""
-    parts = {name: re.findall(r"[\w.-]+", name) for name in {*names}}
-    known = {" ".join(words) for words in parts.values()}
-    return sorted(name for name, words in parts.items() if len(words) > 1 and known.issuperset(words))
+    words_of = {name: re.findall(r"[\w.-]+", name) for name in {*names}}
+    all_labels = {" ".join(words) for words in words_of.values()}
+    return sorted(name for name, words in words_of.items() if len(words) > 1 and all_labels.issuperset(words))

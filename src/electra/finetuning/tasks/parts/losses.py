@@ -1,4 +1,4 @@
-"""Cross-entropy as (sum, count), with or without class weights, for labels of texts and of tokens."""
+"""The cross-entropy of texts or tokens as (sum, divisor), with or without class weights."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from electra.finetuning.windows.features import NO_TARGET
 def cross_entropy(
     logits_NC: Tensor, targets_N: Tensor, weights: Sequence[float] = ()
 ) -> tuple[Tensor, float]:
-    """Returns the sum of the losses and its divisor; positions with NO_TARGET are ignored.
+    """Returns the sum of the losses, and the number by which to divide it for the mean.
 
-    targets_N: classes [N], or their probabilities [N C].
+    The divisor is the number of targets or, with class weights, the sum of the targets' weights, as in the
+    mean that torch computes.
 
-    The divisor is the number of targets, or with class weights the sum of their weights, as in torch's own
-    mean.
+    Args:
+        logits_NC: the logits.
+        targets_N: class indices [N], of which NO_TARGET is ignored, or class probabilities [N, C].
+        weights: the weight of each class; () weights all equally.
     """
     logits_NC = logits_NC.float()
-    if targets_N.is_floating_point():  # [N C]
+    if targets_N.is_floating_point():  # class probabilities [N, C]
         weights_C = logits_NC.new_tensor(weights) if weights else None
         loss = F.cross_entropy(logits_NC, targets_N, weights_C, reduction="sum")
         return loss, float((targets_N if weights_C is None else targets_N * weights_C).sum())
@@ -36,9 +39,9 @@ def cross_entropy(
 
 
 def balanced_weights(classes: Sequence[int], num_classes: int) -> tuple[float, ...]:
-    """Returns examples / (classes * examples of the class), scikit-learn's "balanced" class weights.
+    """Returns scikit-learn's "balanced" weight of each class: examples / (classes * examples of the class).
 
-    The weight of a class without examples is 1.
+    A class without examples has the weight 1.
     """
     counts = np.bincount(classes, minlength=num_classes)
     return tuple(float(len(classes) / (num_classes * count)) if count else 1.0 for count in counts)

@@ -1,24 +1,25 @@
 """The contract of fine-tuning tasks.
 
-    read(path)                       a file -> examples, each with its id, its place (file:line) and its gold
-                                     answer as written
-    fit(examples)                    the task with what depends on training data: the labels, the range of
-                                     the numbers
-    featurize(examples, tokens)      examples -> windows of token ids with targets; an example may have
-                                     several windows
-    head, num_outputs                the kind of head it needs (heads/), and the number of outputs
-    loss(logits, targets)            (sum, count), never a mean: a batch may have any number of targets; with
-                                     `loss_of_batch` it compares the windows with each other
-    predict(outputs, windows, ex.)   the head's outputs, one array per window -> one prediction per example
-    score(predictions, examples)     metric -> Score; `metrics[0]` is the primary one, by which seeds compare
-    table(predictions, examples)     the rows of the predictions file
-    files(split, predictions, ex.)   all files of a split's predictions: that table, and others of the task
-                                     (submissions, n-best lists)
-    configured(options)              the task with the user's columns and options (TaskOptions)
-    rebuilt(labels, config)          the task of a saved model
+    read(path)                       reads the examples of a file, each with its id, its place (file:line) and
+                                     its gold answer
+    fit(examples)                    returns the task with everything that depends on the training data: the
+                                     labels, or the range of the numbers
+    featurize(examples, tokens)      converts examples to windows of token ids with targets; an example may
+                                     have several windows
+    head, num_outputs                name the kind of head (heads/) and its number of outputs
+    loss(logits, targets)            returns (sum, divisor), never a mean, because batches differ in their
+                                     number of targets; with `loss_of_batch` it compares the batch's windows
+    predict(outputs, windows, ex.)   converts the head's outputs, one array per window, to one prediction per
+                                     example
+    score(predictions, examples)     returns a Score for each metric; seeds are compared by `metrics[0]`
+    table(predictions, examples)     returns the rows of the predictions file
+    files(split, predictions, ex.)   returns all files of a split's predictions: the table, and others of the
+                                     task (submissions, n-best lists)
+    configured(options)              returns the task with the user's columns and options (TaskOptions)
+    rebuilt(labels, config)          returns the task of a saved model
 
-A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
-increases whenever a change alters a number. Tasks do not deal with padding, batches, seeds, checkpoints or
+The fields of its dataclass define a task, so it can be compared, recorded and rebuilt. `version` increases
+whenever a change alters the task's numbers. Tasks do not deal with padding, batches, seeds, checkpoints or
 saved folders: one_seed.py and all_seeds.py use only this contract.
 """
 
@@ -46,15 +47,15 @@ from electra.foundation.errors import ConfigError
 HeadKind = str
 """The kind of a task's outputs.
 
-One answer per text (classifier), one per token (tagger), spans (reader), a vector per text, without a head
-(vectors), or another word on which your own task and head agree.
+The kinds are one answer per text ("classifier"), one per token ("tagger"), spans ("reader"), and a vector per
+text without a head ("vectors"). Your own tasks and heads may share another name.
 """
-Outputs = Sequence[npt.NDArray[np.float32]]
+Outputs = Sequence[npt.NDArray[np.float32]]  # one array per window
 Columns = tuple[str, ...]
 Cell = str | int | float
 """A cell of a predictions table."""
 
-
+# Names of methods in the previous release, which task files may still override.
 RENAMED = {
     "knows": "can_score",
     "unlearned": "unseen_labels",
@@ -69,44 +70,44 @@ class Task(ABC):
     """A fine-tuning task: its data, loss, predictions and metrics. A task file defines one as `TASK`."""
 
     head: ClassVar[HeadKind]
-    has_classes: ClassVar[bool] = True  # whether it has classes, whose weights in the loss can be balanced
-    outputs_are_logits: ClassVar[bool] = False  # of labels, whose probabilities are calibrated on dev
-    loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a training batch
+    has_classes: ClassVar[bool] = True  # whether it has classes, which the loss can weight
+    outputs_are_logits: ClassVar[bool] = False  # of labels, so that probabilities can be calibrated on dev
+    loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a batch
 
     name: str
     version: int
     source: str  # authors and year of the data set
     metrics: tuple[str, ...]  # the primary one first
-    texts: tuple[Columns, ...]  # alternatives for the columns of the text or texts; the first match is used
-    label: Columns  # alternatives for the column of the answer
-    usual_texts: tuple[Columns, ...] = ()  # the task's own alternatives, if the user named columns
+    texts: tuple[Columns, ...]  # possible columns of the text or texts; the first match is used
+    label: Columns  # possible columns of the answer; the first match is used
+    usual_texts: tuple[Columns, ...] = ()  # the `texts` of the task file, if the user named columns
     header: Columns = ()  # column names of files without a header line
     encoding: str | None = None  # of csv and tsv files
     skip_unlabelled: bool = False  # leave out rows without an answer
-    epochs: float = 3  # the paper's
+    epochs: float = 3  # as in the paper
     dropout: float | None = None  # None: as in pre-training
     max_length: int = 128  # tokens, with [CLS] and [SEP]
     stride: int | None = None  # tokens between the starts of two windows, if long texts are split
-    formats: tuple[str, ...] = TABLES  # endings of the files it reads
+    formats: tuple[str, ...] = TABLES  # the file name endings it reads
     dev_files: tuple[str, ...] = ()  # preferred names of the dev file
     test_files: tuple[str, ...] = ()  # preferred names of the test file
-    also: tuple[str, ...] = ()  # names of further files to predict, and to score if they have answers
-    balanced: bool = False  # weight the training loss so that all classes have the same total weight
-    weights: tuple[float, ...] = ()  # these weights, once fitted
+    also: tuple[str, ...] = ()  # names of other files to predict, and to score if they have answers
+    balanced: bool = False  # whether all classes have the same total weight in the training loss
+    weights: tuple[float, ...] = ()  # the weight of each class if `balanced`, once fitted
 
     def __init_subclass__(cls) -> None:
-        """Lets task files override methods under the names of the last release."""
+        """Lets task files override methods under the names of the previous release."""
         super().__init_subclass__()
         for old, new in RENAMED.items():
             if old in vars(cls) and new not in vars(cls):
                 setattr(cls, new, vars(cls)[old])
 
     def configured(self, options: TaskOptions) -> Task:
-        """Returns the task for the user's options, which may be one of another kind."""
+        """Returns the task with the user's options; they may turn it into another kind of task."""
         return self.with_options(options)
 
     def with_options(self, options: TaskOptions) -> Self:
-        """Returns the task with the options that every task has.
+        """Returns the task with the options that all tasks have in common.
 
         Raises:
             ConfigError: an option does not apply to this task.
@@ -147,7 +148,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def label_names(self) -> tuple[str, ...]:
-        """The names of the outputs, kept in the saved model's config.id2label."""
+        """The names of the outputs, stored in the saved model's config.id2label."""
 
     @property
     def num_outputs(self) -> int:
@@ -163,19 +164,19 @@ class Task(ABC):
             labelled: whether answers are required.
 
         Raises:
-            DataError: the file cannot be read, with its line.
+            DataError: the file is invalid; the message names the line.
         """
 
     def for_others(self, fitted: Task) -> Task:
-        """Returns the task that reads the dev and test files, given the one fitted to the training file."""
+        """Returns the task that reads dev and test files; `fitted` is the task fitted to training data."""
         return self
 
     @abstractmethod
     def fit(self, examples: Sequence[Example]) -> Task:
-        """Returns the task with labels, ranges and weights of these training examples.
+        """Returns the task with the labels, ranges and weights of these training examples.
 
         Raises:
-            DataError: there is nothing to learn from them.
+            DataError: there is nothing to learn from them, such as a single label.
         """
 
     @abstractmethod
@@ -187,13 +188,18 @@ class Task(ABC):
         Args:
             examples: the examples.
             tokens: the model's tokenizer.
-            max_length: the most tokens of a window.
-            train: whether they are training examples, some of which a task may leave out or read twice.
+            max_length: the maximum number of tokens in a window.
+            train: whether these are training examples, which a task may leave out or read twice.
         """
 
     @abstractmethod
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Returns the sum of the losses of a batch, and the number by which to divide it for the mean."""
+        """Returns the sum of the losses of a batch, and the number by which to divide it for the mean.
+
+        Args:
+            logits: the head's outputs [B, outputs], or [B, T, outputs] if it has outputs for each token.
+            targets: those of `Windows.targets`, stacked.
+        """
 
     @abstractmethod
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
@@ -205,7 +211,7 @@ class Task(ABC):
 
     @abstractmethod
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
-        """Returns the predictions file, header first; numbers are numbers."""
+        """Returns the rows of the predictions file, the header first; numbers are not formatted."""
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
         """Returns the contents, by file name, of the predictions of a split ("dev", "test", ...)."""
@@ -216,7 +222,7 @@ class Task(ABC):
         return [np.mean(by_model, axis=0) for by_model in zip(*predictions, strict=True)]
 
     def output_scale(self) -> tuple[float, float]:
-        """Returns (factor, offset) from the head's outputs to the unit of the answers.
+        """Returns (factor, offset), which convert the head's outputs to the unit of the answers.
 
         They are applied to the last layer of the saved model.
         """
@@ -225,27 +231,33 @@ class Task(ABC):
     def soft_target(
         self, example: Example, answer: npt.NDArray[Any], weight: float
     ) -> npt.NDArray[np.float32]:
-        """A target that is `weight` parts a teacher's answer; the gold answer has the rest.
+        """Returns a target that mixes a teacher's answer with the gold answer.
 
-        answer: as `predict` gives it, labels in this task's order. weight: 1 where the text has no answer.
+        Args:
+            example: the example.
+            answer: the teacher's prediction in the form of `predict`, with labels in this task's order.
+            weight: the weight of the teacher's answer; 1 if the example has no gold answer.
+
+        Raises:
+            NotImplementedError: this kind of task cannot learn from a teacher.
         """
         raise NotImplementedError
 
     def side(self, example: Example) -> tuple[str, ...]:
-        """Returns the texts whose hash decides whether the example is held out as dev."""
+        """Returns the texts whose hash decides whether an example is held out for dev."""
         return example.texts
 
     def columns_read(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Returns the columns of a row that are its texts and its answer."""
+        """Returns the names of the columns in a row that contain its texts and its answer."""
         texts = next((names for names in (*self.texts, *self.usual_texts) if set(names) <= set(row)), ())
         return (*texts, *next(((name,) for name in self.label if name in row), ()))
 
     def can_score(self, example: Example) -> bool:
-        """Whether the example's answer is one that the task can score."""
+        """Whether the task can score the example's answer, such as a number or a known label."""
         return True
 
     def unseen_labels(self, example: Example) -> Sequence[str]:
-        """Returns the labels of an example that no training example has. They are scored as wrong."""
+        """Returns the gold labels of an example that no training example has; they are scored as errors."""
         return ()
 
     def shown_gold(self, example: Example) -> Any:
@@ -257,10 +269,10 @@ class Task(ABC):
         return {}
 
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns values for the saved model's config.json, besides shape and labels.
+        """Returns what the task adds to the saved model's config.json.
 
         Args:
-            scores: the model's own scores on dev.
+            scores: the model's scores on dev.
         """
         return {}
 
@@ -270,24 +282,24 @@ class Task(ABC):
 
     @property
     def rule(self) -> str:
-        """How predictions follow from the outputs, as reported to the user; "" without a threshold."""
+        """A sentence for the user on how a threshold decides predictions; "" without one."""
         return ""
 
     def with_every_score(self) -> Task:
-        """Returns the task with the probability of every label in its table."""
+        """Returns the task whose `table` has the probability of every label, if it has labels."""
         return self
 
     def at_threshold(self, threshold: float) -> Task:
-        """Returns the task with another threshold in its `rule`.
+        """Returns the task with another decision threshold.
 
         Raises:
-            ConfigError: it has none, or the value is out of range.
+            ConfigError: the task has no threshold, or the value is out of range.
         """
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Returns probabilities over the last axis."""
+    """Returns the softmax over the last axis, in double precision."""
     exponentials = np.exp(logits.astype(np.float64) - logits.astype(np.float64).max(-1, keepdims=True))
     return np.asarray(exponentials / exponentials.sum(-1, keepdims=True))
 
@@ -298,14 +310,14 @@ def nonzero_notes(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def tally_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
-    """Returns the frequency of each label, in order, then of gold answers that are not labels."""
+    """Returns the frequency of each label, in order, and then of gold answers that are not labels."""
     counts = Counter(golds)
     return {label: counts[label] for label in (*labels, *sorted(set(counts) - set(labels)))}
 
 
-def number_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
-    """Maps labels, then unseen gold answers, to indices; no prediction equals an unseen one."""
-    return {label: number for number, label in enumerate(tally_labels(labels, golds))}
+def index_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
+    """Maps labels to their indices, and gold answers that are not labels to the indices after those."""
+    return {label: index for index, label in enumerate(tally_labels(labels, golds))}
 
 
 def as_cell(cell: Any) -> str:
@@ -319,5 +331,5 @@ def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
 
 
 def file_of(examples: Sequence[Example]) -> str:
-    """Returns the file of the examples, for errors about all of them."""
+    """Returns the name of the file that the examples were read from."""
     return examples[0].where.rpartition(":")[0]

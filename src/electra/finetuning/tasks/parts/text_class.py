@@ -18,7 +18,7 @@ from electra.finetuning.metrics.scores import METRICS, Score
 from electra.finetuning.settings import TaskOptions
 from electra.finetuning.tasks.parts.answers import AMBIGUOUS_MARKS, label_key, spellings
 from electra.finetuning.tasks.parts.losses import balanced_weights, cross_entropy
-from electra.finetuning.tasks.parts.task import Outputs, Task, file_of, number_labels, softmax, tally_labels
+from electra.finetuning.tasks.parts.task import Outputs, Task, file_of, index_labels, softmax, tally_labels
 from electra.finetuning.tasks.parts.text_label_set import MULTI_LABEL_METRICS, MultiLabelClassification
 from electra.finetuning.tasks.parts.text_regression import TextRegression
 from electra.finetuning.tasks.parts.text_task import (
@@ -26,7 +26,7 @@ from electra.finetuning.tasks.parts.text_task import (
     Prediction,
     TextTask,
     is_placeholder,
-    natural_order,
+    natural_sort_key,
     single_answer,
 )
 from electra.finetuning.windows.features import NO_TARGET, Windows
@@ -39,24 +39,24 @@ class TextClassification(LabelledText):
 
     outputs_are_logits: ClassVar[bool] = True
 
-    numbered: bool = True  # files may have class indices instead of names; False if labels come from data
-    submit_numbers: bool = False  # GLUE's server expects the class index, not its name
+    numbered: bool = True  # whether files may have class indices; False if `labels` come from the data
+    submit_numbers: bool = False  # whether GLUE's server expects class indices, not names
 
     @override
     def configured(self, options: TaskOptions) -> TextTask:
         if options.multi_label and not self.labels:
             label_column = options.label_column
             columns = () if isinstance(label_column, str | None) else tuple(label_column)
-            one_label = replace(options, multi_label=False, label_column=None if columns else label_column)
-            task = MultiLabelClassification.like(self.with_options(one_label), metrics=MULTI_LABEL_METRICS)
+            shared = replace(options, multi_label=False, label_column=None if columns else label_column)
+            task = MultiLabelClassification.like(self.with_options(shared), metrics=MULTI_LABEL_METRICS)
             return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)
 
     @override
     def gold(self, value: Any, where: str) -> str | None:
         answer = single_answer(value, where)
-        absent = is_placeholder(answer) and self.labels and answer not in self.labels
-        return None if absent else answer
+        is_missing = is_placeholder(answer) and self.labels and answer not in self.labels
+        return None if is_missing else answer
 
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
@@ -66,7 +66,7 @@ class TextClassification(LabelledText):
             counts = ", ".join(f"{name!r} ({count})" for name, count in ambiguous.items())
             notes += (f"read as labels, not as missing answers: {counts}",)
         if self._accepts_numbers() and all(isinstance(label_key(gold), Decimal) for gold in golds):
-            mapping = ", ".join(f"{number} as {name}" for number, name in enumerate(self.labels))
+            mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
         return [spelling_of[gold] for gold in golds], notes
 
@@ -76,7 +76,7 @@ class TextClassification(LabelledText):
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextClassification:
-        names = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural_order)
+        names = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural_sort_key)
         labels = self.labels or tuple(names)
         fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
@@ -86,7 +86,7 @@ class TextClassification(LabelledText):
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
-        """Returns the task for a saved model's problem_type: regression, multi-label or this one."""
+        """Returns the task of a saved model by its problem_type: regression, multi-label or this class."""
         problem = config.get("problem_type")
         if problem == "regression" or len(labels) == 1:
             return TextRegression.like(self, scale=(0.0, 1.0))
@@ -99,7 +99,7 @@ class TextClassification(LabelledText):
         return {"problem_type": "single_label_classification"}
 
     def gold_class(self, example: Example) -> int:
-        """Returns the index of the gold label. Raises DataError if it is not one of the labels."""
+        """Returns the index of the gold label. Raises DataError if the label is unknown."""
         gold = str(example.gold)
         if (index := self.label_index(gold)) is not None:
             return index
@@ -150,9 +150,9 @@ class TextClassification(LabelledText):
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        names = [self.shown_gold(example) for example in examples]
-        index = number_labels(self.labels, names)
-        predicted, gold = np.stack(predictions).argmax(-1), np.array([index[name] for name in names])
+        gold_names = [self.shown_gold(example) for example in examples]
+        index = index_labels(self.labels, gold_names)
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([index[name] for name in gold_names])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     @override

@@ -1,4 +1,4 @@
-"""Multi-label classification: one text or two, and any number of labels, each predicted independently."""
+"""Multi-label classification of a text or a pair of texts; each label is predicted independently."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from electra.finetuning.tasks.parts.answers import (
     spellings,
 )
 from electra.finetuning.tasks.parts.task import Outputs, file_of, tally_labels
-from electra.finetuning.tasks.parts.text_task import LabelledText, Prediction, natural_order
+from electra.finetuning.tasks.parts.text_task import LabelledText, Prediction, natural_sort_key
 from electra.finetuning.windows.features import Windows
 from electra.foundation.errors import DataError
 
@@ -34,18 +34,18 @@ MULTI_LABEL_METRICS = ("f1_micro", "f1_macro", "accuracy")
 
 @dataclass(frozen=True, kw_only=True)
 class MultiLabelClassification(LabelledText):
-    """Assigns any number of labels to a text or a pair; predictions are probabilities [labels]."""
+    """Assigns any number of labels to a text or a pair of texts; predicts probabilities [labels]."""
 
     outputs_are_logits: ClassVar[bool] = True
 
-    each_label: bool = False  # whether `label` names a column of 0 and 1 for each label, not one with all
+    each_label: bool = False  # whether `label` names a column of 0 and 1 per label, not one column of lists
 
     def absent(self, answer: Any, marks: frozenset[str]) -> bool:
         """Whether an answer is missing; an empty cell means "no label"."""
         return answer != "" and super().absent(answer, marks)
 
     def gold(self, value: Any, where: str) -> tuple[str, ...] | None:
-        """Returns the labels of a cell, as they are: `normalise_golds` tells vectors and names apart."""
+        """Returns the labels of a cell as written; `normalise_golds` distinguishes vectors from names."""
         return tuple(name for name in parse_labels(value, where) if name)
 
     @override
@@ -55,20 +55,20 @@ class MultiLabelClassification(LabelledText):
             names = self.labels if len(self.labels) == width else tuple(map(str, range(width)))
             rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
             return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
-        kept, notes = spellings([name for gold in golds for name in gold])
-        if combined := combined_labels(kept.values()):
+        spelling_of, notes = spellings([name for gold in golds for name in gold])
+        if combined := combined_labels(spelling_of.values()):
             shown = ", ".join(map(repr, combined[:5]))
             notes += (f"read as one label each, not as several: {shown} (write a|b for several)",)
-        return [tuple(sorted({kept[name] for name in gold})) for gold in golds], notes
+        return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
 
     @override
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         if not self.each_label or not self.label:
             return super().answers(table, labelled)
         columns = {name: table.find_column(name) for name in self.label}
-        if absent := [name for name, column in columns.items() if column is None]:
+        if missing := [name for name, column in columns.items() if column is None]:
             if labelled:
-                raise table.missing_column(absent[:1], "`label_column`")
+                raise table.missing_column(missing[:1], "`label_column`")
             return "", lambda row: None
 
         def flags(row: Mapping[str, Any]) -> Any:
@@ -79,15 +79,15 @@ class MultiLabelClassification(LabelledText):
 
     @override
     def fit(self, examples: Sequence[Example]) -> MultiLabelClassification:
-        names = sorted({name for example in examples for name in example.gold}, key=natural_order)
+        names = sorted({name for example in examples for name in example.gold}, key=natural_sort_key)
         fitted = replace(self, labels=self.labels or tuple(names))
         if len(names) < 2:
             problem = "fewer than two labels: nothing to learn"
             raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
-        one_sided = (counts == 0) | (counts == len(examples))  # nothing to balance
-        # The weight of each label's positive class.
-        weights = np.where(one_sided, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
+        is_constant = (counts == 0) | (counts == len(examples))  # all examples agree: nothing to balance
+        # The factor of the loss of examples that have the label.
+        weights = np.where(is_constant, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
     @override
@@ -99,7 +99,7 @@ class MultiLabelClassification(LabelledText):
         return replace(self, labels=labels)
 
     def can_score(self, example: Example) -> bool:
-        """Whether it has labels, all of them known; a whole file without labels has no answers."""
+        """Whether the example has labels, and all of them are known."""
         return bool(example.gold) and not self.unseen_labels(example)
 
     @override
@@ -108,8 +108,10 @@ class MultiLabelClassification(LabelledText):
 
     @override
     def shown_gold(self, example: Example) -> str:
-        known = sorted(index for name in example.gold if (index := self.label_index(name)) is not None)
-        return "|".join([*(self.labels[index] for index in known), *self.unseen_labels(example)])
+        known_indices = sorted(
+            index for name in example.gold if (index := self.label_index(name)) is not None
+        )
+        return "|".join([*(self.labels[index] for index in known_indices), *self.unseen_labels(example)])
 
     @override
     def label_counts(self, examples: Sequence[Example]) -> dict[str, int]:
@@ -121,7 +123,7 @@ class MultiLabelClassification(LabelledText):
             yield name if index is None else self.labels[index]
 
     def target(self, example: Example) -> npt.NDArray[np.float32]:
-        """Returns 1 for each gold label, 0 for others [labels]."""
+        """Returns 1 for each gold label and 0 for the others [labels]."""
         gold = {self.label_index(name) for name in example.gold}
         return np.array([index in gold for index in range(len(self.labels))], np.float32)
 
@@ -129,7 +131,7 @@ class MultiLabelClassification(LabelledText):
     def soft_target(
         self, example: Example, answer: npt.NDArray[Any], weight: float
     ) -> npt.NDArray[np.float32]:
-        """Returns a probability for each label [labels]."""
+        """Mixes the teacher's probabilities [labels] with the 0 and 1 of the gold labels."""
         gold = self.target(example) if weight < 1 else 0.0
         return np.asarray(weight * answer + (1 - weight) * gold, np.float32)
 
@@ -142,17 +144,20 @@ class MultiLabelClassification(LabelledText):
         return loss, targets.numel()
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns independent probabilities [labels]."""
+        """Returns for each example independent probabilities [labels]."""
         return list(1 / (1 + np.exp(-np.stack(outputs).astype(np.float64))))
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
         if unseen := sorted({name for example in examples for name in self.unseen_labels(example)}):
-            extra = np.array([[name in example.gold for name in unseen] for example in examples])
-            predicted, gold = np.hstack([predicted, np.zeros_like(extra)]), np.hstack([gold, extra])
+            gold_unseen = np.array([[name in example.gold for name in unseen] for example in examples])
+            predicted, gold = (
+                np.hstack([predicted, np.zeros_like(gold_unseen)]),
+                np.hstack([gold, gold_unseen]),
+            )
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:
-        """Returns the labels above one half, joined by "|"."""
+        """Returns the labels with probabilities above one half, joined by "|"; "" if there are none."""
         return "|".join(label for label, p in zip(self.labels, prediction, strict=True) if p > 0.5)

@@ -1,7 +1,7 @@
-"""Regression: one text or two, and a number.
+"""Regression: predicts a number for a text or a pair of texts.
 
-Numbers are scaled to [0, 1] and fitted by squared error, as in the published code. The scaling is undone in
-the last layer of the saved model, so that it predicts in the data's unit.
+Numbers are scaled to [0, 1] and fitted by squared error, as in the published code. The last layer of the
+saved model reverses the scaling, so that it predicts in the data's unit.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3},[0-9]{3}")  # ambiguous: it may be a d
 
 @dataclass(frozen=True, kw_only=True)
 class TextRegression(TextTask):
-    """Predicts a number for a text or a pair; predictions are arrays [1] in the data's unit."""
+    """Predicts a number for a text or a pair of texts, as an array [1] in the data's unit."""
 
     has_classes: ClassVar[bool] = False
 
-    scale: tuple[float, float] | None = None  # lowest and highest; None: those of the training data
+    scale: tuple[float, float] | None = None  # the lowest and highest number; None: as in the training data
 
     @property
     @override
@@ -43,20 +43,22 @@ class TextRegression(TextTask):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The lowest and the highest number, once fitted; (0, 1) before."""
+        """The lowest and highest number; (0, 1) before the task is fitted."""
         return self.scale or (0.0, 1.0)
 
     @override
     def gold(self, value: Any, where: str) -> str | None:
         answer = single_answer(value, where)
-        absent = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
-        return None if absent else answer
+        is_missing = is_placeholder(answer) and self.scale is not None and self.scale[0] > -1
+        return None if is_missing else answer
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Replaces decimal commas by points, if they cannot be thousands separators."""
-        commas = [gold for gold in golds if "," in gold]
-        decimal = all(_COMMA.fullmatch(gold) for gold in commas) and not any("." in gold for gold in golds)
-        if not commas or not decimal or all(_THOUSANDS.fullmatch(gold) for gold in commas):
+        """Replaces decimal commas by points unless all of them may be thousands separators."""
+        with_comma = [gold for gold in golds if "," in gold]
+        may_be_decimal = all(_COMMA.fullmatch(gold) for gold in with_comma) and not any(
+            "." in gold for gold in golds
+        )
+        if not with_comma or not may_be_decimal or all(_THOUSANDS.fullmatch(gold) for gold in with_comma):
             return golds, ()
         return [gold.replace(",", ".") for gold in golds], ("numbers have decimal commas",)
 
@@ -70,7 +72,7 @@ class TextRegression(TextTask):
         return replace(self, scale=(low, high))
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
-        """Returns the task without scaling: a saved model predicts in the data's unit."""
+        """Returns the task without scaling, because a saved model predicts in the data's unit."""
         return replace(self, scale=(0.0, 1.0))
 
     @override
@@ -78,7 +80,7 @@ class TextRegression(TextTask):
         return {"problem_type": "regression"}
 
     def gold_number(self, example: Example) -> float:
-        """Returns the gold answer as a number. Raises DataError if it is not one."""
+        """Returns the gold answer as a number. Raises DataError if it is not a finite number."""
         try:
             number = float(example.gold)
         except (TypeError, ValueError):
@@ -103,7 +105,7 @@ class TextRegression(TextTask):
     def soft_target(
         self, example: Example, answer: npt.NDArray[Any], weight: float
     ) -> npt.NDArray[np.float32]:
-        """Returns a number on the scale of the targets."""
+        """Mixes the teacher's number with the gold number; both are scaled to [0, 1]."""
         low, high = self.bounds
         gold = float(self.target(example)) if weight < 1 else 0.0
         return np.array(weight * (answer[0] - low) / (high - low) + (1 - weight) * gold, np.float32)
@@ -118,7 +120,7 @@ class TextRegression(TextTask):
         return high - low, low
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns arrays [1], a number in the data's unit."""
+        """Returns for each example an array [1], a number in the data's unit."""
         factor, offset = self.output_scale()
         return list(np.stack(outputs).astype(np.float64) * factor + offset)
 

@@ -1,4 +1,4 @@
-"""Base classes of tasks that read one text or two from a table and predict one answer for them.
+"""Base classes of tasks with one answer for a text or a pair of texts, read from tables.
 
 As in the published code, MRPC and STS-B are trained on both orders of a pair (QQP is not).
 """
@@ -35,9 +35,18 @@ from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.visible import plural
 
-# Names of the second text of pairs whose first is called text or sentence.
-SECOND = ("hypothesis", "text_b", "text_pair", "text2", "sentence2", "sentence_b", "question2", "passage")
-Prediction = npt.NDArray[np.float64]  # the head's output for a text, in the unit of the answers
+# Names of columns with the second text of a pair.
+SECOND_TEXT_COLUMNS = (
+    "hypothesis",
+    "text_b",
+    "text_pair",
+    "text2",
+    "sentence2",
+    "sentence_b",
+    "question2",
+    "passage",
+)
+Prediction = npt.NDArray[np.float64]  # probabilities of the labels, or a number [1] in the data's unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +55,9 @@ class TextTask(Task):
 
     head: ClassVar[HeadKind] = "classifier"
 
-    both_orders: bool = False  # train on (a, b) and (b, a)
-    drop_malformed: bool = False  # leave out rows with a wrong number of cells and report their number
-    submissions: tuple[tuple[str, str], ...] = ()  # splits, and names of their files for GLUE's server
+    both_orders: bool = False  # whether to train on both (a, b) and (b, a)
+    drop_malformed: bool = False  # whether to leave out (and report) rows with a wrong number of cells
+    submissions: tuple[tuple[str, str], ...] = ()  # (split, name of its file for GLUE's server)
 
     @override
     def with_options(self, options: TaskOptions) -> Self:
@@ -64,7 +73,7 @@ class TextTask(Task):
 
     @classmethod
     def like(cls, other: TextTask, **changes: Any) -> Self:
-        """Returns a task of this class with the fields that text tasks share from another."""
+        """Returns a task of this class with the values of all `TextTask` fields copied from another."""
         shared = {field.name: getattr(other, field.name) for field in fields(TextTask)}
         return cls(**(shared | changes))
 
@@ -73,23 +82,23 @@ class TextTask(Task):
         """Parses a cell that is not missing; None for a placeholder. Raises DataError if it is invalid."""
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Returns the final answers of a file, from all its parsed cells, and notes on how they were read."""
+        """Returns the gold answers of a file, given all its parsed cells, and notes on how they were read."""
         return golds, ()
 
     @abstractmethod
     def target(self, example: Example) -> npt.NDArray[Any]:
-        """Returns what the loss compares the outputs with."""
+        """Returns the target of the loss for an example."""
 
     @abstractmethod
     def answer(self, prediction: Prediction) -> str:
-        """Returns the predicted answer."""
+        """Returns the predicted answer as a string."""
 
     def submitted_answer(self, prediction: Prediction) -> str:
         """Returns the predicted answer in the format of GLUE's server."""
         return self.answer(prediction)
 
     def marks(self, answers: Sequence[Any]) -> frozenset[str]:
-        """Returns the ambiguous marks that mean a missing answer among these cells."""
+        """Returns the marks of `AMBIGUOUS_MARKS` that mean a missing answer among these cells."""
         return frozenset(AMBIGUOUS_MARKS)
 
     def absent(self, answer: Any, marks: frozenset[str]) -> bool:
@@ -97,7 +106,7 @@ class TextTask(Task):
         return is_missing(answer, marks)
 
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        """Returns the name of the answers' column ("" if there is none), and a getter of a row's answer."""
+        """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
         label = table.first_column(self.label)
         if label is None and labelled:
             raise table.missing_column(self.label, "`label_column`")
@@ -111,7 +120,7 @@ class TextTask(Task):
             path, ReadOptions("", self.encoding, self.header, alternatives, optional, self.drop_malformed)
         )
         matches = ((names, [table.find_column(name) for name in names]) for names in alternatives)
-        chosen, texts = next(
+        matched_names, texts = next(
             (
                 (names, [str(column) for column in columns])
                 for names, columns in matches
@@ -129,60 +138,62 @@ class TextTask(Task):
         marks = self.marks(cells)
         examples: list[tuple[Example, Any]] = []
         unanswered: list[tuple[str, Any]] = []
-        for number, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
+        for index, ((where, row), cell) in enumerate(zip(rows, cells, strict=True)):
             gold = None if self.absent(cell, marks) else self.gold(cell, where)
             if gold is None and labelled:
                 unanswered.append((where, cell))
                 continue
             columns = tuple(cell_text(row, column, where) for column in texts)
-            examples.append((Example(row_id(row, identifier, number), where, columns, row=row), gold))
-        if chosen in self.usual_texts and chosen not in self.texts:
+            examples.append((Example(row_id(row, identifier, index), where, columns, row=row), gold))
+        if matched_names in self.usual_texts and matched_names not in self.texts:
             notes += (f"no column {' or '.join(self.texts[0])}: {' and '.join(texts)} is read instead",)
         counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
-        listed = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
-        shown = f" ({listed})" if listed else ""
+        mark_counts = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
+        marks_shown = f" ({mark_counts})" if mark_counts else ""
         if unanswered and not self.skip_unlabelled:
-            problem = f"no answer in column {label!r}{shown}"
+            problem = f"no answer in column {label!r}{marks_shown}"
             if len(unanswered) > 1:
                 problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
             raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
         if unanswered:
-            notes += (f"{plural(len(unanswered), 'row')} without an answer left out{shown}",)
+            notes += (f"{plural(len(unanswered), 'row')} without an answer left out{marks_shown}",)
         if not examples:
             problem = "no row has an answer" if unanswered else "no examples: the file has only a header"
             raise DataError(problem, where=path)
-        parsed = [gold for _, gold in examples if gold is not None]
+        golds = [gold for _, gold in examples if gold is not None]
         try:
-            normalised, more = self.normalise_golds(parsed) if parsed else ([], ())
+            normalised, answer_notes = self.normalise_golds(golds) if golds else ([], ())
         except DataError as error:
             raise DataError(error.what, where=path, fix=error.fix) from None
-        golds = iter(normalised)
-        answered = (replace(e, gold=None if gold is None else next(golds)) for e, gold in examples)
-        return Split(tuple(answered), table.dropped, (*notes, *more))
+        remaining_golds = iter(normalised)
+        answered = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
+        return Split(tuple(answered), table.dropped, (*notes, *answer_notes))
 
     def unread(
         self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
     ) -> tuple[str, ...]:
-        """Returns a note on columns of texts that are not read.
+        """Returns a note on columns of texts that the task does not read; () if there are none.
 
         Raises:
-            DataError: one of them may be the second text of a pair.
+            DataError: such a column may be the second text of a pair, and the task reads pairs too.
         """
-        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):  # pairs, or a single possible column
+        if len(texts) > 1 or len(self.texts) == 1 == len(
+            self.texts[0]
+        ):  # pairs, or the user named the column
             return ()
         sample = [row for _, row in rows[:100]]
-        others = [
+        unread_columns = [
             name
             for name in table.columns
             if name not in (*texts, label) and _holds_texts([row.get(name) for row in sample], texts[0], name)
         ]
-        if not others:
+        if not unread_columns:
             return ()
         if any(len(names) > 1 for names in self.texts):
-            problem = f"several columns have texts: {', '.join([*texts, *others])}"
-            fix = f"Pass `text_column` {texts[0]}, or that and a second one for pairs"
+            problem = f"several columns have texts: {', '.join([*texts, *unread_columns])}"
+            fix = f"Pass `text_column` {texts[0]} for single texts, or two columns for pairs"
             raise DataError(problem, where=table.path, fix=fix)
-        return (f"reading column {texts[0]}, not {' and '.join(others)}",)
+        return (f"reading column {texts[0]}, not {' and '.join(unread_columns)}",)
 
     @override
     def can_score(self, example: Example) -> bool:
@@ -206,11 +217,11 @@ class TextTask(Task):
             example=np.tile(np.arange(len(examples)), len(orders)),
             targets=[self.target(example) for example in examples] * len(orders) if labelled else None,
             texts=[pair for order in orders for pair in zip(*order, strict=True)],
-            truncated=sum(cut for _, _, cut in joined[: len(examples)]),
+            truncated=sum(is_truncated for _, _, is_truncated in joined[: len(examples)]),
         )
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Returns the predictions file and the one for GLUE's server."""
+        """Returns the predictions file and, if the split has one, the file for GLUE's server."""
         files = super().files(split, predictions, examples)
         if name := dict(self.submissions).get(split):
             answers = [(e.id, self.submitted_answer(p)) for e, p in zip(examples, predictions, strict=True)]
@@ -223,7 +234,7 @@ class LabelledText(TextTask):
     """A text task whose answers are labels."""
 
     labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
-    known: tuple[str, ...] = ()  # those of the training data, while other files are read
+    known: tuple[str, ...] = ()  # the training data's labels, while the dev and test files are read
 
     @property
     @override
@@ -239,7 +250,7 @@ class LabelledText(TextTask):
         return replace(self, known=fitted.label_names)
 
     def label_index(self, name: str) -> int | None:
-        """Returns the index of a label in any spelling; None if it is unknown."""
+        """Returns the index of a label in any of its spellings; None if it is unknown."""
         return label_indices(self.labels).get(label_key(name))
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
@@ -251,7 +262,7 @@ class LabelledText(TextTask):
 
 
 def single_answer(value: Any, where: str) -> str:
-    """Returns the text of a cell with one answer. Raises DataError for lists and objects."""
+    """Returns the answer in a cell as a string. Raises DataError for lists and objects."""
     if isinstance(value, list | dict):
         fix = "Use `multi_label` if a text can have several labels"
         if isinstance(value, dict) and value:
@@ -260,24 +271,24 @@ def single_answer(value: Any, where: str) -> str:
     return str(value).strip()
 
 
-def _holds_texts(values: Sequence[Any], first: str, name: str) -> bool:
-    """Whether most cells of a column are texts, or its name is that of a second text."""
+def _holds_texts(values: Sequence[Any], first_column: str, name: str) -> bool:
+    """Whether most strings of a column are texts, or its name suggests the second text of a pair."""
     texts = [value for value in values if isinstance(value, str) and value.strip()]
     if not texts:
         return False
-    plain = name.casefold()
-    if plain.startswith(first.casefold()) or plain in SECOND:
+    folded_name = name.casefold()
+    if folded_name.startswith(first_column.casefold()) or folded_name in SECOND_TEXT_COLUMNS:
         return True
-    long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
-    return 2 * long > len(texts)
+    num_long = sum(len(text.split()) > 2 or (len(text) > 5 and not text.isascii()) for text in texts)
+    return 2 * num_long > len(texts)
 
 
 def is_placeholder(answer: str) -> bool:
-    """Whether an answer is -1, as in GLUE's test files on the hub."""
+    """Whether an answer is -1, which GLUE's test files on the Hugging Face hub have as a placeholder."""
     return answer in ("-1", "-1.0")
 
 
-def natural_order(label: str) -> tuple[int, float, str]:
+def natural_sort_key(label: str) -> tuple[int, float, str]:
     """Returns a sort key for labels: numbers by value, before words."""
     try:
         number = float(label)

@@ -1,9 +1,9 @@
-"""Text vectors (bi-encoders): each text is encoded on its own, and similarity is the cosine of two vectors.
+"""Text vectors (bi-encoders): each text is encoded separately; similarity is the cosine of two vectors.
 
-`SimilarPairs` trains on scored pairs: CoSENT (Su 2022), a softmax over all pairs of a batch that are ranked
-in the wrong order. `ContrastedTexts` needs no scores: InfoNCE (van den Oord et al. 2018), in which a text
-must identify its partner among those of the whole batch. The partner is the other text of its pair, or the
-same text with different dropout (SimCSE: Gao, Yao, Chen 2021).
+`SimilarPairs` trains on scored pairs with CoSENT (Su 2022), whose loss compares every two pairs in a batch
+that have different scores. `ContrastedTexts` needs no scores: InfoNCE (van den Oord et al. 2018) identifies
+the partner of a text among all texts of the batch. The partner is the other text of a pair, or the same text
+with different dropout (SimCSE: Gao, Yao, Chen 2021).
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ TEXT_FILE = ".txt"
 
 
 def normalised_pairs(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Splits alternating vectors [2N, D] into the first and the second of each pair [N, D], of length 1."""
+    """Splits vectors [2N, D], pair by pair, into unit vectors of the first and second texts [N, D] each."""
     pairs_N2D = F.normalize(vectors.float(), dim=-1).reshape(-1, 2, vectors.shape[-1])
     return pairs_N2D[:, 0], pairs_N2D[:, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextVectors(TextRegression):
-    """A task with two windows per example, one for each text, whose prediction is their cosine."""
+    """Predicts the cosine of two texts; each example has two windows, one for each text."""
 
     head: ClassVar[HeadKind] = "vectors"
     loss_of_batch: ClassVar[bool] = True
 
-    temperature: float = 0.05  # cosines are divided by it before the softmax
+    temperature: float = 0.05  # the divisor of cosines in the loss
 
     def featurize(
         self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
@@ -72,33 +72,33 @@ class TextVectors(TextRegression):
         return 1.0, 0.0
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns arrays [1], the cosine of each pair."""
+        """Returns for each pair an array [1], its cosine."""
         vectors = np.stack(outputs).astype(np.float64)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return list((vectors[::2] * vectors[1::2]).sum(-1, keepdims=True))
 
     def shown_gold(self, example: Example) -> None:
-        """Returns None: cosines are compared with the order of all scores, not with single ones."""
+        """Returns None, because metrics compare only the order of cosines and scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarPairs(TextVectors):
-    """Trains cosines to have the order of the pairs' scores."""
+    """Trains vectors whose cosines rank pairs in the order of their scores."""
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Returns the CoSENT loss of vectors [2N, D] and scores [2N], both pair by pair."""
+        """Returns the CoSENT loss of a batch, given vectors [2N, D] and scores [2N], both pair by pair."""
         first_ND, second_ND = normalised_pairs(logits)
         scaled_N, gold_N = (first_ND * second_ND).sum(-1) / self.temperature, targets[::2]
-        # For two pairs, by how much the one with the lower gold score is ahead.
-        ahead_NN = (scaled_N[None, :] - scaled_N[:, None]).masked_fill(
+        # By how much the cosine of a pair with a lower gold score exceeds that of a pair with a higher one.
+        excess_NN = (scaled_N[None, :] - scaled_N[:, None]).masked_fill(
             gold_N[:, None] <= gold_N[None, :], float("-inf")
         )
-        return torch.logsumexp(F.pad(ahead_NN.flatten(), (1, 0)), 0), 1
+        return torch.logsumexp(F.pad(excess_NN.flatten(), (1, 0)), 0), 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastedTexts(TextVectors):
-    """Trains on single texts or pairs of related texts. Scores are only used in dev files."""
+    """Trains vectors on texts or pairs of related texts; scores are used only for evaluation."""
 
     formats: tuple[str, ...] = (*TABLES, TEXT_FILE)
 
@@ -131,11 +131,11 @@ class ContrastedTexts(TextVectors):
         return [np.float32(0)] * (2 * len(examples))
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Returns the InfoNCE loss of vectors [2N, D], texts and partners alternating."""
+        """Returns the InfoNCE loss of vectors [2N, D], in which texts and their partners alternate."""
         first_ND, second_ND = normalised_pairs(logits)
         scores_NN = first_ND @ second_ND.T / self.temperature
-        own_N = torch.arange(len(scores_NN), device=scores_NN.device)
-        return F.cross_entropy(scores_NN, own_N, reduction="sum"), len(own_N)
+        partner_N = torch.arange(len(scores_NN), device=scores_NN.device)
+        return F.cross_entropy(scores_NN, partner_N, reduction="sum"), len(partner_N)
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:

@@ -1,11 +1,11 @@
-"""Tagging: a tag for each word of a sentence.
+"""Tagging: predicts a tag for each word of a sentence.
 
-A word's tag is predicted at its first piece, found by character offsets, so any tokenizer will do; the other
+A word's tag is predicted at its first piece, found by character offsets, so any tokenizer works; the other
 pieces have no target. A sentence longer than the model's input is read in overlapping windows, and each word
-is trained and scored in the one in which its shorter side of context is longest. A word that the tokenizer
-drops (such as a control character) is reported, predicted as the most frequent tag ("O" for entities, if it
-occurs), and scored. Departure from the published code, which truncates long sentences and does not score the
-words removed.
+is trained and scored only in the window where it has the most context on its shorter side. A word that the
+tokenizer drops (such as a control character) is reported and scored; its prediction is the most frequent tag,
+"O" for entities and "c" in error detection. Departure: the published code truncates long sentences and does
+not score the words removed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from electra.finetuning.tasks.parts.task import (
     Outputs,
     Task,
     file_of,
+    index_labels,
     nonzero_notes,
-    number_labels,
     softmax,
     tally_labels,
 )
@@ -57,7 +57,7 @@ from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.inference.detection import overlapping_windows
 
-DEFAULT, SPLITTING = "default_label", "word_splitting"  # in config.json of a saved model
+DEFAULT, SPLITTING = "default_label", "word_splitting"  # keys in a saved model's config.json
 WORDS = (("word",), ("token",), ("tokens",), ("words",))
 Scheme = Literal["words", "entities", "errors", "auto"]
 SCORES: dict[Scheme, tuple[str, ...]] = {
@@ -75,17 +75,15 @@ class WordTagging(Task):
     outputs_are_logits: ClassVar[bool] = True
     head: ClassVar[HeadKind] = "tagger"
 
-    # words: independent labels; entities: BIO or BIOES; errors: c and i; auto: words or entities, by the
-    # training data
+    # "words": independent labels; "entities": BIO or BIOES; "errors": c and i; "auto": entities if the
+    # training data has BIO or BIOES tags, else words
     scheme: Scheme = "auto"
     labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
-    default: str = ""  # predicted for words without a piece
+    default: str = ""  # the prediction for words that the tokenizer drops
     metrics: tuple[str, ...] = ("accuracy",)
-    splitting: Splitting = "punctuation"  # of texts into words
-    threshold: float | None = (
-        None  # with two labels, the probability from which a word is marked; None: one half
-    )
-    every_score: bool = False  # whether the table has the probability of each label
+    splitting: Splitting = "punctuation"  # how texts are split into words
+    threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
+    every_score: bool = False  # whether `table` has the probability of each label
     texts: tuple[tuple[str, ...], ...] = WORDS
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
@@ -99,17 +97,17 @@ class WordTagging(Task):
     def with_options(self, options: TaskOptions) -> Self:
         if len(options.text_column) > 1:
             fix = "Name the column of the tags with `label_column`"
-            raise ConfigError("only one column has the words", key="text_column", fix=fix)
+            raise ConfigError("must name one column, that of the words", key="text_column", fix=fix)
         return super().with_options(options)
 
     @override
     def read(self, path: Path, labelled: bool = True) -> Split:
-        absent = CORRECT if self.scheme == "errors" else OUTSIDE
+        default = CORRECT if self.scheme == "errors" else OUTSIDE
         columns = TagColumns(
             word=tuple(names[0] for names in self.texts),
             tag=self.label,
             header=self.header,
-            absent=absent,
+            absent=default,
             is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
             entities=self.scheme == "entities",
             split=self.splitting,
@@ -137,7 +135,7 @@ class WordTagging(Task):
             default=default,
             splitting=infer_splitting(word for example in examples for word in example.texts),
         )
-        classes = [number for example in examples for number in fitted.gold_classes(example)]
+        classes = [index for example in examples for index in fitted.gold_classes(example)]
         if len(set(classes)) < 2:
             problem = f"every word has the label {next(iter(counts))!r}: nothing to learn"
             raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
@@ -157,7 +155,7 @@ class WordTagging(Task):
 
     @property
     def marked(self) -> str | None:
-        """The label to which a threshold applies: the one of two that is not the default; else None."""
+        """The label to which a threshold applies: the non-default one of two labels, else None."""
         others = [label for label in self.labels if label != self.default]
         return others[0] if len(self.labels) == 2 and len(others) == 1 else None
 
@@ -194,10 +192,10 @@ class WordTagging(Task):
         return tally_labels(self.labels, (tag for example in examples for tag in example.gold))
 
     def gold_class(self, example: Example, position: int) -> int:
-        """Returns the number of a word's gold tag, or NO_TARGET if it is unseen.
+        """Returns the index of a word's gold tag, or NO_TARGET if the tag is not a label.
 
         Raises:
-            DataError: the tag is neither c nor i, in error detection.
+            DataError: in error detection, the tag is neither c nor i.
         """
         tag = example.gold[position]
         if tag not in self.labels and self.scheme == "errors":
@@ -206,7 +204,7 @@ class WordTagging(Task):
         return self.labels.index(tag) if tag in self.labels else NO_TARGET
 
     def gold_classes(self, example: Example) -> list[int]:
-        """Returns the numbers of the gold tags of all words."""
+        """Returns the indices of the gold tags of all words."""
         return [self.gold_class(example, position) for position in range(len(example.texts))]
 
     @override
@@ -218,18 +216,18 @@ class WordTagging(Task):
         targets: list[Ids] = []
         owners: list[int] = []
         num_dropped = num_long = 0
-        for number, example in enumerate(examples):
+        for index, example in enumerate(examples):
             pieces = Pieces.of(example.texts, tokens)
-            cuts = list(pieces.windows(max_length, self.stride))
+            sentence_windows = list(pieces.windows(max_length, self.stride))
             gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
-            for window in cuts:
-                row = np.full(len(window.ids), NO_TARGET, np.int64)
-                row[window.positions] = gold[window.words]
-                targets.append(row)
-            windows += cuts
-            owners += [number] * len(cuts)
+            for window in sentence_windows:
+                row_targets = np.full(len(window.ids), NO_TARGET, np.int64)
+                row_targets[window.positions] = gold[window.words]
+                targets.append(row_targets)
+            windows += sentence_windows
+            owners += [index] * len(sentence_windows)
             num_dropped += len(example.texts) - len(pieces.words)
-            num_long += len(cuts) > 1
+            num_long += len(sentence_windows) > 1
         if train and not windows:
             raise DataError("the tokenizer drops every word", where=examples[0].where)
         entities = labelled and self.scheme == "entities"
@@ -254,7 +252,7 @@ class WordTagging(Task):
         return cross_entropy(logits.flatten(0, 1), targets.flatten(), self.weights)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns probabilities [words, labels]."""
+        """Returns for each sentence probabilities [words, labels]."""
         default = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default, (len(example.texts), 1)) for example in examples]
         for logits, owner, window in zip(outputs, windows.example, windows.context, strict=True):
@@ -275,31 +273,42 @@ class WordTagging(Task):
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        index = number_labels(self.labels, (tag for tags in gold for tag in tags))
+        index = index_labels(self.labels, (tag for tags in gold for tag in tags))
         predicted_N, gold_N = (
             np.array([index[tag] for tags in rows for tag in tags]) for rows in (predicted, gold)
         )
         if self.scheme == "errors":
-            marked, wrong = predicted_N == index[INCORRECT], gold_N == index[INCORRECT]
-            counts = int((marked & wrong).sum()), int(marked.sum()), int(wrong.sum())
+            predicted_incorrect, gold_incorrect = predicted_N == index[INCORRECT], gold_N == index[INCORRECT]
+            counts = (
+                int((predicted_incorrect & gold_incorrect).sum()),
+                int(predicted_incorrect.sum()),
+                int(gold_incorrect.sum()),
+            )
             betas = {"f0_5": 0.5, "precision": 0.0, "recall": float("inf")}
             return {name: f_score(*counts, beta, "incorrect word") for name, beta in betas.items()}
         scores = entity_scores(predicted, gold) if self.scheme == "entities" else {}
         return {name: scores.get(name) or METRICS[name](predicted_N, gold_N) for name in self.metrics}
 
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
-        """Returns one row per word, with its label's probability and, if split from a text, its offsets."""
-        spans = any(example.spans for example in examples)
-        names = [f"p({label})" for label in self.labels] if self.every_score else []
-        rows = [("id", "word", *(("start", "end") if spans else ()), "label", "p", *names)]
+        """Returns a row per word, with its label's probability and, for words split from texts, offsets."""
+        has_spans = any(example.spans for example in examples)
+        probability_columns = [f"p({label})" for label in self.labels] if self.every_score else []
+        rows = [("id", "word", *(("start", "end") if has_spans else ()), "label", "p", *probability_columns)]
         for example, prediction in zip(examples, predictions, strict=True):
             words = zip(example.texts, self._classes(prediction), strict=True)
-            for position, (word, number) in enumerate(words):
+            for position, (word, label_index) in enumerate(words):
                 scores = prediction[position]
-                span = example.spans[position] if spans else ()
-                all_scores = map(float, scores) if names else ()
+                span = example.spans[position] if has_spans else ()
+                all_scores = map(float, scores) if probability_columns else ()
                 rows.append(
-                    (example.id, word, *span, self.labels[number], float(scores[number]), *all_scores)
+                    (
+                        example.id,
+                        word,
+                        *span,
+                        self.labels[label_index],
+                        float(scores[label_index]),
+                        *all_scores,
+                    )
                 )
         return rows
 
@@ -308,37 +317,37 @@ class WordWindow(NamedTuple):
     """One input of the encoder."""
 
     ids: Ids
-    words: Ids  # the numbers of the words that are scored in this window
-    positions: Ids  # of each, the position of its first piece
+    words: Ids  # the indices of the words that are scored in this window
+    positions: Ids  # the position in `ids` of the first piece of each of these words
 
 
 @dataclass(frozen=True)
 class Pieces:
     """The pieces of a sentence, and the first piece of each word."""
 
-    before: Ids  # special tokens
+    before: Ids  # special tokens before the text
     ids: Ids
-    after: Ids
-    words: Ids  # the numbers of the words that have a piece
-    first: Ids  # of each, the number of its first piece
+    after: Ids  # special tokens after the text
+    words: Ids  # the indices of the words that have a piece
+    first: Ids  # the index in `ids` of the first piece of each of these words
 
     @classmethod
     def of(cls, words: Sequence[str], tokens: Tokens) -> Pieces:
         """Tokenises the words of a sentence, joined by spaces."""
         encoding = tokens.tokenizer.encode(" ".join(words))
-        inner = np.flatnonzero(~np.array(encoding.special))
-        start, end = (int(inner[0]), int(inner[-1]) + 1) if len(inner) else (1, 1)
+        ordinary = np.flatnonzero(~np.array(encoding.special))
+        start, end = (int(ordinary[0]), int(ordinary[-1]) + 1) if len(ordinary) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # A space belongs to the word after it, even if it is a separate piece (which then has no characters).
+        # A space belongs to the word after it, even if it is a piece of its own.
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
-        real = np.flatnonzero(word_of < len(words))
-        numbers, first = np.unique(word_of[real], return_index=True)
-        return cls(ids[:start], ids[start:end], ids[end:], numbers, real[first])
+        in_a_word = np.flatnonzero(word_of < len(words))
+        word_indices, first = np.unique(word_of[in_a_word], return_index=True)
+        return cls(ids[:start], ids[start:end], ids[end:], word_indices, in_a_word[first])
 
     def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
-        """Yields windows of at most `max_length` tokens that start `stride` apart (None: half a window).
+        """Yields windows of at most `max_length` tokens `stride` tokens apart (None: half a window).
 
         Raises:
             ConfigError: `max_length` leaves no room for text.
@@ -348,14 +357,14 @@ class Pieces:
             raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
         overlap = max(0, room - stride) if stride else room // 2
         for start, stop, keep_from, keep_to in overlapping_windows(len(self.ids), room, overlap):
-            kept = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
-            if len(kept):
+            in_window = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
+            if len(in_window):
                 ids = np.concatenate([self.before, self.ids[start:stop], self.after])
-                yield WordWindow(ids, self.words[kept], self.first[kept] - start + before)
+                yield WordWindow(ids, self.words[in_window], self.first[in_window] - start + before)
 
 
 def _refuse_other_tags(examples: Sequence[Example]) -> None:
-    """Raises DataError for tags of another scheme (numbers, types alone), which would be read as entities."""
+    """Raises DataError for a tag that is not an entity tag, such as a number or a type without a prefix."""
     for example in examples:
         for tag in example.gold:
             if is_entity_tag(tag):
@@ -369,6 +378,7 @@ def _refuse_other_tags(examples: Sequence[Example]) -> None:
 
 
 def _default(scheme: Scheme, counts: Counter[str]) -> str:
+    """Returns the tag predicted for words that the tokenizer drops; `counts` are those of training tags."""
     if scheme == "errors":
         return CORRECT
     outside = next((tag for tag in counts if is_outside(tag)), None) if scheme == "entities" else None
