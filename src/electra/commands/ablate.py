@@ -69,7 +69,7 @@ class Ablate(
     """
     budget: str | None = None
     """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, of which every arm
-    gets at least as many; or a time for the baseline arm, such as 30m.
+    gets at least that many; or a time for the baseline arm, such as 30m.
     """
     seeds: int = 3
     """Runs of each arm. All arms use the same seeds, and so see the data in the same order."""

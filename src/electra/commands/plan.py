@@ -27,9 +27,9 @@ class MakePlan(
         "electra plan store --budget 8h --purpose tags --sizes tiny mini --out mine.toml",
     ),
 ):
-    """Estimate what a budget buys on this machine: time each model size for seconds and recommend one.
+    """Estimate what a budget buys on this machine: time each model size briefly and recommend one.
 
-    Nothing is trained. With --out, the recommended recipe is written for electra pretrain DATA --recipe OUT.
+    Nothing is trained. With --out, the recommended recipe is saved, for electra pretrain DATA --recipe OUT.
     Sizes are timed in a separate process, without compiled layers.
     """
 

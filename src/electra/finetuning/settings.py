@@ -128,8 +128,8 @@ class Baselines:
     overlap features (for tagging, each word's most frequent tag).
     """
     baseline_model: str | None = None
-    """Also score another encoder without training it, by a linear model on its states. electra finetune adds
-    one on its static token vectors (each token encoded by itself).
+    """Also score another encoder without training it, by a linear model on its states. electra finetune also
+    scores a linear model on that encoder's static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
     """Also fine-tune the (first) model's architecture from random initialization, to see what can be learned
@@ -162,12 +162,12 @@ class ModelOptions:
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with random weights, as a baseline."""
     head: str = "transformers"
-    """transformers: the standard head, that of the class the model is saved as. compare and bag: hybrid
-    heads, which add a linear model of word overlap (compare, for pairs) or of n-grams (bag, for single texts)
-    and help most with few labels. frozen: the encoder is not trained, and a linear model is fitted to its
-    states in seconds; often best with few labels. linear: the original code's head. joint: its head for
-    SQuAD. transformers has no class for the last five: the encoder is then saved with the head's weights in a
-    separate file. joint, compare and bag cannot be exported to ONNX. Or the path of a .py file.
+    """transformers: the standard head, as in the transformers class of the saved model. compare and bag:
+    hybrid heads, which add a linear model of word overlap (compare, for pairs) or of n-grams (bag, for single
+    texts) and help most with few labels. frozen: the encoder is not trained, and a linear model is fitted to
+    its states in seconds; often best with few labels. linear: the original code's head. joint: its head for
+    SQuAD. transformers has no class for any but the first: the encoder is then saved with the head's weights
+    in a separate file. joint, compare and bag cannot be exported to ONNX. Or the path of a .py file.
     """
     train_separately: bool = False
     """With the heads compare and bag: train the network and the linear model independently and sum their

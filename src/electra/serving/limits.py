@@ -23,7 +23,7 @@ class Limits:
     max_characters: int = 20_000
     """Maximum characters in one text."""
     max_read: int = 400_000
-    """Maximum tokens in one request for detection by masked LM, which reads each text once per word."""
+    """Maximum tokens in one request for detection by the language model, which reads a text once per word."""
     max_body: int = 1 << 20
     """Maximum bytes in one request."""
     timeout: float = 30.0

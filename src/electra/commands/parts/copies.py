@@ -27,9 +27,9 @@ class Copies:
     HEADING: ClassVar[str] = "Several machines"
 
     engine: str = LOCAL
-    """What runs it. local: this process. Started on other machines that share OUT, the same command takes
-    work that is neither done nor in progress; slurm and ray start such copies on a cluster. Or the path of a
-    .py file.
+    """What runs the jobs. local: this process. Started on other machines that share OUT, the same command
+    takes work that is neither done nor in progress; slurm and ray start such copies on a cluster. Or the path
+    of a .py file.
     """
     copies: int = 2
     """Number of copies that the engine starts."""
