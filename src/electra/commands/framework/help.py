@@ -62,17 +62,15 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     options, width = options_of(command, words), max(60, min(110, shutil.get_terminal_size().columns))
     usage = [_usage(option) for option in options if option.positional]
     usage += [_usage(option) for option in options if option.is_required and not option.positional]
-    lines = textwrap.wrap(
-        f"usage: electra {command_name(command)} {' '.join(usage)} [options]",
-        width,
-        subsequent_indent=" " * 11,
-    )
+    usage = ["usage: electra", command_name(command), *usage, "[options]"]
+    lines = textwrap.wrap(" ".join(usage), width, subsequent_indent=" " * 11)
     for paragraph in (inspect.getdoc(command) or "").split("\n\n"):
         lines += ["", *_wrapped(" ".join(paragraph.split()), width)]
-    lines += ["", "examples:", *(f"  {example}" for example in command.EXAMPLES), ""]
-    for option in options:
-        if option.positional:
-            lines += _entry(option.metavar, option.text, width)
+    lines += ["", "examples:", *(f"  {example}" for example in command.EXAMPLES)]
+    positional = [option for option in options if option.positional]
+    lines += [""] if positional else []
+    for option in positional:
+        lines += _entry(option.metavar, option.text, width)
     plain = sorted(
         (o for o in options if not o.positional and "." not in o.name), key=lambda o: not o.is_required
     )
