@@ -30,7 +30,7 @@ Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
 _TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
-_MEMORY = 512  # bytes by which a follower recognises the file it has read
+_FINGERPRINT = 512  # bytes before the offset by which a follower recognises the file it has read
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Ledger:
         return Curve([x for x, _ in defined], [y for _, y in defined])
 
     def status(self, total_steps: int | None) -> Status:
-        """Returns how the run ended, by its last event or because all `total_steps` are done.
+        """Returns the status of the run: finished once all `total_steps` are done, else by its last event.
 
         A run that was killed is "in progress".
         """
@@ -209,7 +209,7 @@ class Follower:
             return None
         lines = content[len(self._tail) : content.rfind(b"\n") + 1]
         self._offset += len(lines)
-        self._tail = (self._tail + lines)[-_MEMORY:]
+        self._tail = (self._tail + lines)[-_FINGERPRINT:]
         return [row for row in map(_row, lines.splitlines()) if row is not None]
 
     def _went_back(self, rows: Sequence[Row]) -> bool:
@@ -291,21 +291,24 @@ def point_of(row: Row) -> Point:
         if row["kind"] == "eval"
         else {key: value for key, value in row.items() if key not in ("kind", *COORDINATES)}
     )
-    tokens, flops, seconds = (number(row.get(key)) for key in COORDINATES[1:])
+    tokens, flops, seconds = (finite_or_none(row.get(key)) for key in COORDINATES[1:])
     flat = dict(_flatten(values)) if isinstance(values, dict) else {}
     return Point(row["step"], tokens, flops, seconds, flat)
 
 
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields the numbers of a row, nested ones (one level) under a dotted name."""
+    """Yields the numbers of a row; those nested one level deep have dotted names."""
     for key, value in values.items():
         items = value.items() if isinstance(value, dict) else [("", value)]
         for name, entry in items:
             if entry is None or (isinstance(entry, int | float) and not isinstance(entry, bool)):
-                yield f"{key}.{name}" if isinstance(value, dict) else key, number(entry)
+                yield f"{key}.{name}" if isinstance(value, dict) else key, finite_or_none(entry)
 
 
-def number(value: object) -> float | None:
-    """Returns a finite number unchanged, and None for any other value: Python's JSON has NaN and Infinity."""
+def finite_or_none(value: object) -> float | None:
+    """Returns a finite number unchanged, and None for any other value.
+
+    Python's JSON parser accepts NaN and Infinity.
+    """
     is_finite = isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
     return value if is_finite else None  # type: ignore[return-value]

@@ -379,7 +379,7 @@ def write_documents(
                     mixture.count(writer.split, corpora[mask])
             audit.characters += int(encoded.characters[nonempty].sum())
             audit.words += int(encoded.words[nonempty].sum())
-            audit.tokens_lost += len(encoded.ids)  # commit_store subtracts those that are in the files
+            audit.tokens_lost += len(encoded.ids)  # commit_store subtracts the tokens in the files
             audit.documents_empty += int((~nonempty).sum())  # texts without a token
     finally:
         for writer in writers:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from electra.data.mixture import Mixture
     from electra.data.sources import SourceOptions
 
-CACHE_GB = 10.0  # of disk, for chunks of a store that is at an address
+CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-    """Settings of how text is read, and of how much of it is held out."""
+    """Settings for reading text and for holding out some of it."""
 
     HEADING: ClassVar[str] = "How text is read"
 
@@ -41,7 +41,7 @@ class CorpusConfig:
     broken_rows: float = 0.01
     """Largest fraction of table rows that may be left out because they are unreadable or have no text."""
     heldout: float = 0.005
-    """Fraction of the documents held out for evaluation, chosen by a hash of their text; at least one."""
+    """Fraction of the documents held out (at least one document), chosen by a hash of their text."""
     near_duplicates: float | None = None
     """Drop documents that share at least this fraction of their 8-byte sequences with an earlier one, such as
     0.8 (default: drop only equal documents).
@@ -86,7 +86,7 @@ class CorpusConfig:
         return settings
 
     def source_options(self, say: Say = quiet) -> SourceOptions:
-        """Returns the settings that decide which files of a folder are read; `say` prints notes."""
+        """Returns the settings that decide which files are read, and how; `say` prints notes."""
         from electra.data.sources import SourceOptions
 
         return SourceOptions(self.format, self.text_field, self.encoding, say)
@@ -127,4 +127,4 @@ class TokenizerConfig:
 
     def __post_init__(self) -> None:
         if self.vocab_size < 10 or self.sample_mb < 1:
-            raise ConfigError("a vocabulary needs at least 10 entries and 1 MB of sample", where="tokenizer")
+            raise ConfigError("a vocabulary needs at least 10 entries and 1 MB of text", where="tokenizer")

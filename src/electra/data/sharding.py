@@ -48,18 +48,19 @@ from electra.foundation.leases import Leases
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 
+ALL = "all"
 _DOCUMENTS = 1 << 16  # documents copied at a time
 
 
 def parse_shard(text: str) -> tuple[int | None, int]:
     """Parses "3/8" as (3, 8); shards are counted from 0, like array jobs. "all/8" is (None, 8).
 
-    "auto" and "auto/8" take the number, and its count where it is left out, from the job that this process
-    belongs to: a Slurm array, an indexed Job of Kubernetes, or torchrun. Outside of these "auto/8" is
+    With "auto" or "auto/8", the index, and the count if it is omitted, come from the job that this process
+    belongs to: a Slurm array, an indexed Kubernetes Job, or torchrun. Without such a job, "auto/8" means
     "all/8".
 
     Raises:
-        ConfigError: The text is no shard, or the environment names none.
+        ConfigError: the text is not a shard, or the environment does not identify one.
     """
     index, slash, count = text.partition("/")
     if index == "auto":
@@ -72,8 +73,7 @@ def parse_shard(text: str) -> tuple[int | None, int]:
     return int(index), int(count)
 
 
-ALL = "all"
-ENVIRONMENTS = (  # of array jobs: the variables of the number, the first number, and the count
+ENVIRONMENTS = (  # variables that hold the index, the first index and the count in array jobs
     ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT"),
     ("JOB_COMPLETION_INDEX", "", "JOB_COMPLETIONS"),
     ("RANK", "", "WORLD_SIZE"),
@@ -81,9 +81,9 @@ ENVIRONMENTS = (  # of array jobs: the variables of the number, the first number
 
 
 def _shard_of_environment(requested: str) -> tuple[str, str]:
-    """Returns number and count; "" for a count that the job does not say.
+    """Returns the index and the count of shards; the count is "" if the environment lacks it.
 
-    requested: the count, if the user gives one; then the number may be missing.
+    `requested` is the count that the user passes ("" if none). Outside of a job the index is then "all".
     """
     for index, first, count in ENVIRONMENTS:
         number = os.environ.get(index, "")
@@ -112,7 +112,7 @@ def build_shard(
     Returns whether it was made; False if it existed already.
 
     Raises:
-        ConfigError: an option that does not work across shards.
+        ConfigError: an option is set that does not work across shards.
         StoreError: `out` holds another shard.
     """
     config = config or CorpusConfig()
@@ -177,14 +177,14 @@ def build_shards(
     stop: Stop,
     progress: StageProgress = lambda stage, characters: None,
 ) -> None:
-    """Makes the store `out` in `count` shards, together with all processes that do the same.
+    """Makes the store `out` in `count` shards, together with all processes that run the same command.
 
     Each process takes shards that no other has taken. When all are done, one process merges them, while the
     others wait. See `packing.build_store` for the other arguments.
 
     Raises:
-        ConfigError: an option that does not work across shards, or fewer files than shards.
-        RunFolderError: other processes make this store with other settings.
+        ConfigError: an option is set that does not work across shards, or there are fewer files than shards.
+        RunFolderError: other processes are making this store with other settings.
         Interrupted: `stop` returned True.
     """
     _check_config(config)
@@ -262,8 +262,8 @@ def merge(
     if out.exists() and any(out.iterdir()):
         packing.sweep(out)
         existing = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
-        read = [source for _, description in shards for source in description["audit"]["sources"]]
-        if existing.get("settings") != settings or existing.get("sources") != read:
+        sources = [source for _, description in shards for source in description["audit"]["sources"]]
+        if existing.get("settings") != settings or existing.get("sources") != sources:
             raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
         return TokenStore.open(out)
     with packing.workplace(out) as work:
@@ -299,8 +299,8 @@ def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progres
     try:
         for folder in folders:
             tokens, ends, records = (
-                _array(path, of)
-                for path, of in zip(
+                _array(path, kind)
+                for path, kind in zip(
                     ShardFolder(folder).files_of(writer.split), (dtype, "<u8", RECORD), strict=True
                 )
             )
@@ -313,7 +313,7 @@ def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progres
                 new = np.array([seen.add(digest) for digest in records["digest"][part][:, 1].tolist()])
                 writer.append(tokens[start:stop][np.repeat(new, sizes)], sizes[new], records[part][new])
                 audit.documents_duplicate += int((~new).sum())
-                audit.tokens_lost += int(sizes[new].sum())  # commit_store subtracts those in the files
+                audit.tokens_lost += int(sizes[new].sum())  # commit_store subtracts the tokens in the files
                 audit.characters += int(records["characters"][part][new].sum())
                 audit.words += int(records["words"][part][new].sum())
                 progress("merging", audit.characters)

@@ -1,8 +1,8 @@
 """Sets of 64-bit integers, such as hashes of documents, in bounded memory.
 
-They are stored as sorted runs. A new run is merged with the last one unless that is more than twice as long,
-so there are few. Long runs are memory-mapped files, whose pages the system can evict. The content does not
-depend on the bound on the memory.
+They are stored as sorted runs. A new run is merged with the last one, unless the last one is more than twice
+as long; so there are few runs. Long runs are memory-mapped files, whose pages the system can evict. The
+memory limit does not affect the contents.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class SortedRuns(list[memoryview]):
 
         Args:
             folder: the folder for the files of long runs (None: the system's temporary folder).
-            memory: the bound in bytes. Runs up to a quarter of it stay in memory, so that all of them take
-                less than half of it, and a merge another quarter.
+            memory: the limit in bytes. Runs that take at most a quarter of it stay in memory; together
+                they take less than half of it, and a merge takes another quarter.
         """
         super().__init__()
-        self._folder, self._in_memory = folder, memory // 4 // 8
+        self._folder, self._max_in_memory = folder, memory // 4 // 8
 
     def add(self, run: Run) -> None:
         """Adds a sorted run, merged with existing runs that are at most twice as long."""
@@ -44,12 +44,12 @@ class SortedRuns(list[memoryview]):
         """Returns two runs merged, in memory or in a file that is removed after its last use."""
         size = len(left) + len(right)
         merged: Run
-        if size <= self._in_memory:
+        if size <= self._max_in_memory:
             merged = np.empty(size, dtype=np.uint64)
         else:
             with tempfile.TemporaryFile(dir=self._folder) as file:
                 merged = np.memmap(file, dtype=np.uint64, mode="w+", shape=(size,))
-        # In blocks, so that memory never holds a copy of all.
+        # in blocks, so that no run is copied to memory as a whole
         start = position = 0
         for first in range(0, len(left), _BLOCK):
             block = left[first : first + _BLOCK]

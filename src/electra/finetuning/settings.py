@@ -20,9 +20,9 @@ from electra.foundation.config import (
     build,
     check_at_least,
     check_at_most,
+    check_below_one,
     check_not_negative,
     check_positive,
-    check_shares,
     convert,
 )
 from electra.foundation.errors import ConfigError
@@ -291,7 +291,7 @@ class Settings(
             self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
         )
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
-        check_shares(self, ("warmup", "dropout", "teacher_weight"))
+        check_below_one(self, ("warmup", "dropout", "teacher_weight"))
         check_not_negative(self, ("weight_decay", "epochs"))
         super().__post_init__()
         if self.teacher is None and self.unlabelled is not None:

@@ -1,4 +1,4 @@
-"""Converts frozen dataclasses from and to TOML and nested mappings, whatever their sections mean."""
+"""Converts frozen dataclasses from and to TOML and nested mappings, independently of what they configure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from electra.foundation.errors import ConfigError, nearest, unknown_choice
 RECIPES = Path(__file__).parents[1] / "training" / "recipes"
 
 T = TypeVar("T")
-LARGEST = 1 << 63  # integers are below it, as in TOML
+_INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
 _MAX_DOTS = 1000  # in a line, outside strings: for keys with very many parts tomllib takes minutes
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
@@ -183,13 +183,13 @@ def convert(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)
         return build(typing.cast(type, kind), value, where)
-    if isinstance(value, numbers.Integral) and not -LARGEST <= int(value) < LARGEST:
+    if isinstance(value, numbers.Integral) and not -_INTEGER_LIMIT <= int(value) < _INTEGER_LIMIT:
         raise ConfigError("must be a number of at most 64 bits", where=where)
     origin, choices = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
-        return _convert_any([choice for choice in choices if choice is not type(None)], value, where)
+        return _convert_to_first([choice for choice in choices if choice is not type(None)], value, where)
     if origin is typing.Literal:
         if isinstance(value, str | int) and value in choices:
             return value
@@ -202,7 +202,7 @@ def convert(kind: Any, value: Any, where: str) -> Any:
             if len(kinds) == len(value):
                 return tuple(convert(inner, item, where) for inner, item in zip(kinds, value, strict=True))
     elif kind in (int, float) and not isinstance(value, bool):
-        if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # numpy's among them
+        if isinstance(value, numbers.Integral if kind is int else numbers.Real):  # includes NumPy's numbers
             return kind(value)
     elif kind is Path and isinstance(value, str | os.PathLike):
         return Path(os.path.expanduser(value))
@@ -225,7 +225,8 @@ def convert(kind: Any, value: Any, where: str) -> Any:
     raise ConfigError(f"{value!r} is not {expected.get(origin or kind, f'of type {kind}')}", where=where)
 
 
-def _convert_any(kinds: list[Any], value: Any, where: str) -> Any:
+def _convert_to_first(kinds: list[Any], value: Any, where: str) -> Any:
+    """Returns `value` converted to the first of `kinds` that it fits. Raises ConfigError if it fits none."""
     for kind in kinds[:-1]:
         try:
             return convert(kind, value, where)
@@ -294,7 +295,7 @@ def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -
     _check(settings, names, section, lambda value: 0 <= value < math.inf, "0 or more")
 
 
-def check_shares(settings: Any, names: Iterable[str], section: str = "") -> None:
+def check_below_one(settings: Any, names: Iterable[str], section: str = "") -> None:
     """Raises ConfigError if a setting is not in [0, 1); None passes."""
     _check(settings, names, section, lambda value: 0 <= value < 1, "at least 0 and below 1")
 

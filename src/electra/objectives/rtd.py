@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.foundation.config import check_shares, weight
+from electra.foundation.config import check_below_one, weight
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
@@ -35,7 +35,7 @@ class Config(replacing.Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_shares(self, ("label_smoothing",), "objective.")
+        check_below_one(self, ("label_smoothing",), "objective.")
 
 
 class Objective(masking.MaskingObjective):

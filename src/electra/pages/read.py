@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from electra.artifacts.ledger import Ledger, Point, Status, number
+from electra.artifacts.ledger import Ledger, Point, Status, finite_or_none
 from electra.artifacts.run import RunFolder
 from electra.foundation.errors import RunFolderError
 from electra.pages.page import DEFAULT_THRESHOLD, Example, Token
@@ -177,7 +177,7 @@ def read_examples(path: Path, notes: list[str], threshold: float = DEFAULT_THRES
                 text(row.get("masked")),
                 text(row.get("generated")),
                 text(row.get("label")),
-                number(row.get("p_replaced")),
+                finite_or_none(row.get("p_replaced")),
                 threshold,
             )
             for row in rows

@@ -9,7 +9,7 @@ from electra.foundation.config import check_positive
 
 MAX_CANDIDATES = 100_000  # in one response: masks times candidates per mask
 BATCH_CHARACTERS = 200_000  # maximum characters in a batch of several requests
-BATCH_READ = 20_000  # maximum tokens in a batch of several requests for detection by masked LM
+BATCH_READ_TOKENS = 20_000  # maximum tokens that the language model reads in a batch of several requests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Limits:
     max_characters: int = 20_000
     """Maximum characters in one text."""
     max_read: int = 400_000
-    """Maximum tokens in one request for detection by the language model, which reads a text once per word."""
+    """Maximum tokens to read in a request for detection by the language model (once per word of a text)."""
     max_body: int = 1 << 20
     """Maximum bytes in one request."""
     timeout: float = 30.0

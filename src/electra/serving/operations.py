@@ -16,7 +16,7 @@ from electra.artifacts.model import Pooling, Scorer
 from electra.data.tables import ID_COLUMNS
 from electra.inference.mlm_detection import count_read_tokens
 from electra.serving import answers
-from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ, MAX_CANDIDATES, Limits, RequestError
+from electra.serving.limits import BATCH_CHARACTERS, BATCH_READ_TOKENS, MAX_CANDIDATES, Limits, RequestError
 from electra.serving.models import Ability, ServedModel
 
 
@@ -109,7 +109,7 @@ class Detect(TextRequest):
         if (tokens := count_read_tokens(detector, self.texts, most=limits.max_read)) > limits.max_read:
             what = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
             raise RequestError(413, what, 'Send fewer texts, or set "scorer" to "discriminator"')
-        return max(fraction, tokens / BATCH_READ)
+        return max(fraction, tokens / BATCH_READ_TOKENS)
 
     @override
     def work(self, served: ServedModel, items: Sequence[str]) -> Sequence[Any]:

@@ -1,10 +1,10 @@
 """Re-estimates the number of steps of a time budget while the run is in its first tenth.
 
 Before a run starts, a few updates are timed, which gives an estimate within seconds. It may be far off, for
-example because the machine was busy or the layers are compiled later. So in the first tenth of the run the
+example because the machine was busy or the layers were not compiled yet. So in the first tenth of the run the
 number of steps is re-estimated from the actual times of updates, evaluations and checkpoints, and the
-learning rate follows it from there on. Each estimate is recorded with the step from which it holds, so
-resumed and replayed runs use the same numbers.
+learning-rate schedule is adjusted to the new number. Each estimate is recorded with the step from which it
+holds, so resumed and replayed runs use the same numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Costs:
     evaluation: float = 0.0
     checkpoint: float = 0.0
 
-    def steps_in(self, seconds: float, run: Run, elapsed: float = 0.0, updates: float = 0.0) -> float:
+    def steps_in(self, seconds: float, run: Run, elapsed: float = 0.0, update_seconds: float = 0.0) -> float:
         """Returns how many updates fit into the rest of a budget, with their evaluations and checkpoints.
 
         At least half of the budget is reserved for updates, so a short budget on a slow machine is exceeded
@@ -34,18 +34,19 @@ class Costs:
             seconds: The budget.
             run: The run.
             elapsed: Seconds of the budget that have passed.
-            updates: Seconds of these that updates took.
+            update_seconds: How many of these were spent on updates.
         """
-        evaluations, checkpoints = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
+        evaluate_every, checkpoint_every = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
         per_step = (
             self.update
-            + (self.evaluation / evaluations if evaluations else 0)
-            + (self.checkpoint / checkpoints if checkpoints else 0)
+            + (self.evaluation / evaluate_every if evaluate_every else 0)
+            + (self.checkpoint / checkpoint_every if checkpoint_every else 0)
         )
-        # the default intervals are fractions of the run, so their number is fixed
-        fixed = (1 if evaluations else 11) * self.evaluation + (0 if checkpoints else 20) * self.checkpoint
+        # by default there are 11 evaluations and 20 checkpoints, however long the run is
+        evaluations, checkpoints = 1 if evaluate_every else 11, 0 if checkpoint_every else 20
+        fixed = evaluations * self.evaluation + checkpoints * self.checkpoint
         remaining = seconds - elapsed - fixed * max(0.0, 1 - elapsed / seconds)
-        return max(remaining, seconds / 2 - updates, 0.0) / per_step
+        return max(remaining, seconds / 2 - update_seconds, 0.0) / per_step
 
     def __str__(self) -> str:
         parts = {"update": self.update, "evaluation": self.evaluation, "checkpoint": self.checkpoint}

@@ -15,9 +15,9 @@ from electra.foundation.config import (
     build,
     check_at_least,
     check_at_most,
+    check_below_one,
     check_not_negative,
     check_positive,
-    check_shares,
     merge,
     read_toml,
 )
@@ -237,7 +237,7 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     check_positive(model, ("generator_width", "generator_depth"), "model.")
     check_at_most(model, dict.fromkeys(("generator_width", "generator_depth"), 64), "model.")
-    check_shares(model, ("dropout", "attention_dropout"), "model.")
+    check_below_one(model, ("dropout", "attention_dropout"), "model.")
     check_positive(training, ("epsilon", "clip"), "training.")
     rates = ("learning_rate", "generator_learning_rate", "weight_decay")
     check_not_negative(training, rates, "training.")
@@ -248,7 +248,7 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
         parse_budget(training.budget)
     if not 0 < training.decay < 1:
         raise ConfigError(f"must be above 0 and below 1, not {training.decay}", key="training.decay")
-    check_shares(training, ("warmup",), "training.")
+    check_below_one(training, ("warmup",), "training.")
     if not 0 < (fraction := recipe.evaluation.mask_fraction) < 1:
         raise ConfigError(f"must be above 0 and below 1, not {fraction}", key="evaluation.mask_fraction")
     return recipe

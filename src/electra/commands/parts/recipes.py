@@ -14,7 +14,7 @@ from electra.foundation.errors import ConfigError, unknown_choice
 from electra.foundation.options import as_name, checked_path
 from electra.training.recipe import Recipe, make_recipe, read_recipe, with_budget
 
-PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of 128: docs/which-recipe.md
+PURPOSES = {  # the recipe that scored best for each purpose, with 4 layers of width 128: docs/which-recipe.md
     "pairs": "budget-tiny",
     "tags": "budget-mlm",
     "both": "words-first",
@@ -24,7 +24,7 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """The only option of an objective that is not named yet; with --objective.name, --help lists all."""
+    """The section of an objective whose name is not known yet; --help lists more with --objective.name."""
 
     name: str = "rtd"
     """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
@@ -33,18 +33,22 @@ class ObjectiveSection:
 
 
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
-    """Returns the sections of the recipe that the command line `words` names; without words, their types."""
+    """Returns the sections of the recipe that the command-line arguments `words` choose.
+
+    Without arguments, returns the types of the sections.
+    """
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:
         return {"objective": ObjectiveSection, **kinds}
-    named, in_help = _peek(words, "--objective.name"), any(word in ("-h", "--help") for word in words)
+    objective_name = _peek(words, "--objective.name")
+    in_help = any(word in ("-h", "--help") for word in words)
     named_recipe = recipe_for(
         _peek(words, "--recipe"), _peek(words, "--purpose"), _peek(words, "--out"), default
     )
     path = find_recipe(str(named_recipe))
-    recipe = make_recipe(read_recipe(path, named), where=str(path))
+    recipe = make_recipe(read_recipe(path, objective_name), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
-    if named is not None or not in_help:  # its options import torch, which would delay a plain --help
+    if objective_name is not None or not in_help:  # importing torch would delay a plain --help
         config = _config_of(objective.name)
         kind: Any = make_dataclass(
             "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True
@@ -95,7 +99,7 @@ def recipe_for(
     if purpose is None:
         if recipe is not None:
             return recipe
-        return (_recorded(out) if out is not None else "") or default
+        return (_recorded_recipe(out) if out is not None else "") or default
     if recipe is not None:
         raise ConfigError("both `recipe` and `purpose` are given", key="purpose", fix="Give only one of them")
     if purpose not in PURPOSES:
@@ -104,7 +108,7 @@ def recipe_for(
     return PURPOSES[purpose]
 
 
-def _recorded(out: Source) -> str:
+def _recorded_recipe(out: Source) -> str:
     """Returns the name of the recipe of the run in the folder `out`; empty if there is no run."""
     from electra.artifacts.run import RunFolder
 
@@ -113,28 +117,32 @@ def _recorded(out: Source) -> str:
 
 
 def compose(recipe: Source, overrides: Mapping[str, Any] | None, budget: str | None = None) -> Recipe:
-    """Returns a recipe with settings overridden by dotted name. Raises ConfigError naming an invalid one."""
+    """Returns a recipe with its budget and other settings overridden, the latter by dotted name.
+
+    Raises:
+        ConfigError: a setting is unknown or invalid.
+    """
     from electra.foundation.extensions import trust
 
     path = find_recipe(as_name(recipe, "recipe"))
-    changed: dict[str, Any] = {}
+    by_section: dict[str, Any] = {}
     for name, value in convert(dict[str, Any], overrides or {}, "overrides").items():
         section, _, key = str(name).partition(".")
-        changed.setdefault(section, {})[key.replace("-", "_")] = value
-    objective = changed.get("objective", {}).get("name")
+        by_section.setdefault(section, {})[key.replace("-", "_")] = value
+    objective = by_section.get("objective", {}).get("name")
     trust(objective or "")
     sections = read_recipe(path, objective)
     make_recipe(sections, where=str(path))
     merged = make_recipe(
-        with_budget(merge(sections, changed), budget, "steps" in changed.get("training", {}))
+        with_budget(merge(sections, by_section), budget, "steps" in by_section.get("training", {}))
     )
-    return make_recipe({**merged.to_sections(), "objective": _complete(merged.objective, path, changed)})
+    return make_recipe({**merged.to_sections(), "objective": _complete(merged.objective, path, by_section)})
 
 
-def _complete(objective: Mapping[str, Any], path: Path, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _complete(objective: Mapping[str, Any], path: Path, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the section of an objective with its defaults filled in."""
     name, values = str(objective["name"]), {key: value for key, value in objective.items() if key != "name"}
-    where = "objective" if values.keys() <= changed.get("objective", {}).keys() else f"{path}: objective"
+    where = "objective" if values.keys() <= overrides.get("objective", {}).keys() else f"{path}: objective"
     return {"name": name, **asdict(build(_config_of(name), values, where=where))}
 
 

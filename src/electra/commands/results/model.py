@@ -1,4 +1,4 @@
-"""A loaded model: it detects replaced words, shows examples, embeds texts and exports networks."""
+"""A model of a run, a folder or the hub: detects replaced words, shows examples, embeds texts, exports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Network = Literal["discriminator", "generator", "language_model"]
 
 
 class Model:
-    """The networks of a run or a model folder. Each is loaded when it is first used."""
+    """The networks of a run, a model folder or a model on the hub. Each is loaded when it is first used."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Model:
         return self.source
 
     def network(self, kind: Kind) -> Loaded:
-        """Returns the discriminator or the generator; with "encoder", the only network or the discriminator.
+        """Returns a network by kind; "encoder" means the discriminator, or the model's only network.
 
         Raises:
             AbsentNetwork: the model does not have this network.
@@ -142,13 +142,13 @@ class Model:
         """Returns the probability that each word was replaced, for each text.
 
         A Detection has `words` and `tokens` (each with its text, `start` and `end` in characters, and
-        `p_replaced`), and `marked`, the words with at least `threshold`; `suspects()` are the most likely
-        ones. Long texts are read in windows.
+        `p_replaced`), and `marked`, the words whose `p_replaced` is at least `threshold`; its `suspects()`
+        returns the words with the highest `p_replaced`. Long texts are read in windows.
 
         Args:
             texts: one text or several.
-            threshold: the P(replaced) from which a word is marked (None: the best one on the model's held-out
-                text).
+            threshold: the lowest P(replaced) at which a word is marked (None: the best one on the
+                model's held-out text).
             scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
                 pass per word; it is better at words that no generator would have written (see
                 `electra.inference.mlm_detection`). "auto": the latter if the model comes with a full-size
@@ -163,7 +163,7 @@ class Model:
     def detections(
         self, texts: Iterable[str], threshold: float | None = None, *, scorer: Scorer = "auto"
     ) -> Iterator[Detection]:
-        """Like `detect`, but yields one result after the other: `texts` may be larger than memory."""
+        """Like `detect`, but yields results one at a time, so `texts` may be larger than memory."""
         from electra.inference.mlm_detection import detect_with
 
         threshold = convert(float | None, threshold, "threshold")
@@ -186,7 +186,7 @@ class Model:
         Args:
             text: a sentence (None: one from a run's held-out text, or "the chef cooked the meal").
             seed: for masking and sampling.
-            mask_fraction: the fraction of tokens to mask, at least one.
+            mask_fraction: the fraction of tokens to mask (at least one token).
             generator: the model with the generator, if this one has none.
         """
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
@@ -231,8 +231,8 @@ class Model:
 
         Args:
             texts: one text or several.
-            pooling: how token vectors become one vector (None: what the model's folder says, or else the
-                mean; for a classifier, what its head reads).
+            pooling: how token vectors become one vector (None: as recorded in the model folder, else the
+                mean; for a classifier, the vector that its head uses).
             progress: where to show progress.
         """
         from electra.inference.embedding import embed
@@ -250,8 +250,8 @@ class Model:
         """Writes a network as a folder that transformers can load, and returns it as a Model.
 
         Args:
-            out: a new folder, or one with only an exported model.
-            network: None for the discriminator, or the only network.
+            out: a new folder, or one that contains only an exported model, which is replaced.
+            network: the network to export (None: the discriminator, or the model's only network).
             dtype: the number format of the weights.
         """
         self.write(out, network, dtype)
@@ -269,7 +269,7 @@ class Model:
         return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns how the outputs compare.
+        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns a comparison with it.
 
         Args:
             out: a new folder.
@@ -315,12 +315,12 @@ def load(
     device: Device = "auto",
     backend: Backend = "torch",
 ) -> Model:
-    """Returns the model in a run, in a model folder, or with a name on the hub.
+    """Returns the model in a run folder or a model folder, or on the hub.
 
     Args:
         source: a run folder, a model folder (for a fine-tuned model, its subfolder model/), or a hub name.
         step: the step of a checkpoint (None: the finished networks, or the newest checkpoint).
-        average: the number of checkpoints, the last ones up to `step`, whose weights are averaged in float64.
+        average: average the weights of this many checkpoints, the last ones up to `step`, in float64.
         device: "auto" uses a GPU if there is one.
         backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
     """
