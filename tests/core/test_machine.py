@@ -118,10 +118,10 @@ def test_an_unreachable_host_name_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     """Debian gives a machine's own name the address 127.0.1.1, and gloo tells others that."""
     from electra.training import distributed
 
-    addresses = {"leader": "10.0.0.1", "here": "127.0.1.1"}
+    addresses = {"leader.invalid": "10.0.0.1", "here": "127.0.1.1"}
     monkeypatch.setattr(distributed.socket, "gethostname", lambda: "here")
     monkeypatch.setattr(distributed.socket, "gethostbyname", addresses.__getitem__)
-    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "leader"}.items():
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "leader.invalid"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
     with pytest.raises(ConfigError, match="GLOO_SOCKET_IFNAME"):
