@@ -109,9 +109,9 @@ class SeedOptions:
     """
     evaluate_every_epoch: bool = False
     """Also score dev after each epoch."""
-    calibrate: bool = True
+    calibrate: bool | None = None
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities agree with its
-    accuracy on dev. Predicted labels stay the same. Needs 100 labelled texts or words in dev.
+    accuracy on dev (default: on). Predicted labels stay the same. Needs 100 labelled texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -347,6 +347,7 @@ class ResolvedSettings(Settings):
     layer_decay: float
     dropout: float
     max_length: int
+    calibrate: bool
 
 
 # Settings that change which files are read and written, never a number of one seed: they may differ when a
@@ -369,6 +370,7 @@ ADDED_LATER = {
     "search",
     "apart",
     "teacher_weight",
+    "calibrate",
 }  # recorded only if set: older records lack them
 NOT_RECORDED = {  # the third is recorded as "apart", the others elsewhere
     *("task", "precision", "train_separately", "teacher", "unlabelled"),

@@ -128,6 +128,7 @@ def _finetune(
     model: str, settings: Settings, say: Say, stop: Callable[[], bool] | None, wait: bool
 ) -> dict[str, Any]:
     folder = TuningFolder(as_path(settings.out))
+    settings = with_recorded_defaults(settings, folder)
     earlier_threads = recorded_threads(folder) if folder.exists() else None
     threads, on_cpu = "", settings.device in ("auto", "cpu")
     if on_cpu:
@@ -368,9 +369,21 @@ def resolve(
     for name, default in default_settings(settings, dataset, config).items():
         if values[name] is None:
             values[name] = default.value
+    values["calibrate"] = settings.calibrate is not False
     own = pooling or load_head(settings.head).pooling
     values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own)
     return ResolvedSettings(**values)
+
+
+def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
+    """Returns the settings with the folder's values of those left unset: new defaults do not change old runs."""
+    if not folder.exists():
+        return settings
+    recorded = {"calibrate": False} | folder.record.get("settings", {})
+    searched = SEARCHABLE if settings.search else ()
+    names = {"dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate"} - {*searched}
+    unset = {name for name in names if getattr(settings, name) is None and name in recorded}
+    return replace(settings, **{name: recorded[name] for name in unset})
 
 
 @dataclass(frozen=True)
