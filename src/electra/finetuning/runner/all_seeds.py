@@ -376,7 +376,7 @@ def resolve(
 
 
 def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
-    """Returns the settings with the folder's values of those left unset: new defaults do not change old runs."""
+    """Returns the settings; those left unset are the folder's, so that new defaults change no old run."""
     if not folder.exists():
         return settings
     recorded = {"calibrate": False} | folder.record.get("settings", {})
