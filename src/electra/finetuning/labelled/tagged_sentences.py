@@ -70,15 +70,15 @@ class TagColumns:
     is_entity: Callable[[str], bool] = lambda tag: False  # whether a tag is an entity tag
     entities: bool = False  # whether the tags must be entity tags
     split: Splitting = "punctuation"  # how texts are split into words
-    split_in: tuple[str, ...] = ("word", "token", "tokens", "words")  # whose texts are split at spaces
+    split_in: tuple[str, ...] = ("word", "token", "tokens", "words")  # columns split at spaces
     skip_unlabelled: bool = False  # leave out sentences with missing tags
 
     def is_header(self, rows: Sequence[Sequence[str]]) -> bool:
         """Whether the first row of a file is a header.
 
-        If `header` is set, the row must equal its beginning. Otherwise the row must name the words' column
-        and, if there are other columns, also name that of the tags or sentences or end with a cell that ends
-        no other row.
+        If `header` is set, the row must equal its beginning. Otherwise the row must name the words' column.
+        If there are other columns, it must also name that of the tags or sentences, or end with a cell that
+        ends no other row.
         """
         first, *other_rows = rows
         if self.header:

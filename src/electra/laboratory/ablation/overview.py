@@ -1,4 +1,4 @@
-"""The progress of a study: what is running, the share done, and a line for each job that ends."""
+"""The progress of a study: what is running, the fraction done, and a line for each job that ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Overview:
     Args:
         jobs: The jobs. They are read, not changed.
         say: Receives a line for each job that ends and, unless `live`, on the progress every 30 seconds.
-        progress: Receives what is running, and the share done.
+        progress: Receives what is running and the fraction done.
         live: Whether `progress` stays visible, so that lines on it are not needed.
     """
 

@@ -32,9 +32,9 @@ _CALL = re.compile(
     r"|[A-Za-z][\w.]*\((\[.*\])(?:,\s*\w+=[^,]+)*\)",  # Index([...], dtype=...), tensor([...])
     re.S,
 )
-_BETWEEN = re.compile(r"[,;|]")  # separators of labels in a cell without brackets
+_SEPARATOR = re.compile(r"[,;|]")  # between labels in a cell without brackets
 _VECTOR = re.compile(r"(?:[01]\.?0*|True|False)(?:\s+(?:[01]\.?0*|True|False))+")
-_HOLES = ("...", "None", "nan", "NaN", "null")  # not labels if they are unquoted in a list
+_NOT_LABELS = ("...", "None", "nan", "NaN", "null")  # not labels if they are unquoted in a list
 
 
 def clean_answer(value: Any) -> Any:
@@ -70,8 +70,8 @@ def is_missing(answer: Any, marks: frozenset[str] = frozenset()) -> bool:
 def label_key(name: str) -> Hashable:
     """Returns a key that is the same for all spellings of a label.
 
-    Spellings of a number (1, 1.0) have the same key, and so do those of true and false (True, TRUE) and
-    composed and decomposed accents.
+    Spellings are those of a number (1, 1.0) or a truth value (true, TRUE), and composed and decomposed
+    accents.
     """
     if _NUMBER.fullmatch(name) and any(map(str.isdigit, name)):
         return Decimal(name).normalize()
@@ -88,7 +88,10 @@ def label_indices(labels: tuple[str, ...]) -> Mapping[Hashable, int]:
 
 
 def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Maps each name to the shortest spelling of its label; also returns notes on labels with several."""
+    """Maps each name to the shortest spelling of its label.
+
+    Also returns notes on labels with several spellings and on labels that differ only in case.
+    """
     counts = Counter(names)
     by_key: dict[Hashable, list[str]] = {}
     for name in counts:
@@ -149,7 +152,7 @@ def _parse_text(cell: str, where: str) -> list[str]:
         return text[1:-1].split("><")
     closing = _BRACKETS.get(text[:1], "")
     if not closing or (text[0] != "[" and not text.endswith(closing)):  # "(USA) film"
-        return [name.strip() for name in _BETWEEN.split(text)]
+        return [name.strip() for name in _SEPARATOR.split(text)]
     error = DataError(f"{cell!r} is not a valid list of labels", where=where, fix='Write ["a", "b"], or a|b')
     if not text.endswith(closing):
         raise error
@@ -161,8 +164,8 @@ def _parse_text(cell: str, where: str) -> list[str]:
         if item is None or item.end() == position:
             raise error
         single, double, bare = item.groups()
-        ambiguous = not _BETWEEN.search(inner) and bare is not None and len(bare.split()) > 1  # [new york]
-        if bare is not None and (":" in bare or bare.strip() in _HOLES or ambiguous):
+        ambiguous = not _SEPARATOR.search(inner) and bare is not None and len(bare.split()) > 1  # [new york]
+        if bare is not None and (":" in bare or bare.strip() in _NOT_LABELS or ambiguous):
             raise error
         names.append((bare if bare is not None else re.sub(r"\\(.)", r"\1", single or double or "")).strip())
         position = item.end()

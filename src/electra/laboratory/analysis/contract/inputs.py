@@ -24,8 +24,8 @@ class ProbeDataError(DataError):
 class Input:
     """Data that a probe looks for under --data.
 
-    Files named there take precedence over folders. Of the `patterns`, the first that matches any file counts,
-    with all its matches; links and compressed copies of one file count once.
+    Files named there take precedence over folders. The first of the `patterns` that matches any file is used,
+    with all its matches; links to a file and compressed copies of it are left out.
     """
 
     key: str
@@ -56,13 +56,13 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _matches_compressed(name: str, pattern: str) -> bool:
-    """Whether a pattern matches a name; its last * may only be a compression: dev.conllu.gz, no backup."""
+    """Whether a pattern matches a name; its last * matches only a compression suffix: .gz, but not .bak."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 
 
 def _distinct(paths: Sequence[Path]) -> list[Path]:
-    """Returns each file once, without its links, and without a compressed copy of it."""
+    """Returns each file once, leaving out links to it and compressed copies of it."""
     by_name: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: path.suffix in COMPRESSIONS):
         real = path.resolve()

@@ -28,7 +28,11 @@ from electra.laboratory.analysis.contract.models import Model, Network
 
 @dataclass(frozen=True)
 class Probe(ABC):
-    """Base class. One file defines `Probe`, and a frozen dataclass `Config` with defaults for all options."""
+    """Base class of all probes.
+
+    The file of a probe defines a subclass named `Probe`, and a frozen dataclass `Config` with defaults for
+    all options.
+    """
 
     config: Any = field()
 
@@ -38,7 +42,7 @@ class Probe(ABC):
     source: ClassVar[str]
     """Where the method, the data or the question comes from."""
     version: ClassVar[int]
-    """To be raised whenever a change alters a number."""
+    """Increase it whenever a change alters a number."""
     needs: ClassVar[tuple[Network, ...]]
     """The networks that every model must have. `model.optional(network)` gives others where they exist."""
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {}
@@ -46,7 +50,7 @@ class Probe(ABC):
 
     @property
     def beside(self) -> tuple[Network, ...]:
-        """Networks of which any one is enough for the models that are compared with the first."""
+        """Networks of which any one suffices, instead of `needs`, for each model after the first."""
         return ()
 
     @abstractmethod
@@ -60,7 +64,7 @@ class Probe(ABC):
         Args:
             models: The model under study, then those it is compared with.
             data: The files of each input.
-            progress: Receives what is being done, and the share done.
+            progress: Receives the current activity and the fraction done.
         """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:

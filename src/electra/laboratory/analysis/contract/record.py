@@ -56,7 +56,7 @@ def run_probe(
         models: The model under study, then those it is compared with.
         data: The files of each input.
         out: The folder of the analysis.
-        progress: Receives what is being done, and the share done.
+        progress: Receives the current activity and the fraction done.
         over_training: Run at each checkpoint of the first model's run.
     """
     probe_name = PROBES.name_of(name)
@@ -96,7 +96,7 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
     """Returns the models with the networks that the probe needs, and a line on each other model.
 
     Raises:
-        ModelError: The first model cannot take part, or a source is no model.
+        ModelError: The first model cannot take part, or a source is not a model.
     """
     usable, left_out = [], []
     for model in models:
@@ -110,7 +110,7 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
         except ModelError as error:
             if model is models[0]:
                 raise
-            model.network("encoder")  # a source that is no model at all is an error
+            model.network("encoder")  # raises if the source is not a model at all
             left_out.append(f"{model.name} is left out: {error.what}.")
     return usable, left_out
 

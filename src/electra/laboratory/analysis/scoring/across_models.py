@@ -1,4 +1,4 @@
-"""Sentence scores by every scorer of several models, as far as each has the network for it."""
+"""Scores sentences with several models, each with the scorers that its networks allow."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def scores_of(
         models: The models.
         scorers: Names of scorers; empty for all that a model's networks allow.
         texts: The sentences.
-        progress: Receives what is being done, and the share done.
+        progress: Receives the current activity and the fraction done.
 
     Raises:
-        ConfigError: A model has the network for none of the scorers, or a scorer is unknown.
+        ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
     """
     distinct = list(dict.fromkeys(texts))
     index = {text: i for i, text in enumerate(distinct)}
@@ -46,7 +46,7 @@ def scores_of(
 
 
 def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
-    """Returns the scorers to use with each network of the model, at least one in all."""
+    """Returns the scorers to use with each network of the model, at least one in total."""
     usable = {
         network: scorers_for(loaded)
         for network in SCORED_NETWORKS
@@ -54,15 +54,15 @@ def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, l
     }
     if not usable:
         model.network("discriminator")  # raises, saying what the model is instead
-    selected = [find_scorer(name).name for name in scorers]
-    chosen = {
-        network: [name for name in selected or names if name in names] for network, names in usable.items()
+    requested = [find_scorer(name).name for name in scorers]
+    by_network = {
+        network: [name for name in requested or names if name in names] for network, names in usable.items()
     }
-    if not any(chosen.values()):
+    if not any(by_network.values()):
         problem = f"{model.name} has only {' and '.join(usable)}, which none of these scorers uses"
         raise ConfigError(
             problem,
             where="scorers",
             fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}",
         )
-    return {network: names for network, names in chosen.items() if names}
+    return {network: names for network, names in by_network.items() if names}

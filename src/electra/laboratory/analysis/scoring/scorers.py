@@ -169,7 +169,7 @@ def token_scores(
         loaded: The network.
         texts: The texts.
         reading: What to compute of each token.
-        progress: Receives the share done.
+        progress: Receives the fraction done.
         known: Values of other readings of the same texts, to reuse: `original` is a function of `odds`, and
             `masked-word` equals `masked` for the last token of a word.
 

@@ -61,7 +61,7 @@ def word_values(
         texts: The words of each sentence.
         reading: What to compute of each token.
         transform: Is applied to the readings of a sentence's tokens first, such as `suspicion`.
-        progress: Receives the share done.
+        progress: Receives the fraction done.
     """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
     values_of_texts = []
