@@ -24,7 +24,7 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """The section of an objective whose name is not known yet; --help lists more with --objective.name."""
+    """The section of an objective before it is chosen. --help lists all options with --objective.name."""
 
     name: str = "rtd"
     """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
@@ -48,7 +48,7 @@ def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> M
     path = find_recipe(str(named_recipe))
     recipe = make_recipe(read_recipe(path, objective_name), where=str(path))
     objective: Any = ObjectiveSection(str(recipe.objective["name"]))
-    if objective_name is not None or not in_help:  # importing torch would delay a plain --help
+    if objective_name is not None or not in_help:  # its options import torch, which delays --help
         config = _config_of(objective.name)
         kind: Any = make_dataclass(
             "ObjectiveSection", [("name", str, field(default=objective.name))], bases=(config,), frozen=True

@@ -133,12 +133,12 @@ def read_columns(path: Path, columns: Sequence[int], word: int = 0) -> list[Sent
     return sentences
 
 
-def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
+def read_sentences(path: Path, options: TagColumns, labelled: bool) -> Split:
     """Returns an example for each sentence.
 
     Args:
         path: the file.
-        names: the columns to read.
+        options: the columns to read, and how.
         labelled: whether tags are required.
 
     Returns:
@@ -152,11 +152,11 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
     if ending == ".m2":
         sentences = list(_read_m2(path))
     elif ending in TABLE_FORMATS:
-        sentences, notes = _read_table(path, names, labelled)
-    elif not labelled and not names.header and ending == ".txt" and _is_text(path, names):
-        sentences, notes = _read_texts(path, names)
+        sentences, notes = _read_table(path, options, labelled)
+    elif not labelled and not options.header and ending == ".txt" and _is_text(path, options):
+        sentences, notes = _read_texts(path, options)
     else:
-        sentences, notes = _read_word_lines(path, names, ending == ".conllu", labelled)
+        sentences, notes = _read_word_lines(path, options, ending == ".conllu", labelled)
     examples = []
     skipped = 0
     for index, example in enumerate(sentences):
@@ -166,17 +166,20 @@ def read_sentences(path: Path, names: TagColumns, labelled: bool) -> Split:
             raise DataError(problem, where=example.where, fix="Give each word one tag")
         untagged = [word for word, tag in zip(example.texts, gold or (), strict=False) if tag in MISSING]
         if gold is not None and untagged:
-            if labelled and len(untagged) < len(gold) and not names.skip_unlabelled:
+            if labelled and len(untagged) < len(gold) and not options.skip_unlabelled:
                 tag = next(tag for tag in gold if tag in MISSING)
                 problem = f"the tag of {untagged[0]!r} is missing ({tag!r} marks a missing value)"
                 fix = "Write its tag (such as O), or leave such sentences out with `skip_unlabelled`"
                 raise DataError(problem, where=example.where, fix=fix)
             gold = None
         if labelled and gold is None:
-            if names.skip_unlabelled:
+            if options.skip_unlabelled:
                 skipped += 1
                 continue
-            problem, fix = f"no tags under {' or '.join(names.tag)}", "Name their column with `label_column`"
+            problem, fix = (
+                f"no tags under {' or '.join(options.tag)}",
+                "Name their column with `label_column`",
+            )
             fix = f"The columns are {', '.join(example.row)}. {fix}" if example.row else fix
             fix = "; ".join([fix, *(note for note in notes if note.startswith("MISC has"))])
             if untagged:
@@ -215,7 +218,7 @@ def is_number(tag: str) -> bool:
 
 
 def _read_word_lines(
-    path: Path, names: TagColumns, conllu: bool, labelled: bool
+    path: Path, options: TagColumns, conllu: bool, labelled: bool
 ) -> tuple[list[Example], list[str]]:
     file = read_blocks(path, conllu)
     blocks, conllu = file.blocks, file.conllu
@@ -224,36 +227,36 @@ def _read_word_lines(
     if not conllu:
         drop_empty_columns(file)
     rows = [row for block in blocks for row in block.rows]
-    names = replace(names, header=names.header or file.header)
-    if not conllu and names.is_header(rows):
+    options = replace(options, header=options.header or file.header)
+    if not conllu and options.is_header(rows):
         first = blocks[0]
         path_name, _, line = first.where.rpartition(":")
         blocks[0] = first._replace(rows=first.rows[1:], where=f"{path_name}:{int(line) + 1}")
-        names = replace(names, header=tuple(first.rows[0]))
+        options = replace(options, header=tuple(first.rows[0]))
         file.blocks = blocks = [block for block in blocks if block.rows]
-    if names.header and not conllu and blocks and len(names.header) != file.width:
-        if labelled or file.width > len(names.header):
-            problem = f"{file.width} columns, but `columns` names {len(names.header)}"
+    if options.header and not conllu and blocks and len(options.header) != file.width:
+        if labelled or file.width > len(options.header):
+            problem = f"{file.width} columns, but `columns` names {len(options.header)}"
             raise DataError(problem, where=blocks[0].where)
-        names = replace(names, header=names.header[: file.width])  # a file to predict may lack the tags
+        options = replace(options, header=options.header[: file.width])  # a file to predict may lack the tags
     if not blocks:
         return [], []
-    header = CONLLU if conllu else names.header
+    header = CONLLU if conllu else options.header
     if (sentence_position := sentence_column(header)) is not None and not conllu:
         file.blocks = blocks = split_by_column(blocks, sentence_position)
     # Users refer to columns by name (from an option, a header or CoNLL-U) or by number, from 1. In a file
     # without names, "word" and "tag" are the columns whose content can be words and tags.
     positions = {str(i + 1): i for i in range(file.width)} | {name: i for i, name in enumerate(header)}
     if not header:
-        positions |= _columns_by_content(path, file, names, labelled)
+        positions |= _columns_by_content(path, file, options, labelled)
         blocks = file.blocks
     folded_positions = {name.casefold(): position for name, position in reversed(positions.items())}
-    word = _find_column((*names.word, "form"), positions, folded_positions)
+    word = _find_column((*options.word, "form"), positions, folded_positions)
     if word is None:
         fix = f"The columns are {', '.join(positions)}; name one with `text_column`"
-        raise DataError(f"no column {' or '.join(names.word)}", where=path, fix=fix)
+        raise DataError(f"no column {' or '.join(options.word)}", where=path, fix=fix)
     if header and not conllu and _are_printed_lists([row[word] for block in blocks for row in block.rows]):
-        return _read_table(path, names, labelled)
+        return _read_table(path, options, labelled)
     if len(blocks) == 1 and len(blocks[0].rows) > LONG:
         problem = f"no empty lines: all {len(blocks[0].rows):,} words are read as one sentence"
         if labelled:
@@ -261,12 +264,12 @@ def _read_word_lines(
             fix = f"Insert an empty line after each sentence; after full stops: {command}"
             raise DataError(problem, where=path, fix=fix)
         file.notes.append(problem)
-    tag_position = _find_column(names.tag, positions, folded_positions)
+    tag_position = _find_column(options.tag, positions, folded_positions)
     read_tags = (
         (lambda block: [row[tag_position] for row in block.rows]) if tag_position is not None else None
     )
-    if read_tags is None and conllu and names.tag:
-        read_tags = _tags_of_misc(blocks, names, file)
+    if read_tags is None and conllu and options.tag:
+        read_tags = _tags_of_misc(blocks, options, file)
     column_names = header or tuple(map(str, range(1, file.width + 1)))
     examples = []
     for block in blocks:
@@ -290,7 +293,7 @@ def _find_column(
     return next((column for column in columns if column is not None), None)
 
 
-def _columns_by_content(path: Path, file: ColumnFile, names: TagColumns, labelled: bool) -> dict[str, int]:
+def _columns_by_content(path: Path, file: ColumnFile, options: TagColumns, labelled: bool) -> dict[str, int]:
     """Returns the positions of "word" and "tag" in a file without column names; "tag" only if it has tags.
 
     Splits the blocks at changes of a column that numbers the sentences, if the file has no empty lines.
@@ -301,11 +304,11 @@ def _columns_by_content(path: Path, file: ColumnFile, names: TagColumns, labelle
             if numbering(file.blocks, column) == "sentences":
                 file.blocks = split_by_column(file.blocks, column)
                 file.notes.append(f"no empty lines: column {column + 1} numbers the sentences")
-    if (swapped := tags_before_words(file, word, names.is_entity)) is not None:
+    if (swapped := tags_before_words(file, word, options.is_entity)) is not None:
         word = swapped
     columns = {"word": word}
-    if file.width > 1 and "tag" in names.tag:
-        tag, refused = tag_column(file, word, names.is_entity, names.entities)
+    if file.width > 1 and "tag" in options.tag:
+        tag, refused = tag_column(file, word, options.is_entity, options.entities)
         if tag is not None:
             columns["tag"] = tag
         elif labelled:
@@ -320,22 +323,22 @@ def _columns_by_content(path: Path, file: ColumnFile, names: TagColumns, labelle
 
 
 def _tags_of_misc(
-    blocks: Sequence[Block], names: TagColumns, file: ColumnFile
+    blocks: Sequence[Block], options: TagColumns, file: ColumnFile
 ) -> Callable[[Block], list[str]] | None:
-    """Returns a function from a sentence to its tags in MISC; None if no word has a key in `names.tag`."""
+    """Returns a function from a sentence to its tags in MISC; None if no word has a key in `options.tag`."""
     key_counts = Counter(key for block in blocks for row in block.rows for key in _misc(row))
-    key = next((name for name in names.tag if name in key_counts), None)
+    key = next((name for name in options.tag if name in key_counts), None)
     if key is None:
-        _refuse_hidden(blocks, names)
+        _refuse_hidden(blocks, options)
         if key_counts:
             file.notes.append(f"MISC has {', '.join(f'{name}=' for name, _ in key_counts.most_common(5))}")
         return None
-    _refuse_hidden(blocks, replace(names, tag=(key,)))
+    _refuse_hidden(blocks, replace(options, tag=(key,)))
     words = sum(len(block.rows) for block in blocks)
     if key_counts[key] < words:
         count = words - key_counts[key]
-        file.notes.append(f"{count:,} of {words:,} words have no {key}= in MISC: read as {names.absent!r}")
-    return lambda block: [_misc(row).get(key, names.absent) for row in block.rows]
+        file.notes.append(f"{count:,} of {words:,} words have no {key}= in MISC: read as {options.absent!r}")
+    return lambda block: [_misc(row).get(key, options.absent) for row in block.rows]
 
 
 def _misc(row: Sequence[str]) -> dict[str, str]:
@@ -344,9 +347,9 @@ def _misc(row: Sequence[str]) -> dict[str, str]:
     return {key: value for key, equals, value in (pair.partition("=") for pair in pairs) if equals}
 
 
-def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
-    """Raises DataError if a key in `names.tag` occurs in MISC, but not at the start of a pair."""
-    hidden = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, names.tag))})=") if names.tag else None
+def _refuse_hidden(blocks: Sequence[Block], options: TagColumns) -> None:
+    """Raises DataError if a key in `options.tag` occurs in MISC, but not at the start of a pair."""
+    hidden = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, options.tag))})=") if options.tag else None
     for block in blocks:
         for row in block.rows:
             if hidden and (match := hidden.search(row[-1])) and match[0][:-1] not in _misc(row):
@@ -357,13 +360,13 @@ def _refuse_hidden(blocks: Sequence[Block], names: TagColumns) -> None:
 # Tables
 
 
-def _read_table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
+def _read_table(path: Path, options: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
     texts = () if labelled else TEXT_COLUMNS
-    table = open_table(path, ReadOptions(header=names.header, required=[(name,) for name in names.word]))
-    word = table.first_column((*names.word, *texts))
+    table = open_table(path, ReadOptions(header=options.header, required=[(name,) for name in options.word]))
+    word = table.first_column((*options.word, *texts))
     if word is None:
-        raise table.missing_column(names.word, "`text_column`")
-    tag, notes = table.first_column(names.tag), list(table.notes)
+        raise table.missing_column(options.word, "`text_column`")
+    tag, notes = table.first_column(options.tag), list(table.notes)
     rows = list(table.rows)
     values = [row.get(word) for _, row in rows]
     has_lists, id_position = any(isinstance(value, list) for value in values), sentence_column(table.columns)
@@ -372,7 +375,7 @@ def _read_table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Exa
     )
     printed = _are_printed_lists(values)
     single_words = (
-        word.casefold() in names.split_in
+        word.casefold() in options.split_in
         and not has_lists
         and not any(re.search(r"\s", str(value).strip()) for value in values)
     )
@@ -380,18 +383,18 @@ def _read_table(path: Path, names: TagColumns, labelled: bool) -> tuple[list[Exa
         return _group_words(rows, (word, tag, sentence_id), table, notes), notes
     if single_words and len(rows) > 1 and not printed:
         if split_name(path)[1] == ".csv" and any(not line.strip() for _, line in list(read_lines(path))[:-1]):
-            return _read_word_lines(path, names, False, labelled)
+            return _read_word_lines(path, options, False, labelled)
         if labelled:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
             raise DataError(problem, where=path, fix=fix)
     printed_tags = tag is not None and _are_printed_lists([row.get(tag) for _, row in rows])
-    is_text = not labelled and word.casefold() not in names.split_in
+    is_text = not labelled and word.casefold() not in options.split_in
     examples = []
     for index, (where, row) in enumerate(rows):
         value, spans = row.get(word), Spans()
         if is_text and isinstance(value, str) and not printed:
-            words, spans = split_text(value, names.split)
+            words, spans = split_text(value, options.split)
         else:
             words = _parse_words(value, word, where, printed)
         tag_value = row.get(tag) if tag else None
@@ -493,7 +496,7 @@ def _shorten(text: str) -> str:
 # Texts
 
 
-def _is_text(path: Path, names: TagColumns) -> bool:
+def _is_text(path: Path, options: TagColumns) -> bool:
     """Whether the lines of a file without tags are texts.
 
     Lines with tabs are not. Otherwise they are if their numbers of words differ, if they are long and in a
@@ -504,11 +507,11 @@ def _is_text(path: Path, names: TagColumns) -> bool:
         return False
     word_counts = {len(line.split()) for line in lines}
     if word_counts == {1}:
-        single_text = len(lines) == 1 and len(split_text(lines[0], names.split)[0]) > 1
+        single_text = len(lines) == 1 and len(split_text(lines[0], options.split)[0]) > 1
         return single_text or any(map(_unspaced, lines))
     last_words = {line.split()[-1] for line in lines}
     return len(word_counts) > 1 or (
-        not all(map(names.is_entity, last_words)) and 2 * len(last_words) > len(lines)
+        not all(map(options.is_entity, last_words)) and 2 * len(last_words) > len(lines)
     )
 
 
@@ -518,10 +521,10 @@ def _unspaced(text: str) -> bool:
     return len(text) > 6 and 2 * len(letters) > len(text)
 
 
-def _read_texts(path: Path, names: TagColumns) -> tuple[list[Example], list[str]]:
+def _read_texts(path: Path, options: TagColumns) -> tuple[list[Example], list[str]]:
     examples = []
     for number, line in read_lines(path):
-        words, spans = split_text(line, names.split)
+        words, spans = split_text(line, options.split)
         if words:
             examples.append(Example(str(number - 1), f"{path}:{number}", words, spans=spans))
     return examples, [f"read as one text per line, {len(examples)} in all"]
