@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.soft_labels import in_order
+from electra.finetuning.runner.soft_labels import reorder_labels
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.losses import cross_entropy
@@ -66,7 +66,7 @@ def test_a_number_is_mixed_on_the_scale_of_the_targets(regression_folder: Path) 
 
 
 def test_labels_in_another_order_are_brought_into_the_tasks_order() -> None:
-    assert in_order([np.array([0.1, 0.7, 0.2])], "xyz", "zxy")[0].tolist() == [0.2, 0.1, 0.7]
+    assert reorder_labels([np.array([0.1, 0.7, 0.2])], "xyz", "zxy")[0].tolist() == [0.2, 0.1, 0.7]
 
 
 def test_a_student_agrees_with_its_teacher_on_texts_that_nobody_labelled(

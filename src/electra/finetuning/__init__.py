@@ -1,11 +1,11 @@
 """Fine-tuning: trains a pre-trained encoder on a labelled task and scores it over several seeds.
 
 settings   all options, with the paper's values by model size
-tasks      one file for each task; parts/ has the contract (task) and the kinds of tasks
-heads      one file for each head; parts/ has the contract and what heads share
-labelled   readers of labelled data
-windows    texts to token ids, batches of similar length, and predictions back to the text
+tasks      one file for each task; parts/ has the contract (task.py) and base classes
+heads      one file for each head; parts/ has the contract (contract.py) and shared code
+labelled   reads labelled data
+windows    converts texts to token ids and batches, and predicted spans back to the text
 metrics    accuracy, F1, correlations; SQuAD's scores; entities
-runner     the data (dataset), the loop (one_seed), the seeds (all_seeds), search, baselines, the saved model
-predict    predictions of a fine-tuned model for a file of texts
+runner     the data (dataset), the training loop (one_seed), all seeds, search, baselines, the saved model
+predict    predicts with a fine-tuned model
 """

@@ -1,7 +1,7 @@
-"""Predicts with a fine-tuned model: labels with probabilities, numbers, tags, or answers.
+"""Predicts labels, numbers, tags or answers with a fine-tuned model.
 
-Works with the models of `electra finetune` and with any folder of the ElectraFor... or ModernBertFor...
-SequenceClassification, TokenClassification or QuestionAnswering classes. Answers in the file are ignored.
+The model may come from `electra finetune`, or be any folder of the classes ElectraFor... or ModernBertFor...
+SequenceClassification, TokenClassification or QuestionAnswering. Answers in the file are ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
-from electra.finetuning.runner.task_file import AGAIN, check_task, read_task
+from electra.finetuning.runner.task_file import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_class
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.settings import TaskOptions
@@ -43,7 +43,7 @@ Text = str | tuple[str, str] | Sequence[str] | Mapping[str, Any]
 """A text; a pair of texts as a tuple; the words of a sentence as a list; or a row of a file as a mapping."""
 
 DEFAULT_TASKS: dict[str, str] = {"classifier": "classification", "tagger": "tagging", "reader": "qa"}
-"""The tasks of models without task.json, by the kind of their head."""
+"""The names of the tasks of models without task.json, by the kind of their head."""
 
 
 @dataclass(frozen=True)
@@ -52,25 +52,25 @@ class Predictions:
 
     task: Task
     examples: Examples
-    values: list[Any]  # a prediction for each example, as the task makes them
+    values: list[Any]  # one prediction per example, in the task's form
     max_length: int
-    truncated: int  # examples longer than max_length tokens
-    notes: tuple[str, ...]  # reported to the user: how the file was read
+    truncated: int  # the number of examples longer than `max_length` tokens
+    notes: tuple[str, ...]  # how the file was read, for the user
 
     def table(self) -> list[tuple[Cell, ...]]:
-        """Returns the task's table, header first; numbers are numbers."""
+        """Returns the rows of the task's table, the header first; numbers are not formatted."""
         return self.task.table(self.values, self.examples)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Returns the task's table with formatted cells."""
+        """Returns the rows of the task's table with formatted cells."""
         return as_text(self.table())
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the columns of the user's file with `predicted`, `probability` and others of the task."""
+        """Returns the rows of the file with `predicted`, `probability` and other columns of the task."""
         return join_columns(as_records(self.table()), self.examples)
 
     def content(self, kind: Format = "tsv") -> bytes:
-        """Returns the records as a file; json for questions is the file of the official scorers."""
+        """Returns the records as a file; for questions, "json" is SQuAD's predictions file."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
         return official if kind == "json" and official else format_records(self.records(), kind)
 
@@ -89,7 +89,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fine-tuned model, loaded once to predict many times."""
+    """A loaded fine-tuned model, which can predict many times."""
 
     loaded: Loaded
     task: Task
@@ -109,15 +109,16 @@ class Predictor:
 
         Args:
             file: the file.
-            text_column: the columns of the text or texts (default: the task's).
+            text_column: the columns of the text or the pair of texts; () for the task's.
             columns: column names for a file without a header line.
-            threshold: replaces the model's own, for taggers with two labels and for questions.
-            encoding: of csv and tsv files.
-            scores: for taggers, add the probability of each label.
+            threshold: the decision threshold, for taggers with two labels and for question answering; None
+                for the model's own.
+            encoding: the encoding of csv and tsv files; None for UTF-8, or a guess if that fails.
+            scores: whether to add the probability of each label, for taggers.
 
         Raises:
             ConfigError: an option does not apply to the model.
-            DataError: the file cannot be read, with its line.
+            DataError: the file is invalid; the message names the line.
         """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
@@ -125,12 +126,14 @@ class Predictor:
             task.refuse_unless_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
             expected = " or ".join(map(str, sorted(counts)))
-            raise ConfigError(f"this model reads {expected}, not {len(text_column)}", key="text_column")
+            raise ConfigError(
+                f"must name {expected} columns for this model, not {len(text_column)}", key="text_column"
+            )
         texts = (tuple(text_column),) if text_column else task.texts
         header = tuple(columns) or task.header
-        others = () if text_column else task.usual_texts
+        usual_texts = () if text_column else task.usual_texts
         unlabelled = replace(
-            task, texts=texts, usual_texts=others, header=header, label=(), encoding=encoding
+            task, texts=texts, usual_texts=usual_texts, header=header, label=(), encoding=encoding
         )
         split = unlabelled.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
@@ -142,7 +145,7 @@ class Predictor:
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
     def values(self, examples: Examples) -> list[Any]:
-        """Returns what the task predicts for each example: probabilities, or numbers."""
+        """Returns a prediction for each example in the task's form, such as probabilities or numbers."""
         windows = self.task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, self.task, pad=pad, device=device)
@@ -151,12 +154,12 @@ class Predictor:
     def texts(
         self, inputs: Sequence[Text], threshold: float | None = None, scores: bool = False
     ) -> Predictions:
-        """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a file as mappings.
+        """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a table as mappings.
 
-        They are written to a temporary file, so that they are read like any other.
+        The inputs are written to a temporary file, so that they are read like any other file.
 
         Raises:
-            DataError: an input is invalid, with its number.
+            DataError: an input is invalid; the message names its number.
         """
         columns, rows = as_rows(inputs)
         with tempfile.TemporaryDirectory(prefix="electra-") as folder:
@@ -165,18 +168,20 @@ class Predictor:
             file.write_text(lines, encoding="utf-8")
             try:
                 predictions = self(file, columns, threshold=threshold, scores=scores)
-            except DataError as error:  # name the row, not the temporary file
+            except DataError as error:  # the message names the row instead of the temporary file
                 problem, where = (
                     text.replace(f"{file}:", "row ").replace(str(file), "the texts")
                     for text in (error.what, error.where)
                 )
                 raise DataError(problem, where=where, key=error.key, fix=error.fix) from None
-        read = {example.where for example in predictions.examples}
-        if missing := [number for number in range(1, len(rows) + 1) if f"{file}:{number}" not in read]:
+        read_places = {example.where for example in predictions.examples}
+        if missing := [index for index in range(1, len(rows) + 1) if f"{file}:{index}" not in read_places]:
             raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Leave it out")
         if columns:
             return predictions
-        originals = zip(predictions.examples, rows, strict=True)  # values of any type, not as JSON has them
+        originals = zip(
+            predictions.examples, rows, strict=True
+        )  # with the values as passed, not as JSON stores them
         return replace(predictions, examples=tuple(replace(example, row=row) for example, row in originals))
 
 
@@ -186,12 +191,12 @@ def open_predictor(
     """Loads a fine-tuned model.
 
     Args:
-        model: a fine-tuning, its model folder, or a fine-tuned model's folder or hub name.
+        model: the folder of a fine-tuning, or a fine-tuned model's folder or name on the Hugging Face hub.
         device: "auto", "cpu", "cuda" or "mps".
         backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU.
 
     Raises:
-        ModelError: it is not a fine-tuned model, or damaged.
+        ModelError: the model is not fine-tuned, or it is damaged.
     """
     if backend == "onnx":
         return _open_graph(locate(model))
@@ -214,7 +219,7 @@ def _open_graph(folder: Path) -> Predictor:
 
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
-    """Writes a fine-tuned model as a folder with an ONNX graph, and returns how it compares.
+    """Writes a fine-tuned model as a folder with an ONNX graph, and returns a comparison of their outputs.
 
     Raises:
         ModelError: the graph's outputs differ, or the head cannot be exported.
@@ -234,21 +239,23 @@ def predict(  # noqa: PLR0917
     device: str = "auto",
     threshold: float | None = None,
 ) -> Predictions:
-    """Predicts each row of a file: `open_predictor` and `Predictor` in one call."""
+    """Predicts each row of a file; calls `open_predictor` and the `Predictor`."""
     return open_predictor(model, device)(file, text_column, columns, threshold)
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
-    """Returns the names of the text columns (() for the user's own rows), and a row for each input.
+    """Returns the names of the text columns (() if inputs are rows), and a row for each input.
 
     Raises:
-        DataError: an input is of another type than the first.
+        DataError: an input has another type than the first, or a type that is not supported.
     """
     kind = next((kind for kind in (str, tuple, Mapping, Iterable) if isinstance(inputs[0], kind)), None)
     for number, item in enumerate(inputs, 1):
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
             fix = "Pass texts, pairs as tuples, sentences as lists of words, or rows as dicts"
-            raise DataError(f"{item!r} is not a text like the others", where=f"text {number}", fix=fix)
+            raise DataError(
+                f"{item!r} does not have the type of the other texts", where=f"text {number}", fix=fix
+            )
     if kind is str:
         return ("text",), [{"text": text} for text in inputs]
     if kind is tuple:
@@ -259,7 +266,7 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
 
 
 def is_tuned(model: str) -> bool:
-    """Whether this is a fine-tuning, or a fine-tuned model's folder or hub name."""
+    """Whether `model` is the folder of a fine-tuning, or a fine-tuned model's folder or hub name."""
     folder = locate(model)
     if TuningFolder(folder).exists():
         return True
@@ -274,16 +281,16 @@ def refuse_tuned(model: str) -> None:
     """Raises ModelError for a fine-tuned model, which needs no export."""
     if is_tuned(model):
         tuning = TuningFolder(locate(model))
-        problem = "a fine-tuned model, which is a Hugging Face folder already"
+        problem = "a fine-tuned model is already a Hugging Face folder"
         fix = "Copy or push it, or export it with `format=onnx`"
         raise ModelError(problem, where=tuning.model if tuning.exists() else model, fix=fix)
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
-    """Returns a fine-tuned model, and the record of its fine-tuning (None if unknown).
+    """Returns a fine-tuned model, and the record of its fine-tuning; None if there is no record.
 
     Raises:
-        ModelError: it is not a fine-tuned model.
+        ModelError: the model is not fine-tuned, or its fine-tuning is unfinished.
     """
     folder = TuningFolder(Path(model))
     if folder.exists():
@@ -319,9 +326,10 @@ def refuse_untuned(loaded: Loaded) -> None:
 
 
 def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int]:
-    """Returns the task of a model and its maximum number of tokens.
+    """Returns the task of a model, and the maximum number of tokens of an input.
 
-    Labels are the model's; columns and length those of its fine-tuning, or defaults if that is unknown.
+    The labels are the model's. The columns and the length are those of its fine-tuning, or defaults if
+    `record` is None.
 
     Raises:
         ModelError: the recorded length exceeds the model's positions.
@@ -332,7 +340,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
         length, positions = settings["max_length"], loaded.config.max_positions
         if length > positions:
             problem = f"{length:,} tokens, but the model has {positions:,} positions"
-            raise ModelError(problem, where=loaded.folder, key="max_length", fix=AGAIN)
+            raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
         task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
         return task.rebuilt(loaded.labels, config), length
     default = load_task(DEFAULT_TASKS[loaded.kind])
@@ -344,10 +352,10 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
 
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> TunedModel:
-    """Returns the saved encoder with its head, from the same weights or from the separate file.
+    """Returns the saved encoder with its head, whose weights may be in a separate file.
 
     Raises:
-        ModelError: the head is missing, or not the one of this model.
+        ModelError: the head is missing or does not fit the model.
     """
     settings = record["settings"] if record else {}
     if record and task.head == "vectors":
@@ -356,7 +364,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     name, pooling = "transformers", loaded.pooling
     if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):
         if not file.is_file():
-            raise ModelError("missing: the head of this model", where=file, fix=AGAIN)
+            raise ModelError("the file of the head's weights is missing", where=file, fix=REPAIR_ADVICE)
         weights, name, pooling = read_safetensors(file), settings["head"], settings["pooling"]
         kind, num_outputs = task.head, task.num_outputs
     else:
@@ -366,10 +374,12 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     refuse_not_finite(weights, file)
     expected = head.state_dict()
     try:
-        common = weights.keys() & expected.keys()  # heads rename the weights of older versions themselves
+        common = (
+            weights.keys() & expected.keys()
+        )  # heads of older versions may have other names, which heads map
         if any(weights[key].is_floating_point() != expected[key].is_floating_point() for key in common):
             raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)
-    except (RuntimeError, ValueError):  # names, shapes or types
+    except (RuntimeError, ValueError):  # names, shapes or types differ
         raise ModelError("not the head of this model", where=file, fix="Rerun electra finetune") from None
     return TunedModel(loaded.encoder, head)

@@ -1,11 +1,11 @@
-"""The settings of a fine-tuning, and the paper's values for those left unset.
+"""The settings of a fine-tuning, and the paper's values for those that are not set.
 
-Appendix of the paper: batch 32, 10 % warm-up, weight decay 0, learning rate 3e-4 / 1e-4 / 5e-5 and layer-wise
-decay 0.8 / 0.8 / 0.9 for small / base / large, 10 epochs on RTE and STS-B and 3 on the rest. Widths up to
-128, which the paper does not have, use 1e-3. Two deliberate departures from the published code: its weight
-decay defaults to 0.01 (the paper says 0), and its layer-wise decay skips an exponent (decay^2 for the top
-layer, decay^0 for the head); here the exponent is 0 for the head, 1 for the top layer, ..., layers + 1 for
-the embeddings. Imports no torch, so that `--help` is quick.
+The paper (appendix) uses batches of 32, 10 % warm-up, weight decay 0, learning rates of 3e-4 / 1e-4 / 5e-5
+and layer-wise decays of 0.8 / 0.8 / 0.9 for small / base / large models, 10 epochs on RTE and STS-B and 3 on
+the other tasks. Widths up to 128, which the paper does not have, use 1e-3. Two deliberate departures from the
+published code: its weight decay defaults to 0.01, and its layer-wise decay skips an exponent (decay^0 for the
+head, decay^2 for the top layer); here the exponent is 0 for the head, 1 for the top layer, ..., layers + 1
+for the embeddings. This module does not import torch, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class TaskOptions:
     HEADING: ClassVar[str] = "Reading the data"
 
     text_column: RepeatedNames = ()
-    """The column of the text; for pairs pass the option twice (default: the usual names)."""
+    """Column of the text; for pairs, pass the option twice (default: common names, such as text)."""
     label_column: Annotated[str | Sequence[str] | None, OnCommandLine(tuple[str, ...], repeated=True)] = None
-    """The column of the answer (default: the usual names). With --multi-label repeat the option to name one
-    column of 0 and 1 for each label.
+    """Column of the answer (default: common names, such as label). With --multi-label, repeat the option to
+    name one column of 0 and 1 per label.
     """
     columns: Names = ()
     """Column names for files without a header line."""
@@ -59,8 +59,8 @@ class TaskOptions:
     skip_unlabelled: bool = False
     """Leave out training and dev rows without an answer (empty, NaN, -, ?) instead of stopping."""
     multi_label: bool = False
-    """A text can have any number of labels: a list, or names separated by commas. Each label is predicted
-    independently.
+    """A text can have any number of labels, given as a list or as names separated by commas. Each label is
+    predicted independently.
     """
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: weight the training loss so that every label has the same total weight."""
@@ -78,11 +78,11 @@ class TaskOptions:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Returns the task options among recorded settings, which an older version may have written."""
-        known = {
+        """Returns the task options among recorded settings, which may come from an older version."""
+        values = {
             field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
         }
-        return build(cls, known, "settings")
+        return build(cls, values, "settings")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,17 +92,17 @@ class SeedOptions:
     HEADING: ClassVar[str] = "Seeds, search and what is saved"
 
     seeds: int = 1
-    """Number of fine-tuning runs, each with its own random draws. Use five for small data sets."""
+    """Number of fine-tuning runs with different seeds. Use five for small data sets."""
     seed: int = 0
     """The first seed."""
     search: Annotated[str | int | None, OnCommandLine(str)] = None
-    """Before fine-tuning, choose the learning rate, epochs and layer decay that are not set here, on a part
-    of the training data and within this time (10m, 2h) or number of trials (12).
+    """Before fine-tuning, search for the learning rate, epochs and layer decay, unless they are set, on a
+    part of the training data, within this time (10m, 2h) or number of trials (12).
     """
     ensemble: bool = False
-    """Also average the predictions of all seeds, and score the average."""
+    """Also average the predictions of all seeds and score the average."""
     keep_seed: Literal["best", "median"] = "best"
-    """Which seed's model to save, by the primary metric on dev."""
+    """The seed whose model is saved, by the primary metric on dev."""
     keep_epoch: Literal["last", "best"] = "last"
     """best: evaluate on dev after every epoch and keep the weights of the best one. The dev score is then
     biased by model selection.
@@ -110,8 +110,8 @@ class SeedOptions:
     evaluate_every_epoch: bool = False
     """Also score dev after each epoch."""
     calibrate: bool | None = None
-    """Divide the logits of a classifier or tagger by a temperature, so that its probabilities agree with its
-    accuracy on dev (default: on). Predicted labels stay the same. Needs 100 labelled texts or words in dev.
+    """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
+    accuracy on dev (default: on). Predicted labels stay the same. Requires 100 labelled texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -132,8 +132,8 @@ class Baselines:
     scores a linear model on that encoder's static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
-    """Also fine-tune the (first) model's architecture from random initialization, to see what can be learned
-    from the labelled data alone.
+    """Also fine-tune the (first) model's architecture from random initialization, to measure what can be
+    learned from the labelled data alone.
     """
 
 
@@ -144,11 +144,11 @@ class TeacherOptions:
     HEADING: ClassVar[str] = "Learning from a larger model's answers"
 
     teacher: Source | None = None
-    """A model fine-tuned on the same labels; its probabilities (or numbers) are learned with the labels."""
+    """A model fine-tuned on the same labels. Its probabilities (or numbers) become part of the targets."""
     teacher_weight: float = 0.5
-    """Weight of the teacher's answer in the target; the label gets the rest. 1: the teacher's answer only."""
+    """Weight of the teacher's answer in the target; the label has the rest. 1: only the teacher's answer."""
     unlabelled: Source | None = None
-    """Further texts to train on with the teacher's answers alone: a .txt file with a text in each line, or a
+    """Unlabelled texts to train on with the teacher's answers: a .txt file with a text on each line, or a
     table with the task's columns.
     """
 
@@ -160,7 +160,7 @@ class ModelOptions:
     HEADING: ClassVar[str] = "The network"
 
     init: Literal["pretrained", "random"] = "pretrained"
-    """random: the same architecture with random weights, as a baseline."""
+    """random: the same architecture with random initialization, as a baseline."""
     head: str = "transformers"
     """transformers: the standard head, as in the transformers class of the saved model. compare and bag:
     hybrid heads, which add a linear model of word overlap (compare, for pairs) or of n-grams (bag, for single
@@ -170,23 +170,23 @@ class ModelOptions:
     in a separate file. joint, compare and bag cannot be exported to ONNX. Or the path of a .py file.
     """
     train_separately: bool = False
-    """With the heads compare and bag: train the network and the linear model independently and sum their
+    """With the heads compare and bag, train the network and the linear model independently and add their
     logits, instead of training the network on the linear model's residuals. Better with many labels and
     near-duplicate texts.
     """
     pooling: Pooling | None = None
     """The vector that a classifier reads: [CLS], the mean or maximum over all tokens, or the last token
-    (default: that of the encoder's 1_Pooling; else mean for the modern encoder, and cls for the paper's,
-    whose transformers class supports nothing else).
+    (default: as in the encoder's 1_Pooling; without one, mean for the modern architecture and cls for
+    ELECTRA's, whose transformers class supports nothing else).
     """
     dropout: float | None = None
-    """Dropout in the encoder and the head (default: as in pre-training, by the model's configuration; 0.1 for
+    """Dropout in the encoder and the head (default: as in the model's configuration; 0.1 for the task
     contrastive; 0 with the heads compare and bag, whose linear models are fitted to an encoder without
     dropout).
     """
     max_length: int | None = None
-    """Maximum tokens of an input with [CLS] and [SEP] (default: the task's, within the model's positions).
-    Longer inputs are truncated, and their number is reported.
+    """Maximum number of tokens of an input, with [CLS] and [SEP] (default: the task's, but at most the
+    model's positions). Longer inputs are truncated, and their number is reported.
     """
 
 
@@ -197,9 +197,9 @@ class UpdateOptions:
     HEADING: ClassVar[str] = "Training"
 
     epochs: float | None = None
-    """Passes over the training data (default: the task's, 1, 2, 3 or 10; 1 with the head compare; 0 with the
-    head frozen). 0 scores a head without training, such as the linear model of a hybrid head, or the model's
-    own head.
+    """Passes over the training data (default: the task's, 1, 2, 3 or 10, and more with few examples; 1 with
+    the head compare; 0 with the head frozen). 0 scores a head without training, such as the linear model of a
+    hybrid head or the model's own head.
     """
     batch_size: int = 32
     """Examples per update."""
@@ -210,7 +210,7 @@ class UpdateOptions:
     weight_decay: float = 0.0
     """Decoupled weight decay, except on biases and norms, as in the published code."""
     warmup: float = 0.1
-    """Warm-up: fraction of the steps in which the learning rate rises."""
+    """Fraction of the steps in which the learning rate rises (warm-up)."""
     clip: float = 1.0
     """Maximum global gradient norm."""
 
@@ -222,7 +222,9 @@ class Reproduction:
     HEADING: ClassVar[str] = "Reproducing the published code"
 
     reference_decay: bool = False
-    """Apply the decay once more to every layer, as the published code does (a known off-by-one error)."""
+    """Apply the layer decay once more to every layer, as the published code does (a known off-by-one
+    error).
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,24 +258,24 @@ class Settings(
     contrastive (texts, or pairs); or the path of a .py file.
     """
     data: Source
-    """A folder with train, dev (val, valid, validation) and test files or saved by `datasets`, or one
+    """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a
     training file: csv, tsv, json, jsonl, parquet, arrow, feather, zip, or a format of the task (CoNLL-U,
     columns, M2; SQuAD's JSON), compressed or not.
     """
     out: Source
     """Directory for results. Rerun the command to resume."""
     dev: Source | None = None
-    """The file to evaluate on (default: that in the folder, else a tenth of the training data)."""
+    """The file to evaluate on (default: the dev file in the folder, else a tenth of the training data)."""
     test: Source | None = None
-    """A file to predict after training (default: that in the folder)."""
+    """A file to predict after training (default: the test file in the folder)."""
     extra_eval: RepeatedSources = ()
-    """A further file to predict, and to score if it has answers; may be repeated (default: MNLI's mismatched
+    """Another file to predict, and to score if it has answers; may be repeated (default: MNLI's mismatched
     files in the folder).
     """
     limit_train: int | None = None
-    """Train on this many examples, chosen by hash: the same ones for any order of the file."""
+    """Train on this many examples, chosen by hash, so that the order of the file does not matter."""
     limit_eval: int | None = None
-    """Predict and score this many examples of each other file, chosen the same way."""
+    """Predict and score this many examples of each other file, chosen in the same way."""
 
     def __post_init__(self) -> None:
         counts = (
@@ -322,24 +324,24 @@ class Settings(
         return TaskOptions.of(vars(self))
 
     def recorded(self) -> dict[str, Any]:
-        """Returns the settings that must agree to resume.
+        """Returns the settings on which a resumed run must agree.
 
-        These are all that can change a number, unless they are recorded elsewhere.
+        These are all that can change a score, except those that are recorded elsewhere.
         """
         record = asdict(self) | {
             "head": HEADS.name_of(self.head),
             "apart": self.train_separately,
             "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
         }
-        absent = {name for name in ADDED_LATER if not record[name]}
-        if self.search:  # the folder has the chosen settings; another budget may extend the search
+        unset = {name for name in ADDED_LATER if not record[name]}
+        if self.search:  # the folder records the chosen settings, and another budget may extend the search
             record["search"] = True
-        return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | absent}
+        return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | unset}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSettings(Settings):
-    """Settings without any left unset."""
+    """Settings with a value for every default that depends on the data or the model."""
 
     pooling: Pooling
     epochs: float
@@ -350,34 +352,19 @@ class ResolvedSettings(Settings):
     calibrate: bool
 
 
-# Settings that change which files are read and written, never a number of one seed: they may differ when a
-# run is resumed (the contents of the data files may not: the record has their digests).
+# Settings that do not change the scores of a seed: they may differ when a run is resumed. (The contents of
+# the data files may not; the record has their digests.)
 HARMLESS = {
     *("data", "out", "dev", "test", "extra_eval", "seeds", "seed", "keep_seed", "checkpoint_every"),
-    *(
-        "evaluate_every_epoch",
-        "ensemble",
-        "device",
-        "threads",
-        "baselines",
-        "baseline_model",
-        "untrained_baseline",
-    ),
+    *("evaluate_every_epoch", "ensemble", "device", "threads"),
+    *("baselines", "baseline_model", "untrained_baseline"),
 }
-ADDED_LATER = {
-    "encoding",
-    "skip_unlabelled",
-    "search",
-    "apart",
-    "teacher_weight",
-    "calibrate",
-}  # recorded only if set: older records lack them
-NOT_RECORDED = {  # the third is recorded as "apart", the others elsewhere
-    *("task", "precision", "train_separately", "teacher", "unlabelled"),
-}
+# Recorded only if they are set, because older records lack them.
+ADDED_LATER = {"encoding", "skip_unlabelled", "search", "apart", "teacher_weight", "calibrate"}
+# `train_separately` is recorded as "apart"; the others are recorded elsewhere.
+NOT_RECORDED = {"task", "precision", "train_separately", "teacher", "unlabelled"}
 
-
-# Settings that an evaluation chooses, for each task or by its own options.
+# Settings of each task that `electra evaluate` chooses itself or has its own options for.
 CHOSEN_BY_SUITE = frozenset(
     {"task", "data", "out", "dev", "test", "extra_eval", "seeds", "seed", "device", "init"}
     | {field.name for field in fields(Baselines)}
@@ -387,11 +374,11 @@ SEARCHABLE = ("learning_rate", "epochs", "layer_decay")
 
 
 def settings_to_search(settings: Settings) -> tuple[str, ...]:
-    """Returns the names of the settings that a search chooses: those that are not set."""
+    """Returns the names of the settings to search: those in SEARCHABLE that are not set."""
     return tuple(name for name in SEARCHABLE if getattr(settings, name) is None)
 
 
-MAX_TRIALS = 10_000  # of a search
+MAX_TRIALS = 10_000  # in a search
 
 
 def search_budget(text: str) -> tuple[float, str]:
@@ -401,7 +388,7 @@ def search_budget(text: str) -> tuple[float, str]:
         The amount, and its unit: "seconds" or "trials".
 
     Raises:
-        ConfigError: it is neither a time nor a number of trials.
+        ConfigError: the text is neither a time nor a number of trials.
     """
     if re.fullmatch(r"[0-9]{1,5}", text) and 1 < int(text) <= MAX_TRIALS:
         return float(text), "trials"
@@ -417,12 +404,12 @@ def search_budget(text: str) -> tuple[float, str]:
 
 
 def default_learning_rate(hidden_size: int) -> float:
-    """Returns the paper's value for widths of 256, 768 and 1024, and 1e-3 (from our own sweep) up to 128."""
+    """Returns the paper's learning rate for a width, or 1e-3 (from our own sweep) for widths up to 128."""
     if hidden_size <= 128:
         return 1e-3
     return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5
 
 
 def default_layer_decay(hidden_size: int) -> float:
-    """Returns the paper's value for a width: 0.8, or 0.9 above 768."""
+    """Returns the paper's layer decay for a width: 0.8, or 0.9 for widths above 768."""
     return 0.8 if hidden_size <= 768 else 0.9

@@ -1,8 +1,8 @@
-"""Heads, one file each, discovered by their presence in this folder.
+"""Heads, one file each; a file in this folder is found without registration.
 
 A head file defines `HEAD` (the contract is in parts/contract.py). A file `mine.py` in this folder is
 available as `--head mine`. A file elsewhere, or a module of an installed package (entry point
-`electra.heads`), works as well: foundation/extensions.py.
+`electra.heads`), works too (foundation/extensions.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from electra.foundation.extensions import HEADS
 
 
 def load_head(name: str) -> HeadFactory:
-    """Returns the head of that name: of this folder, an installed package, or the .py file at that path.
+    """Returns the head with this name, built in or from an installed package, or that of a .py file.
+
+    Args:
+        name: the name of the head, or the path of the file.
 
     Raises:
-        ConfigError: there is none, or its `HEAD` is not a HeadFactory.
+        ConfigError: there is no such head, or its `HEAD` is not a HeadFactory.
     """
     module = HEADS.load(name)
     if not isinstance(module.HEAD, HeadFactory):

@@ -1,12 +1,12 @@
 """The head `bag`, for single texts: a hybrid of the standard head and a linear model of n-grams.
 
-With a few thousand labelled texts a bag of words is hard to beat for a network of a few million parameters,
-which must learn from the same labels which words matter. Here a linear model supplies that (parts/hybrid.py),
-and the network learns the rest: word order, negation, words absent from the training texts.
+With a few thousand labelled texts, a network of a few million parameters rarely beats a bag of words, because
+it must learn from the same labels which words matter. Here a linear model learns that (parts/hybrid.py), and
+the network learns the rest: word order, negation, words absent from the training texts.
 
-The terms are the tokens and the pairs of neighbouring tokens. The linear model also reads the mean of the
-encoder's states, so that words absent from the training texts are treated like similar ones. Shapes: B texts,
-N training texts, T tokens, D hidden.
+The terms are the tokens and the bigrams of tokens. The linear model also reads the mean of the encoder's
+states, so that words absent from the training texts are treated like similar words. Shapes: B texts, N
+training texts, T tokens, D hidden size, K features.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from electra.finetuning.heads.transformers import HEAD as STANDARD
 from electra.finetuning.windows.features import Batch
 from electra.foundation.arrays import Floats
 
-MIN_DEVIATION = 0.3  # as a fraction of the states' root mean square
-VECTOR = 0.3  # in the fit, the root mean square length of a text's mean state; its terms have length 1
+MIN_DEVIATION = 0.3  # of a feature, as a fraction of the states' root mean square
+VECTOR_LENGTH = 0.3  # of a text's mean state in the fit (root mean square); its terms have length 1
 
 
 class BagHead(HybridHead):
@@ -46,28 +46,29 @@ class BagHead(HybridHead):
         return (hidden_BTD.float() * real_BT1).sum(1) / real_BT1.sum(1)
 
     def extract_terms(self, batch: Batch) -> list[Terms]:
-        """Returns the tokens of each text and its pairs of neighbouring tokens."""
+        """Returns the tokens and bigrams of each text."""
         rows = batch.input_ids.cpu().numpy()
         lengths = [len(row) for row in rows]
         if batch.piece_ids is not None:
             lengths = (batch.piece_ids >= 0).sum(1).tolist()
         texts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-        pairs = [(ids[:-1] + 1) * self.vocab_size + ids[1:] for ids in texts]
+        bigrams = [(ids[:-1] + 1) * self.vocab_size + ids[1:] for ids in texts]
         return [
-            sorted_unique(np.concatenate(both).astype(np.int64)) for both in zip(texts, pairs, strict=True)
+            sorted_unique(np.concatenate(parts).astype(np.int64))
+            for parts in zip(texts, bigrams, strict=True)
         ]
 
     def feature_scale(self, features_NK: Floats) -> Floats:
-        """Returns the standard deviations, bounded below by a fraction of the states' size.
+        """Returns the standard deviations, bounded below and scaled to the length `VECTOR_LENGTH`.
 
-        Fine-tuning moves the states by more than very small deviations.
+        The bound exists because fine-tuning moves the states by more than very small deviations.
         """
-        least = MIN_DEVIATION * np.sqrt(np.square(features_NK).mean()) + 1e-6
-        scale: Floats = features_NK.std(0).clip(least) * (features_NK.shape[1] ** 0.5 / VECTOR)
+        min_deviation = MIN_DEVIATION * np.sqrt(np.square(features_NK).mean()) + 1e-6
+        scale: Floats = features_NK.std(0).clip(min_deviation) * (features_NK.shape[1] ** 0.5 / VECTOR_LENGTH)
         return scale
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also loads older heads, with other names for their terms and no weights for the mean state."""
+        """Also loads heads of older versions, with other names for terms and without weights for states."""
         if (bias := state.pop(f"{prefix}bias", None)) is not None:
             state[f"{prefix}wide.weight"] = torch.zeros_like(self.wide.weight)
             state[f"{prefix}wide.bias"] = bias

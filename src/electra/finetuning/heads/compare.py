@@ -1,16 +1,18 @@
 """The head `compare`, for pairs of texts: a hybrid of the standard head and a linear model of their overlap.
 
-A cross-encoder of a few million parameters has to learn from a task's labels which tokens of one text occur
-in the other. A few thousand examples do not suffice: a model of word overlap beats it. Here a linear model
-supplies the overlap (parts/hybrid.py). The features of a pair, in `FEATURES`: the proportions of each text's
-tokens and bigrams that the other text has too; the similarity of each token to the nearest one of the other
-text (Khattab & Zaharia 2020), by the token table and by the encoder's output; the log ratio of their lengths.
-Proportions and means are also weighted by the rarity of the tokens in the training texts. The features of
-`OVERLAP` compare words, characters and their order.
+A cross-encoder of a few million parameters must learn from a task's labels which tokens of one text occur in
+the other. A few thousand examples are too few for that: a model of word overlap beats it. Here a linear model
+supplies the overlap (parts/hybrid.py).
 
-The tokens themselves matter as well ("not" in one text alone, a date in both: Ji & Eisenstein 2013). The
-terms of a pair are the tokens that only the first text has, only the second, either alone, and both. Shapes:
-B pairs, T tokens, D hidden, K features.
+`FEATURES` lists the features of a pair: the proportions of each text's tokens and bigrams that occur in the
+other text; the mean similarity of each text's tokens to the nearest token of the other text (Khattab &
+Zaharia 2020), by token embeddings and by the encoder's output; the log ratio of their lengths; and those of
+`OVERLAP`, which compare words, characters and word order. Proportions and similarities also occur weighted by
+the rarity of the tokens in the training texts.
+
+The tokens themselves matter as well ("not" in one text only, a date in both: Ji & Eisenstein 2013). The terms
+of a pair are the tokens that occur only in the first text, only in the second, in exactly one of them, and in
+both. Shapes: B pairs, T tokens, E embedding size, D hidden size, V vocabulary, K features.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ FEATURES = tuple(
     for text in ("first", "second")
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
-MIN_DEVIATION = 0.01  # of proportions and cosines
-FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms
+MIN_DEVIATION = 0.01  # of a feature
+FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms; EITHER: in exactly one text
 
 
 class CompareHead(HybridHead):
@@ -63,7 +65,7 @@ class CompareHead(HybridHead):
         across_BTT = _across(first_BT, second_BT)
         rarity_BT = self.rarity[ids_BT]
         words_BTE = F.embedding(ids_BT, table_VE - table_VE.mean(0))
-        values = [  # of each token, with the tokens of the first and of the second text that have one
+        token_values = [  # a value for each token, and the masks of the tokens of each text that have one
             (_occurs_across(ids_BT, across_BTT), first_BT, second_BT),
             self._bigrams(ids_BT, first_BT, second_BT),
             (_nearest(words_BTE, across_BTT), first_BT, second_BT),
@@ -71,7 +73,7 @@ class CompareHead(HybridHead):
         ]
         columns = [
             _mean(value_BT, mask_BT * weight_BT)
-            for value_BT, *masks in values
+            for value_BT, *masks in token_values
             for mask_BT in masks
             for weight_BT in (torch.ones_like(rarity_BT), rarity_BT)
         ]
@@ -80,7 +82,7 @@ class CompareHead(HybridHead):
         return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), overlaps], 1)
 
     def extract_terms(self, batch: Batch) -> list[Terms]:
-        """Returns for each pair the tokens of one text alone, by which one, and of both."""
+        """Returns the terms of each pair: its tokens, by the texts in which they occur."""
         ids, *masks = (tensor.cpu().numpy() for tensor in (batch.input_ids, *self.text_masks(batch)))
         return [
             self._compare(row[first], row[second]) for row, first, second in zip(ids, *masks, strict=True)
@@ -95,47 +97,50 @@ class CompareHead(HybridHead):
         return np.concatenate([with_kind(kind, tokens) for kind, tokens in kinds.items()])
 
     def text_masks(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns masks [B, T] of the first and the second text, without special tokens and padding."""
+        """Returns masks [B, T] of the tokens of the first and the second text, without special tokens."""
         between_BT = self.between[batch.input_ids]
         ordinary_BT = ~between_BT
         if batch.piece_ids is not None:
             ordinary_BT = ordinary_BT & (batch.piece_ids >= 0)
-        before_BT = between_BT.cumsum(1)
-        return ordinary_BT & (before_BT <= 1), ordinary_BT & (before_BT > 1)
+        num_before_BT = between_BT.cumsum(1)
+        return ordinary_BT & (num_before_BT <= 1), ordinary_BT & (num_before_BT > 1)
 
     @staticmethod
     def _bigrams(ids_BT: Tensor, first_BT: Tensor, second_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the values and masks of each token together with the next one."""
-        both = [of_BT & F.pad(of_BT[:, 1:], (0, 1)) for of_BT in (first_BT, second_BT)]
+        """Returns 1 for each token whose bigram with the next one occurs in the other text, and the masks."""
+        masks = [mask_BT & F.pad(mask_BT[:, 1:], (0, 1)) for mask_BT in (first_BT, second_BT)]
         next_BT = F.pad(ids_BT[:, 1:], (0, 1))
-        across_BTT = _across(*both) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
-        return _occurs_across(ids_BT, across_BTT), both[0], both[1]
+        across_BTT = _across(*masks) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
+        return _occurs_across(ids_BT, across_BTT), masks[0], masks[1]
 
     def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """Stores the tokens around and between texts, and the rarity of the others.
+        """Stores the special tokens `between`, and the rarity of each token.
 
-        A token's rarity is the log of one over the proportion of training windows with it, scaled to mean 1.
+        A token's rarity is the log of the inverse proportion of training windows that contain it, scaled to
+        mean 1.
         """
-        seen, count = torch.zeros(len(self.rarity), dtype=torch.float64), 0
+        window_counts, num_windows = torch.zeros(len(self.rarity), dtype=torch.float64), 0
         for ids in windows:
-            seen[np.unique(ids)] += 1
-            count += 1
-        rarity = torch.log((count + 1) / (seen + 0.5))
+            window_counts[np.unique(ids)] += 1
+            num_windows += 1
+        rarity = torch.log((num_windows + 1) / (window_counts + 0.5))
         self.rarity.copy_(rarity / rarity.mean())
         self.between[list(between)] = True
 
     def feature_scale(self, features_NK: Floats) -> Floats:
-        """Returns the standard deviations, bounded below: some differ by rounding alone."""
+        """Returns the standard deviations, bounded below because some are only rounding errors."""
         deviation: Floats = features_NK.std(0).clip(MIN_DEVIATION)
         return deviation
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Loads older heads, too, with zero weights for the features of `OVERLAP` or the terms they lack."""
-        name = f"{prefix}wide.weight"
-        if (saved := state.get(name)) is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
-            state[name] = F.pad(saved, (0, len(OVERLAP)))
-        for part, value in self.counted.state_dict(prefix=f"{prefix}counted.").items():
-            state.setdefault(part, state.pop(part.replace("counted", "differing"), value))
+        """Also loads heads of older versions; features and terms that they lack have zero weights."""
+        weight_name = f"{prefix}wide.weight"
+        if (saved_weight := state.get(weight_name)) is not None and saved_weight.shape[1] == len(
+            FEATURES
+        ) - len(OVERLAP):
+            state[weight_name] = F.pad(saved_weight, (0, len(OVERLAP)))
+        for name, value in self.counted.state_dict(prefix=f"{prefix}counted.").items():
+            state.setdefault(name, state.pop(name.replace("counted", "differing"), value))
         super()._load_from_state_dict(state, prefix, *rest)
 
 
@@ -151,7 +156,7 @@ def _occurs_across(ids_BT: Tensor, across_BTT: Tensor) -> Tensor:
 
 
 def _nearest(x_BTD: Tensor, across_BTT: Tensor) -> Tensor:
-    """Returns the cosine of each token and the nearest one of the other text [B, T]; -1 if that is empty."""
+    """Returns the highest cosine of each token with one of the other text [B, T]; -1 if that is empty."""
     unit_BTD = F.normalize(x_BTD.float(), dim=-1)
     near_BTT: Tensor = unit_BTD @ unit_BTD.transpose(1, 2)
     return near_BTT.float().masked_fill(~across_BTT, -1.0).amax(2)
@@ -167,7 +172,7 @@ class Compare(HybridFactory):
     name, texts = "compare", 2
     purpose = "for pairs of texts"
     instead = "Use it with a task of pairs: `task` pair, regression, mrpc, stsb, qqp, mnli, qnli, rte"
-    epochs = 1.0  # a second pass over a few thousand pairs undoes the fit
+    epochs = 1.0  # a second epoch would undo the fit of the linear model
 
     @override
     def build(self, shape: HeadShape) -> HybridHead:

@@ -1,8 +1,8 @@
-"""The head `frozen`: the encoder is not trained, and a linear model is fitted to its states, in seconds.
+"""The head `frozen`: the encoder is not trained; a linear model is fitted to its states in seconds.
 
 A text is represented by the mean of its tokens' states, a token by its own state. The penalty on the weights
-is chosen by cross-validation over the training examples. With few labels this often scores higher than
-training the encoder. Shapes: B texts, T tokens, N training texts (or training tokens), D hidden.
+is chosen by cross-validation on the training examples. With few labels this often scores higher than training
+the encoder. Shapes: B texts, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Frozen(HeadFactory):
     name = "frozen"
     kinds = ("classifier", "tagger")
     purpose = "for labels of texts and of tokens"
-    instead = "Answers that are spans need a trained encoder: leave `head` out"
+    instead = "Question answering needs a trained encoder: leave `head` out"
     dropout = 0.0
     epochs = 0.0
     pooling = "mean"
 
     def build(self, shape: HeadShape) -> Head:
-        """Returns the original code's head: one matrix."""
+        """Returns a linear layer, as the head `linear` does."""
         return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        """Whether transformers has a class with it: as for the head `linear`."""
+        """Whether transformers has a class with this head, as for the head `linear`."""
         return architecture != "modern" and kind != "classifier"
 
     @torch.no_grad()
@@ -74,7 +74,7 @@ class Frozen(HeadFactory):
         else:
             targets = torch.from_numpy(np.stack(answers))
         mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
-        groups = np.repeat(windows.example, [len(each) for each in states])
+        groups = np.repeat(windows.example, [len(example_states) for example_states in states])
         fitted, _ = fit_by_folds(
             (x_ND - mean_D) / scale, targets, loss, len(head.output.bias), STRENGTHS, groups=groups
         )

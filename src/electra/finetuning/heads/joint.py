@@ -3,18 +3,21 @@
 The end of an answer is conditioned on its start, and a separate classifier predicts whether there is an
 answer.
 
-    start       one matrix on each token of the context and on [CLS], softmax
-    end         dense(512) over (the state at the start, the token's state), gelu, one matrix, softmax
-    no answer   dense(512) over (the state at [CLS], the states weighted by the start probabilities), gelu,
-                one matrix
+    start       a linear layer on the state of each token of the context and of [CLS], softmax
+    end         dense(512) on the states of the start and of each token, concatenated; gelu; a linear layer;
+                softmax
+    no answer   dense(512) on the state of [CLS] and the mean of the states weighted by the start
+                probabilities, concatenated; gelu; a linear layer
 
-In training the end is conditioned on the gold start, in inference on each of the 20 most probable ones (the
-beam). A row of the output for a window, in fp32:
+In training the end is conditioned on the gold start, in inference on each of the 20 most probable starts (the
+beam). The output has a row for each window, in fp32:
 
     0-2                  -log P(gold start), -log P(gold end | gold start), log-odds of "no answer"; the first
                          two are 0 without targets
-    then, in inference   the beam: BEAM log P(start), their positions, BEAM x BEAM log P(end | start), their
-                         positions
+    then, in inference   the beam: BEAM values of log P(start), the positions of these starts, BEAM x BEAM
+                         values of log P(end | start), and the positions of these ends
+
+Shapes: B windows, T tokens, D hidden size, K starts, W the width of the dense layers.
 """
 
 from __future__ import annotations
@@ -33,14 +36,14 @@ from electra.finetuning.windows.features import Batch
 from electra.finetuning.windows.span_search import BEAM
 from electra.model.sizes import EncoderConfig
 
-WIDTH = 512  # of the two dense layers, for every encoder
+WIDTH = 512  # of the two dense layers, whatever the encoder's width
 MASKED = -1e4  # the logit of a token that cannot be part of an answer
 
 
 class JointHead(Head):
-    """Predicts start, end and answerability jointly; the module's docstring has the output's layout."""
+    """Predicts start, end and answerability jointly; the module's docstring describes the output."""
 
-    not_in_graphs = "the joint head runs a beam search, which an ONNX graph cannot"
+    not_in_graphs = "the joint head's beam search cannot be exported to an ONNX graph"
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config, 1)  # `output` gives the start logits
@@ -66,7 +69,7 @@ class JointHead(Head):
     def allowed(batch: Batch) -> Tensor:
         """Returns the mask [B, T] of tokens that can start or end an answer: [CLS] and the second text.
 
-        Every token, if the tokenizer does not distinguish texts by token type.
+        If the tokenizer does not distinguish texts by token type, these are all tokens except padding.
         """
         second_BT = batch.token_type_ids == 1
         second_BT = second_BT | ~second_BT.any(-1, keepdim=True)
@@ -77,7 +80,7 @@ class JointHead(Head):
     def ends(self, hidden_BTD: Tensor, start_states_BKD: Tensor, allowed_BT: Tensor) -> Tensor:
         """Returns log P(end | start) [B, K, T] for K starts.
 
-        The dense layer over two concatenated states is computed as the sum of one layer over each.
+        The dense layer on two concatenated states is computed as the sum of two layers on one state each.
         """
         start_weight, end_weight = self.end_dense.weight.chunk(2, -1)
         dense_BKTW = F.linear(start_states_BKD, start_weight).unsqueeze(2) + F.linear(
@@ -98,8 +101,8 @@ class JointHead(Head):
         return -starts_BT[rows, start_B], -ends_BT[rows, end_B]
 
     def beam(self, hidden_BTD: Tensor, starts_BT: Tensor, allowed_BT: Tensor) -> Tensor:
-        """Returns the most probable starts and the most probable ends of each, flattened."""
-        short = max(0, BEAM - starts_BT.shape[1])  # padding for windows with fewer tokens than the beam
+        """Returns the beam: a row for each window, as in the module's docstring."""
+        short = max(0, BEAM - starts_BT.shape[1])  # pads windows that have fewer tokens than the beam
         starts_BK, positions_BK = F.pad(starts_BT, (0, short), value=MASKED).topk(BEAM, -1)
         rows = torch.arange(len(starts_BT), device=starts_BT.device).unsqueeze(-1)
         start_states_BKD = F.pad(hidden_BTD, (0, 0, 0, short))[rows, positions_BK]

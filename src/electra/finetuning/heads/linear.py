@@ -1,4 +1,7 @@
-"""The head `linear` of the original code: dropout and one matrix. transformers has no classifier with it."""
+"""The head `linear` of the original code: dropout and a linear layer.
+
+transformers has no classifier with this head.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The head `transformers`: that of the transformers class that the model is saved as.
+"""The head `transformers`: the head of the transformers class as which the model is saved.
 
-So the saved folder contains the whole trained model: ElectraFor... or ModernBertFor...
-SequenceClassification, TokenClassification, QuestionAnswering.
+The saved folder therefore contains the whole trained model. The classes are ElectraFor... or ModernBertFor...
+SequenceClassification, TokenClassification and QuestionAnswering.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Transformers(HeadFactory):
 
     @override
     def build(self, shape: HeadShape) -> Head:
-        kind = CLASSES[shape.config.architecture][shape.kind]
-        return kind(shape.config, shape.num_outputs, shape.pooling)
+        head_class = CLASSES[shape.config.architecture][shape.kind]
+        return head_class(shape.config, shape.num_outputs, shape.pooling)
 
     @override
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:

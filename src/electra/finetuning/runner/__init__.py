@@ -1,1 +1,1 @@
-"""One fine-tuning, from data to a saved model: seeds, training loop, search, baselines, predictions."""
+"""Runs a fine-tuning, from the data to a saved model: seeds, training loop, search and baselines."""

@@ -1,8 +1,8 @@
-"""A fine-tuning: all seeds, the scores over them, the saved model. artifacts/tuning.py lists the files.
+"""Runs a fine-tuning: trains all seeds, summarises their scores and saves a model.
 
-Nothing is written before data, model and settings have been read and checked. A finished seed is never
-trained again. Several processes may fine-tune in one folder: they divide the seeds, and the trials of a
-search, and the last one writes the results.
+artifacts/tuning.py lists the files. Nothing is written before the data, model and settings have been read and
+checked. A finished seed is not trained again. Several processes may fine-tune in one folder: they divide the
+seeds and the trials of a search, and the last one writes the results.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ from electra.model.sizes import EncoderConfig
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
-FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths of data
-MIN_UPDATES, MAX_EPOCHS = 300, 20  # for few examples; with more, the task's epochs
+FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths
+MIN_UPDATES, MAX_EPOCHS = 300, 20  # with few examples, more epochs than the task's, up to MAX_EPOCHS
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
@@ -98,15 +98,14 @@ IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_lengt
 def finetune(
     model: str, settings: Settings, say: Say = quiet, stop: Callable[[], bool] | None = None
 ) -> dict[str, Any]:
-    """Fine-tunes and evaluates each seed. Calling it again resumes.
+    """Fine-tunes and evaluates each seed. Call it again to resume.
 
     Args:
-        model: the model whose encoder is fine-tuned: a run folder, a model folder, a fine-tuning, or a name
-        on the
-            hub.
+        model: the model whose encoder is fine-tuned: a run folder, a model folder, the folder of a
+            fine-tuning, or a name on the Hugging Face hub.
         settings: all options.
         say: receives each line of progress.
-        stop: called after each step; if it returns True, the state is saved.
+        stop: called after each step; if it returns True, the state is saved and training stops.
 
     Returns:
         The contents of all_results.json.
@@ -119,7 +118,7 @@ def finetune(
 
 
 def help_finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool]) -> None:
-    """Trains those seeds of a fine-tuning that no other process is training; does not wait for others."""
+    """Trains the seeds of a fine-tuning that no other process is training, without waiting for the others."""
     with suppress(HeldElsewhere):
         _finetune(model, settings, say, stop, wait=False)
 
@@ -129,59 +128,59 @@ def _finetune(
 ) -> dict[str, Any]:
     folder = TuningFolder(as_path(settings.out))
     settings = with_recorded_defaults(settings, folder)
-    earlier_threads = recorded_threads(folder) if folder.exists() else None
-    threads, on_cpu = "", settings.device in ("auto", "cpu")
+    previous_threads = recorded_threads(folder) if folder.exists() else None
+    thread_note, on_cpu = "", settings.device in ("auto", "cpu")
     if on_cpu:
-        threads = set_threads(settings.threads, earlier_threads, "--threads")
+        thread_note = set_threads(settings.threads, previous_threads, "--threads")
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
     if settings.search:
-        split_for_search(dataset)  # raises if there are too few examples
+        split_for_search(dataset)  # raises DataError if there are too few examples
     pooling = encoder_pooling(loaded, dataset.task)
     tuning, notes = prepare(resolve(settings, dataset, loaded.config, pooling), dataset, loaded)
     teacher, unlabelled = open_teacher(tuning)
-    other = _tuning_of_baseline(settings, dataset)
+    baseline_tuning = _tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop, shared=True) as session:
         session.share()
-        earlier_threads = recorded_threads(folder)
-        if on_cpu:  # another process may have begun meanwhile
-            set_threads(settings.threads, earlier_threads, "--threads")
+        previous_threads = recorded_threads(folder)
+        if on_cpu:  # another process may have started in the meantime
+            set_threads(settings.threads, previous_threads, "--threads")
         shared = Shared(Leases(folder.leases), session.say, session.stopping, wait)
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
-        if earlier_threads not in (None, torch.get_num_threads()):
-            threads = f"resumed with {torch.get_num_threads()} instead of {earlier_threads} threads"
-            threads += ": not bit-identical"
-        labelled = tuning
+        if previous_threads not in (None, torch.get_num_threads()):
+            thread_note = f"resumed with {torch.get_num_threads()} instead of {previous_threads} threads"
+            thread_note += ": not bit-identical"
+        without_teacher = tuning
         if teacher is not None:
-            session.say("the teacher answers the training texts")
+            session.say("labelling the training texts with the teacher")
             tuning, note = with_soft_labels(tuning, dataset.splits["train"], unlabelled, teacher)
             notes.append(note)
-        starts = (describe_start(model, tuning), describe_defaults(settings, dataset, loaded.config))
-        for note in (threads, *starts, *describe_labels(dataset), *notes):
+        start_lines = (describe_start(model, tuning), describe_defaults(settings, dataset, loaded.config))
+        for note in (thread_note, *start_lines, *describe_labels(dataset), *notes):
             if note:
                 session.say(note)
         try:
-            found: dict[str, Any] = {}
+            search_record: dict[str, Any] = {}
             if settings.search:
-                found = search(
+                search_record = search(
                     settings,
                     tuning,
                     dataset,
                     folder,
-                    lambda part: prepare(tuning.settings, part, loaded)[0],
+                    lambda search_dataset: prepare(tuning.settings, search_dataset, loaded)[0],
                     shared,
                     session.alone,
                 )
-                tuning = tuning.with_settings(**found["chosen"])
+                tuning = tuning.with_settings(**search_record["chosen"])
             while True:
                 numbers = seeds_to_run(settings, folder)
-                measure = partial(measure_all, labelled, dataset, folder, other)
-                with_baselines = are_missing(labelled, dataset, folder)
-                train_all(tuning, folder, numbers, shared, measure if with_baselines else None)
+                measure_baselines = partial(measure_all, without_teacher, dataset, folder, baseline_tuning)
+                needs_baselines = are_missing(without_teacher, dataset, folder)
+                train_all(tuning, folder, numbers, shared, measure_baselines if needs_baselines else None)
                 with session.alone():
-                    if numbers == seeds_to_run(settings, folder):  # else others have finished more
-                        results = finish(model, tuning, dataset, folder, notes, found, numbers)
+                    if numbers == seeds_to_run(settings, folder):  # else other processes have added seeds
+                        results = finish(model, tuning, dataset, folder, notes, search_record, numbers)
                         break
         except Interrupted:
             session.interrupt()
@@ -194,16 +193,16 @@ def _finetune(
 
 
 def _tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
-    """Returns the fine-tuning of the setting `baseline_model`, if it is set."""
+    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
     if settings.baseline_model is None:
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")
-    plain = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    return prepare(resolve(plain, dataset, loaded.config), dataset, loaded)[0]
+    baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
+    return prepare(resolve(baseline_settings, dataset, loaded.config), dataset, loaded)[0]
 
 
 def recorded_threads(folder: TuningFolder) -> int | None:
-    """Returns the number of threads with which a fine-tuning began, if it is known."""
+    """Returns the number of threads that a fine-tuning started with; None if it is not recorded."""
     threads: int | None = folder.record.get("environment", {}).get("threads")
     return threads
 
@@ -215,34 +214,36 @@ def train_all(
     shared: Shared,
     measure_baselines: Callable[[], None] | None,
 ) -> None:
-    """Measures the baselines and trains the seeds, and the same seeds from fresh weights, if requested.
+    """Scores the baselines and trains the seeds, also from random initialization if that was requested.
 
     Args:
         tuning: the fine-tuning.
-        folder: where the results are written.
+        folder: the folder for the results.
         numbers: the seeds.
-        shared: divides the work among the processes in the folder.
-        measure_baselines: measures and saves the baselines (None: that is done, or not wanted).
+        shared: divides the work among the processes that share the folder.
+        measure_baselines: scores and saves the baselines; None if that is done or not requested.
     """
     pieces: dict[str, Callable[..., Any]] = {}
     if measure_baselines is not None:
         pieces["baselines"] = lambda say, stop: measure_baselines()
-    fresh = tuning.with_settings(init="random", untrained_baseline=False)
-    places = seed_folders(folder, numbers, bool(untrained_seeds(tuning.settings, folder, numbers)))
-    for name, (kind, number) in places.items():
-        prefix = "" if kind == folder else "untrained, "
-        pieces[name] = partial(_run_seed, tuning if kind == folder else fresh, kind, number, prefix)
+    untrained_tuning = tuning.with_settings(init="random", untrained_baseline=False)
+    seed_pieces = seed_folders(folder, numbers, bool(untrained_seeds(tuning.settings, folder, numbers)))
+    for name, (target, number) in seed_pieces.items():
+        prefix = "" if target == folder else "untrained, "
+        pieces[name] = partial(
+            _run_seed, tuning if target == folder else untrained_tuning, target, number, prefix
+        )
     damaged = {
         name
-        for name, (kind, number) in places.items()
-        if (seed := kind.seed(number)).path.exists() and durable.verify_directory(seed.path)
+        for name, (target, number) in seed_pieces.items()
+        if (seed := target.seed(number)).path.exists() and durable.verify_directory(seed.path)
     }
 
     def is_done(name: str) -> bool:
-        if name not in places:
+        if name not in seed_pieces:
             return folder.baselines.is_file()
-        kind, number = places[name]
-        return name not in damaged and kind.seed(number).exists()
+        target, number = seed_pieces[name]
+        return name not in damaged and target.seed(number).exists()
 
     for name in shared.run(pieces, is_done):
         damaged.discard(name)
@@ -251,7 +252,7 @@ def train_all(
 def _run_seed(
     tuning: Tuning, folder: TuningFolder, number: int, prefix: str, *, say: Say, stop: Stop
 ) -> None:
-    """Trains a seed. Raises Interrupted if `stop` returned True; the state is then saved."""
+    """Trains a seed. Raises Interrupted, after the state is saved, if `stop` returned True."""
     tuning = replace(tuning, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
     try:
         run_seed(tuning, folder, number)
@@ -262,27 +263,29 @@ def _run_seed(
 def seed_folders(
     folder: TuningFolder, numbers: Sequence[int], untrained: bool
 ) -> dict[str, tuple[TuningFolder, int]]:
-    """Returns each piece of work that trains a seed: its name, and in which folder it trains which seed."""
-    places = {f"seed {number}": (folder, number) for number in numbers}
-    fresh = {f"untrained seed {number}": (folder.untrained, number) for number in numbers if untrained}
-    return places | fresh
+    """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece."""
+    pretrained = {f"seed {number}": (folder, number) for number in numbers}
+    untrained_pieces = {
+        f"untrained seed {number}": (folder.untrained, number) for number in numbers if untrained
+    }
+    return pretrained | untrained_pieces
 
 
 def missing(settings: Settings) -> list[str]:
-    """Returns what is left to do, each with the process that is working on it, if any."""
+    """Returns the remaining pieces of work, each with the process that is working on it, if there is one."""
     folder = TuningFolder(as_path(settings.out))
     leases = Leases(folder.leases)
     numbers = seeds_to_run(settings, folder)
-    left: list[str] = []
+    remaining: list[str] = []
     if settings.search and not folder.read_search().get("chosen"):
-        left.append("search")
+        remaining.append("search")
     untrained = bool(untrained_seeds(settings, folder, numbers))
-    places = seed_folders(folder, numbers, untrained)
-    left += [name for name, (kind, number) in places.items() if not kind.seed(number).exists()]
-    held = [name for name in leases.held() if name not in left]  # trials of a search, baselines
-    if not left and not folder.results.is_file():
-        left.append("results")
-    return [leases.described(name) for name in (*held, *left)]
+    seed_pieces = seed_folders(folder, numbers, untrained)
+    remaining += [name for name, (target, number) in seed_pieces.items() if not target.seed(number).exists()]
+    held = [name for name in leases.held() if name not in remaining]  # trials of a search, baselines
+    if not remaining and not folder.results.is_file():
+        remaining.append("results")
+    return [leases.described(name) for name in (*held, *remaining)]
 
 
 def finish(  # noqa: PLR0917
@@ -291,31 +294,38 @@ def finish(  # noqa: PLR0917
     dataset: Dataset,
     folder: TuningFolder,
     notes: Sequence[str],
-    found: dict[str, Any],
+    search_record: dict[str, Any],
     numbers: Sequence[int],
 ) -> dict[str, Any]:
-    """Writes the results over all seeds and the saved model, unless another process has just done so."""
+    """Writes and returns the results of all seeds, and saves the model, unless another process just did."""
     settings = tuning.settings
     finished = finished_seeds(folder, numbers)
     untrained = finished_seeds(folder.untrained, untrained_seeds(settings, folder, numbers))
-    others = {
+    extra_results = {
         "baselines": folder.read_baselines(),
-        "search": found,
+        "search": search_record,
         "untrained": scores_over_seeds(untrained, tuning.task.metrics) if untrained else {},
     }
     results = summarise(model, tuning, dataset, finished, notes)
-    results |= {name: record for name, record in others.items() if record}
-    ensemble = settings.ensemble or folder.ensemble.path.exists()  # an existing one has fewer seeds
-    if digests.compare(folder.path) is not None:  # they were removed when this process began
-        written = folder.read_results()
-        same = {name: value for name, value in written.items() if not name.startswith("ensemble_")}
-        if same == json.loads(durable.to_json(results)) and ensemble == folder.ensemble.path.exists():
-            return written
-    if ensemble:
+    results |= {name: record for name, record in extra_results.items() if record}
+    needs_ensemble = (
+        settings.ensemble or folder.ensemble.path.exists()
+    )  # an existing one may have fewer seeds
+    if digests.compare(folder.path) is not None:  # the digests were removed when this process started
+        existing = folder.read_results()
+        without_ensemble = {
+            name: value for name, value in existing.items() if not name.startswith("ensemble_")
+        }
+        if (
+            without_ensemble == json.loads(durable.to_json(results))
+            and needs_ensemble == folder.ensemble.path.exists()
+        ):
+            return existing
+    if needs_ensemble:
         results |= run_ensemble(tuning, folder, finished)
-    chosen = next(seed for seed in finished if seed.seed == results["kept_seed"])
-    save_model(tuning, folder.model, chosen, results)
-    rows = read_records(chosen.folder.table("dev").read_bytes())
+    kept = next(seed for seed in finished if seed.seed == results["kept_seed"])
+    save_model(tuning, folder.model, kept, results)
+    rows = read_records(kept.folder.table("dev").read_bytes())
     dev = join_gold(rows, tuning.splits["dev"].examples, tuning.task)
     durable.commit_file(folder.dev, format_records(dev, "jsonl"))
     durable.commit_json(folder.results, results)
@@ -324,20 +334,20 @@ def finish(  # noqa: PLR0917
 
 
 def hybrid_head(tuning: Tuning) -> str:
-    """Returns the hybrid head for the task, if there is one and another head was chosen; else ""."""
+    """Returns the name of the hybrid head for the task; "" if there is none or the user chose one."""
     if tuning.task.head != "classifier" or tuning.settings.head in HYBRID_HEADS.values():
         return ""
     return HYBRID_HEADS.get(len(tuning.splits["dev"].examples[0].texts), "")
 
 
 def source_of(model: str) -> str | Path:
-    """Returns the saved model of a fine-tuning, any other model unchanged."""
+    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
     folder = TuningFolder(Path(model))
     return folder.model.path if folder.exists() else model
 
 
 def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
-    """Returns the pooling with which the encoder was trained; None for discriminators and generators."""
+    """Returns the pooling that the encoder was trained with; None for discriminators and generators."""
     if task.head == "vectors":
         return loaded.pooling
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
@@ -350,8 +360,8 @@ def resolve(
 
     Args:
         settings: as the user passed them.
-        dataset: the data and its task, on which default epochs and lengths depend.
-        config: the encoder's shape.
+        dataset: the data and its task, on which defaults depend.
+        config: the encoder's configuration.
         pooling: the encoder's own pooling, if it has one.
 
     Raises:
@@ -370,8 +380,8 @@ def resolve(
         if values[name] is None:
             values[name] = default.value
     values["calibrate"] = settings.calibrate is not False
-    own = pooling or load_head(settings.head).pooling
-    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own)
+    own_pooling = pooling or load_head(settings.head).pooling
+    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own_pooling)
     return ResolvedSettings(**values)
 
 
@@ -388,26 +398,28 @@ def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings
 
 @dataclass(frozen=True)
 class Default:
-    """The value of a setting that the user left unset, and where it comes from."""
+    """The value of a setting that the user did not set, and its origin."""
 
     value: float
     origin: str
 
 
 def default_settings(settings: Settings, dataset: Dataset, config: EncoderConfig) -> dict[str, Default]:
-    """Returns the defaults that depend on the data, the task, the head or the encoder, by setting."""
-    task, examples = dataset.task, len(dataset.splits["train"])
+    """Returns, by setting, the defaults that depend on the data, the task, the head or the encoder."""
+    task, num_examples = dataset.task, len(dataset.splits["train"])
     head, width = load_head(settings.head), f"width {config.hidden_size}"
-    its_own = f"the head {HEADS.name_of(settings.head)}"
+    head_origin = f"the head {HEADS.name_of(settings.head)}"
     dropout = Default(config.dropout, "as in pre-training")
     if task.dropout is not None:
         dropout = Default(task.dropout, "the task")
     elif head.dropout is not None:
-        dropout = Default(head.dropout, its_own)
+        dropout = Default(head.dropout, head_origin)
     if head.epochs is not None:
-        epochs = Default(head.epochs, its_own)
-    elif (more := min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / examples))) > task.epochs:
-        epochs = Default(more, f"{plural(examples, 'example')}")
+        epochs = Default(head.epochs, head_origin)
+    elif (
+        few_example_epochs := min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / num_examples))
+    ) > task.epochs:
+        epochs = Default(few_example_epochs, f"{plural(num_examples, 'example')}")
     else:
         epochs = Default(task.epochs, "the task")
     return {
@@ -420,7 +432,7 @@ def default_settings(settings: Settings, dataset: Dataset, config: EncoderConfig
 
 
 def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfig) -> str:
-    """Returns a line with the defaults that were used and their origins; "" if the user set them all."""
+    """Returns a line on the defaults in use and their origins; "" if the user set everything."""
     defaults = default_settings(settings, dataset, config)
     searched = settings_to_search(settings) if settings.search else ()
     shown = [
@@ -432,14 +444,14 @@ def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfi
 
 
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
-    """Tokenises the data once for all seeds. Also returns notes on the data for the user."""
+    """Tokenises the data once for all seeds; also returns notes on the data for the user."""
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
     splits: dict[str, FeaturizedSplit] = {}
     for split, examples in dataset.splits.items():
         windows = task.featurize(examples, tokens, settings.max_length, train=split == "train")
         if windows.truncated:
-            share = f"{windows.truncated} of {len(examples)} examples"
-            notes.append(f"{split}: {share} truncated to {settings.max_length} tokens")
+            count_note = f"{windows.truncated} of {len(examples)} examples"
+            notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
         notes += [f"{split}: {note}" for note in windows.notes]
         splits[split] = FeaturizedSplit(windows, examples)
     train = splits.pop("train").windows
@@ -460,7 +472,7 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
 def make_record(
     model: str, tuning: Tuning, dataset: Dataset, teacher: Predictor | None = None
 ) -> dict[str, Any]:
-    """Returns the contents of finetune.json; `settings` and `identity` must agree to resume."""
+    """Returns the contents of finetune.json; a resumed run must agree in `settings` and `identity`."""
     start, task = tuning.start, tuning.task
     pretrained = tuning.settings.init == "pretrained"
     identity = {
@@ -516,7 +528,7 @@ def describe_start(model: str, tuning: Tuning) -> str:
 
 
 def seeds_to_run(settings: Settings, folder: TuningFolder) -> list[int]:
-    """Returns the requested seeds and those already finished in the folder, which the summary includes."""
+    """Returns the requested seeds and those that the folder already has; the summary includes both."""
     requested = range(settings.seed, settings.seed + settings.seeds)
     return sorted({*requested, *(number for number, _ in folder.seeds())})
 
@@ -577,7 +589,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
 def summarise(
     model: str, tuning: Tuning, dataset: Dataset, finished: Sequence[FinishedSeed], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the contents of all_results.json, without baselines, search and ensemble."""
+    """Returns the contents of all_results.json except baselines, search and ensemble."""
     settings, task = tuning.settings, tuning.task
     sizes = {("eval" if name == "dev" else name): len(split) for name, split in dataset.splits.items()}
     return {
@@ -602,22 +614,22 @@ def summarise(
 
 
 def label_counts(dataset: Dataset) -> dict[str, dict[str, int]]:
-    """Returns the labels' counts for each split with answers; {} for a task without labels."""
+    """Returns the frequency of each label by split; splits without answers or labels are left out."""
     counts = {name: count_labels(dataset.task, examples) for name, examples in dataset.splits.items()}
     return {name: split_counts for name, split_counts in counts.items() if split_counts}
 
 
 def run_ensemble(tuning: Tuning, folder: TuningFolder, finished: Sequence[FinishedSeed]) -> dict[str, Any]:
     """Writes the averaged predictions of all seeds, and returns their scores."""
-    by_split: dict[str, list[list[Any]]] = {name: [] for name in tuning.splits}
+    predictions_by_split: dict[str, list[list[Any]]] = {name: [] for name in tuning.splits}
     for seed in finished:
         model = load_seed(tuning, seed)
         for name, split in tuning.splits.items():
-            by_split[name].append(evaluate(tuning, model, split).predictions)
+            predictions_by_split[name].append(evaluate(tuning, model, split).predictions)
     results: dict[str, Any] = {}
     files: dict[str, durable.Content] = {}
     for name, split in tuning.splits.items():
-        predictions = tuning.task.average(by_split[name])
+        predictions = tuning.task.average(predictions_by_split[name])
         files |= tuning.task.files(name, predictions, split.examples)
         if split.windows.targets is not None:
             scores = tuning.task.score(predictions, split.examples)

@@ -1,11 +1,13 @@
-"""Baselines that need no network, fitted to the same training examples and scored by the same metrics.
+"""Baselines without a network, fitted to the same training examples and scored by the same metrics.
 
-majority       the most frequent answer: a class, each label by itself, the mean of the numbers, a tag
-word counting  for a pair nine features of word overlap, for a single text TF-IDF of words and word pairs;
-               either with logistic regression (ridge regression for numbers), whose strength is chosen by
-               cross-validation on the training examples. For tags, the most frequent tag of the word
+majority       predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
+word counting  the records' name of a linear model: on nine features of word overlap for pairs, on the TF-IDF
+               of words and bigrams for single texts. It is a logistic regression (a ridge regression for
+               numbers) whose strength is chosen by cross-validation on the training examples. For tagging it
+               predicts the most frequent tag of each word
 
-Spans have no baseline. Baselines that use an encoder without training it are in encoder_baselines.py.
+Question answering has no such baseline. encoder_baselines.py has those that use an encoder without training
+it.
 """
 
 from __future__ import annotations
@@ -27,14 +29,17 @@ from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation.arrays import Floats, Ints
 
-Matrix = Any  # a numpy array or a scipy sparse matrix
+Matrix = Any  # [N, features]: a numpy array or a scipy sparse matrix
 Predict = Callable[[Sequence[Example]], list[Any]]
-"""Returns the task's predictions: probabilities [labels], a number [1], or tags [words, labels]."""
+"""A function from examples to the task's predictions.
+
+A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
+"""
 NAMES = MAJORITY, WORDS = "majority", "word counting"  # the names in records
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # of the fit: the inverse of the penalty on squared weights
-WEIGHTS = (None, "balanced")  # class weights
+STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
+WEIGHTS = (None, "balanced")  # candidates for scikit-learn's class weights
 FOLDS = 5
-TUNED_ON = 3000  # examples on which the strength is chosen; the final fit uses all
+TUNED_ON = 3000  # examples at most to choose the strength on; the final fit uses all examples
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -43,7 +48,7 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     dataset = read_dataset(settings, choose_task(settings))
     task = dataset.task
     results: dict[str, Any] = {"task": task.name, "task_version": task.version}
-    results |= {"floor": baseline, "seeds": [0]}  # the key of older records
+    results |= {"floor": baseline, "seeds": [0]}  # the records' name of a baseline
     results |= {
         f"{'eval' if split == 'dev' else split}_samples": len(examples)
         for split, examples in dataset.splits.items()
@@ -55,14 +60,14 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
 
 
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
-    """Returns a baseline's scores on the splits with answers, as SPLIT_METRIC; dev is called eval."""
+    """Returns a baseline's scores on the splits with answers, by SPLIT_METRIC ("eval" for dev)."""
     predict = fit(baseline, dataset.task, dataset.splits["train"])
     assert predict is not None, "spans have no baseline"
     return score_splits(predict, dataset)
 
 
 def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
-    """Scores predictions of the splits with answers, as SPLIT_METRIC; dev is called eval."""
+    """Returns the scores of predictions on the splits with answers, by SPLIT_METRIC ("eval" for dev)."""
     return {
         f"{'eval' if split == 'dev' else split}_{name}": score
         for split, examples in dataset.splits.items()
@@ -72,7 +77,7 @@ def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
 
 
 def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
-    """Fits the baseline of that name to a task; None if it supports no such task (spans)."""
+    """Fits the baseline with this name to a task; None for question answering, which has no baseline."""
     if task.head == "reader":
         return None
     if task.head == "tagger":
@@ -92,10 +97,10 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
 def fit_linear(
     task: Any, train: Sequence[Example], featurize: Callable[[Sequence[Example]], Matrix]
 ) -> Predict:
-    """Fits a linear model for a task on texts: ridge regression, or logistic regression.
+    """Fits a linear model: ridge regression for numbers, logistic regression for labels.
 
     Args:
-        task: a classification, with one or several labels, or a regression.
+        task: a single-label or multi-label classification, or a regression.
         train: examples with answers.
         featurize: returns the features [N, features] of N examples.
     """
@@ -111,7 +116,7 @@ def fit_linear(
 
 
 def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
-    """Returns a function to TF-IDF features of words and word pairs [examples, terms], sparse."""
+    """Returns a function from examples to TF-IDF features of words and bigrams [N, terms], sparse."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(token_pattern=WORD.pattern, ngram_range=(1, 2), sublinear_tf=True)
@@ -120,7 +125,7 @@ def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]
 
 
 def fit_overlap(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
-    """Returns a function to overlap features [examples, 9], standardised on the training pairs."""
+    """Returns a function from pairs to overlap features [N, 9], standardised on the training pairs."""
     counts = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
     documents = 2 * len(train)
     rarity = {word: math.log((1 + documents) / (1 + count)) for word, count in counts.items()}
@@ -129,13 +134,13 @@ def fit_overlap(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matri
     def weight(word: str) -> float:
         return rarity.get(word, highest)
 
-    def raw(examples: Sequence[Example]) -> Floats:
+    def compute(examples: Sequence[Example]) -> Floats:
         pairs = [(example.texts[0], example.texts[1]) for example in examples]
         return np.array([[*overlap(*pair), weighted_overlap(*pair, weight=weight)] for pair in pairs])
 
-    features = raw(train)
+    features = compute(train)
     mean, sd = features.mean(0), features.std(0)
-    return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
+    return lambda examples: (compute(examples) - mean) / np.where(sd > 0, sd, 1.0)
 
 
 def _fit_ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
@@ -145,55 +150,58 @@ def _fit_ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix]
     model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features[sample], numbers[sample])
     if len(sample) < len(numbers):
         model = Ridge(alpha=model.alpha_).fit(features, numbers)
-    return lambda other: model.predict(other)[:, None]
+    return lambda rows: model.predict(rows)[:, None]
 
 
 def _fit_logistic(
     features: Matrix, classes: npt.NDArray[Any], count: int, metric: str = "accuracy"
 ) -> Callable[[Matrix], Any]:
-    """Fits class probabilities; a class without training examples has probability 0."""
+    """Returns a function from features to class probabilities [N, count].
+
+    A class without training examples has the probability 0.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
 
     sample = _sample(len(classes))
-    present = np.bincount(classes[sample])
-    folds = min(FOLDS, int(present[present > 0].min()))
+    class_counts = np.bincount(classes[sample])
+    folds = min(FOLDS, int(class_counts[class_counts > 0].min()))
     model: Any = LogisticRegression(C=1.0, max_iter=1000)
-    if folds > 1 and np.count_nonzero(present) > 1:
+    if folds > 1 and np.count_nonzero(class_counts) > 1:
         metrics = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}
         grid = {"C": STRENGTHS, "class_weight": WEIGHTS}
         search = GridSearchCV(model, grid, cv=folds, scoring=metrics.get(metric, "accuracy"), refit=False)
         model.set_params(**search.fit(features[sample], classes[sample]).best_params_)
     model.fit(features, classes)
 
-    def probabilities(other: Matrix) -> Floats:
-        all_classes = np.zeros((other.shape[0], count))
-        all_classes[:, model.classes_] = model.predict_proba(other)
+    def probabilities(rows: Matrix) -> Floats:
+        all_classes = np.zeros((rows.shape[0], count))
+        all_classes[:, model.classes_] = model.predict_proba(rows)
         return all_classes
 
     return probabilities
 
 
 def _sample(count: int) -> Ints:
-    """Returns the indices of at most TUNED_ON of `count` examples."""
+    """Returns the indices [at most TUNED_ON] of a random sample of `count` examples, in order."""
     return np.sort(np.random.default_rng(0).permutation(count)[:TUNED_ON])
 
 
 def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
-    """Fits each label independently; one that all or no examples have is always or never predicted."""
+    """Fits each label independently; a label of all or no examples is always or never predicted."""
 
     def fit_label(target: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
         if len(np.unique(target)) < 2:
-            return lambda other: np.full(other.shape[0], float(target[0]))
+            return lambda rows: np.full(rows.shape[0], float(target[0]))
         classify = _fit_logistic(features, target.astype(np.int64), 2)
-        return lambda other: classify(other)[:, 1]
+        return lambda rows: classify(rows)[:, 1]
 
     classifiers = [fit_label(target) for target in targets.T]
-    return lambda other: np.stack([classify(other) for classify in classifiers], 1)
+    return lambda rows: np.stack([classify(rows) for classify in classifiers], 1)
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
-    """Fits the tags' frequencies for each word (unknown words: overall), or only overall."""
+    """Fits the frequencies of tags, overall or, if `by_word`, for each known word."""
     word_counts: dict[str, Counter[int]] = {}
     overall: Counter[int] = Counter()
     for example in train:
@@ -208,9 +216,12 @@ def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
         shares[list(counts)] = np.array(list(counts.values())) / counts.total()
         return shares
 
-    known, unknown = {word: frequencies(counts) for word, counts in word_counts.items()}, frequencies(overall)
+    by_known_word, unknown = (
+        {word: frequencies(counts) for word, counts in word_counts.items()},
+        frequencies(overall),
+    )
     return lambda examples: [
-        np.stack([known.get(word, unknown) for word in example.texts])
+        np.stack([by_known_word.get(word, unknown) for word in example.texts])
         if example.texts
         else np.zeros((0, task.num_outputs))
         for example in examples

@@ -1,7 +1,7 @@
 """Chooses the temperature of a classifier or tagger (Guo et al. 2017, section 4.2).
 
-It is folded into the weights of the last layer, so that every user of the saved model gets calibrated
-probabilities: `electra predict`, transformers and ONNX.
+The weights of the last layer are divided by the temperature, so that the saved model gives calibrated
+probabilities everywhere: in `electra predict`, transformers and ONNX.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from electra.finetuning.runner.tuning import Tuning, run_model
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
-RANGE = 0.5, 8.0  # of temperatures: a model that makes no error on dev would get 0
-PRECISION = 1e-3  # of the logarithm of the temperature
+RANGE = 0.5, 8.0  # of temperatures; without the bound, a model without errors on dev would get 0
+TOLERANCE = 1e-3  # of the logarithm of the temperature
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,15 @@ def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
     Returns:
-        None, with the model unchanged, for a task whose outputs are not logits of labels, and if dev has too
-        few answers.
+        The calibration. None, with the model unchanged, if the task's outputs are not logits of labels, or if
+        dev has too few answers.
     """
     task, dev = tuning.task, tuning.splits["dev"].windows
     if not task.outputs_are_logits or dev.targets is None:
         return None
     outputs, loss = run_model(model, dev, task, pad=tuning.pad, device=tuning.device)
-    as_array = np.concatenate if dev.token_targets else np.stack
-    logits, targets = as_array(outputs), as_array(dev.targets)
+    join = np.concatenate if dev.token_targets else np.stack
+    logits, targets = join(outputs), join(dev.targets)
     if targets.ndim == 1:
         logits, targets = logits[targets != NO_TARGET], targets[targets != NO_TARGET]
     if len(targets) < MIN_ANSWERS or loss is None:
@@ -54,13 +54,13 @@ def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
 
 
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
-    """Returns the temperature within RANGE that minimizes the task's loss.
+    """Returns the temperature within RANGE that minimises the task's loss.
 
     Cross-entropy is convex in the inverse temperature, so there is one minimum.
 
     Args:
-        task: without class weights, which would bias the probabilities.
-        logits: [N, labels].
+        task: the task, without class weights, which would bias the probabilities.
+        logits: the logits [N, labels].
         targets: classes [N], or 0 and 1 for each label [N, labels].
     """
     from scipy.optimize import minimize_scalar
@@ -73,4 +73,4 @@ def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray
         return float(task.loss(outputs / math.exp(log_temperature), answers)[0])
 
     bounds = [math.log(limit) for limit in RANGE]
-    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": PRECISION}).x)
+    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE}).x)

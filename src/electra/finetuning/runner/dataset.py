@@ -28,8 +28,8 @@ from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.visible import one_line, plural
 
-SMALL = 30  # dev examples below which the score is unreliable
-SHOWN = 20  # labels listed for a split
+SMALL = 30  # with fewer dev examples the score is unreliable
+MAX_LISTED = 20  # labels of a split
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Dataset:
     """The splits of a fine-tuning and the task fitted to them."""
 
     task: Task  # fitted to the training data
-    splits: dict[str, Examples]  # train, dev, and others to predict, and to score if they have answers
+    splits: dict[str, Examples]  # train, dev and others; those with answers are scored
     files: dict[str, str]  # SHA-256 of each split's file
-    notes: tuple[str, ...]  # reported to the user: how the data was read and what is suspicious
+    notes: tuple[str, ...]  # for the user: how the data was read, and what is suspicious
 
 
 def choose_task(settings: Settings) -> Task:
-    """Returns the task for the settings and the head.
+    """Returns the task with the settings' options, adapted to the head.
 
     Raises:
         ConfigError: the options or the head do not apply to the task.
@@ -64,19 +64,19 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         DataError: a file is missing or invalid, or there is nothing to learn.
     """
     paths = locate_files(settings, task)
-    read = {"train": task.read(paths["train"])}
-    unfitted, task = task, task.fit(read["train"].examples)
+    contents = {"train": task.read(paths["train"])}
+    unfitted, task = task, task.fit(contents["train"].examples)
     reader = unfitted.for_others(task)
-    read |= {
+    contents |= {
         split: reader.read(path, labelled=split == "dev") for split, path in paths.items() if split != "train"
     }
-    splits = {split: content.examples for split, content in read.items()}
+    splits = {split: content.examples for split, content in contents.items()}
     notes = [
         f"{split}: {plural(content.dropped, 'malformed row')} left out"
-        for split, content in read.items()
+        for split, content in contents.items()
         if content.dropped
     ]
-    notes += [f"{split}: {note}" for split, content in read.items() for note in content.notes]
+    notes += [f"{split}: {note}" for split, content in contents.items() for note in content.notes]
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
             notes.append(f"{split}: {plural(count, 'empty text')}, kept")
@@ -86,21 +86,21 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.side, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
-        size = plural(len(dev), "training example")
-        notes.append(f"no dev file: {size} held out as the dev set (chosen by text hash)")
+        held_out = plural(len(dev), "training example")
+        notes.append(f"no dev file: {held_out} held out as the dev set (chosen by text hash)")
     limits = {split: settings.limit_eval for split in splits} | {"train": settings.limit_train}
     splits = {split: limit(split, examples, limits[split], notes) for split, examples in splits.items()}
     try:
         missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
-        task = task.fit(splits["train"])  # class weights are those of the examples that are trained on
+        task = task.fit(splits["train"])  # fitted again: class weights depend on the examples that are left
     except DataError:
-        every, left = read["train"].examples, splits["train"]
-        problem = f"of {plural(len(every), 'training example')}"
-        if (different := len({example.texts for example in every})) < len(every):
-            problem += f" ({different:,} different)"
+        all_examples, remaining = contents["train"].examples, splits["train"]
+        problem = f"of {plural(len(all_examples), 'training example')}"
+        if (num_different := len({example.texts for example in all_examples})) < len(all_examples):
+            problem += f" ({num_different:,} different)"
         if "dev" not in paths:
             problem += f" {len(splits['dev']):,} held out as the dev set;"
-        problem += f" {len(left):,} left to train on, all with the same answer: nothing to learn"
+        problem += f" {len(remaining):,} left to train on, all with the same answer: nothing to learn"
         fix = "Add examples, or pass a dev file as `dev`" if "dev" not in paths else "Add examples"
         if settings.limit_train:
             fix += ", or a higher `limit_train`"
@@ -122,15 +122,19 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
-    """Removes the answers of a split that has the same unknown one everywhere, as many test files do."""
-    first, golds = examples[0], [example.gold for example in examples]
-    if first.gold is not None and not task.can_score(first) and all(map(same_answer(first.gold), golds)):
-        notes.append(f"{split}: every answer is {first.gold!r}, an unknown label: read as no answer")
+    """Removes the answers of a split if all are the same unknown label, as in many test files."""
+    first_example, golds = examples[0], [example.gold for example in examples]
+    if (
+        first_example.gold is not None
+        and not task.can_score(first_example)
+        and all(map(same_answer(first_example.gold), golds))
+    ):
+        notes.append(f"{split}: every answer is {first_example.gold!r}, an unknown label: read as no answer")
         return tuple(replace(example, gold=None) for example in examples)
-    unanswered = sum(gold is None for gold in golds)
-    if 0 < unanswered < len(examples):
+    num_unanswered = sum(gold is None for gold in golds)
+    if 0 < num_unanswered < len(examples):
         notes.append(
-            f"{split}: {unanswered} of {len(examples)} examples have no answer: predicted, not scored"
+            f"{split}: {num_unanswered} of {len(examples)} examples have no answer: predicted, not scored"
         )
     return examples
 
@@ -141,18 +145,22 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
     Raises:
         DataError: every example has such a label.
     """
-    unseen = [(e, names) for e in examples if e.gold is not None and (names := task.unseen_labels(e))]
+    unseen = [
+        (example, names)
+        for example in examples
+        if example.gold is not None and (names := task.unseen_labels(example))
+    ]
     if not unseen:
         return
-    first, names = unseen[0]
+    first_example, names = unseen[0]
     if len(unseen) == len(examples):
         problem = f"unknown label {names[0]!r}"
-        raise DataError(problem, where=first.where, fix=nearest(names[0], list(task.label_names)))
+        raise DataError(problem, where=first_example.where, fix=nearest(names[0], list(task.label_names)))
     counts = Counter(name for _, names in unseen for name in names)
     listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
-    more = ", ..." if len(counts) > 5 else ""
+    ellipsis = ", ..." if len(counts) > 5 else ""
     share = f"{len(unseen):,} of {plural(len(examples), 'example')} {'has' if len(unseen) == 1 else 'have'}"
-    yield f"{split}: {share} a label that the training data lacks ({listed}{more}): scored as wrong"
+    yield f"{split}: {share} a label that the training data lacks ({listed}{ellipsis}): scored as wrong"
 
 
 def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
@@ -176,28 +184,28 @@ def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
 
 
 def normalise(texts: Sequence[str]) -> tuple[str, ...]:
-    """Returns texts with equal Unicode forms, case and white space, for comparison."""
+    """Returns texts with normalised Unicode forms, case and white space, for comparison."""
     return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts)
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:
-    """Yields a line for each split, with the counts of its labels."""
+    """Yields a line with the frequency of each label for each split that has labels."""
     for split, examples in dataset.splits.items():
         counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
         if counts:
             ranked = sorted(counts.items(), key=lambda entry: -entry[1])
-            shown = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:SHOWN])
-            more = f", and {len(ranked) - SHOWN} more labels" if len(ranked) > SHOWN else ""
-            yield f"{split}: {shown}{more}"
+            listed = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:MAX_LISTED])
+            more = f", and {len(ranked) - MAX_LISTED} more labels" if len(ranked) > MAX_LISTED else ""
+            yield f"{split}: {listed}{more}"
 
 
 def count_labels(task: Task, examples: Examples) -> dict[str, int]:
-    """Returns the frequency of each label; {} if an answer is missing."""
+    """Returns the frequency of each label; {} if an answer is missing or the task has no labels."""
     return {} if any(example.gold is None for example in examples) else task.label_counts(examples)
 
 
 def same_answer(first: Any) -> Callable[[Any], bool]:
-    """Returns a function that compares the labels of an answer with those of `first`."""
+    """Returns a function that says whether an answer has the same labels as `first`."""
 
     def labels(gold: Any) -> set[Any]:
         return set(gold) if isinstance(gold, tuple) else {gold}
@@ -206,10 +214,10 @@ def same_answer(first: Any) -> Callable[[Any], bool]:
 
 
 def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
-    """Returns the file of each split: that of the settings, else the one found in the folder by name.
+    """Returns the file of each split: the one in the settings, else the one with its name in the folder.
 
     Raises:
-        DataError: there is no training file, or a further file has an invalid name.
+        DataError: there is no training file, or another file has an invalid name.
     """
     data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():
@@ -231,11 +239,9 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
         *(find_named(data, task.also, task.formats) if folder else ()),
     ):
         name = split_name(path)[0]
-        is_split = (
-            name in (*SPLIT_NAMES, "eval") and name not in paths
-        )  # its scores would look like that split's
+        is_split = name in (*SPLIT_NAMES, "eval") and name not in paths  # the scores would be mistaken
         if is_split or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
-            problem = f"{name!r} is not a valid or unique name of a further file"
+            problem = f"{name!r} is not a valid, unique name for another file"
             raise DataError(problem, where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
@@ -246,7 +252,7 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
 
 
 def limit(split: str, examples: Examples, size: int | None, notes: list[str]) -> Examples:
-    """Returns at most `size` examples (None: all), chosen by hash, and adds a note if some are left out."""
+    """Returns at most `size` examples (None: all), chosen by hash; appends a note if some are left out."""
     if not size or size >= len(examples):
         return examples
     notes.append(f"{split}: {size} of {len(examples)} examples, chosen by hash")

@@ -1,12 +1,12 @@
-"""All baselines of a fine-tuning: those without a network, and encoders that are not trained.
+"""Scores all baselines of a fine-tuning: those without a network, and encoders that are not trained.
 
-frozen encoder  a linear model on the encoder's states: the head `frozen`
-cosine          for pairs with a score, a line fitted to the cosine of the vectors of the two texts
-token vectors   for texts, a linear model on the weighted mean of static token vectors, as model2vec makes
-                them: each token is encoded by itself, and frequent tokens weigh less (Arora et al. 2017)
+frozen encoder  a linear model on the encoder's states (the head `frozen`)
+cosine          for pairs with scores, a line fitted to the cosine of the two texts' vectors
+token vectors   for texts, a linear model on the weighted mean of static token vectors, computed as by
+                model2vec: each token is encoded by itself, and frequent tokens weigh less (Arora et al. 2017)
 
-The first two are measured on the encoder that is fine-tuned, before training; all three on the encoder that
-the setting `baseline_model` names.
+The first two use the encoder to be fine-tuned, before training; all three use the encoder that the setting
+`baseline_model` names.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from electra.inference.embedding import embed
 from electra.model.passes import PaddedBatch, map_rows
 
 COSINE = "cosine of the encoder's vectors"
-SMOOTHING = 1e-3  # a of the token weights a / (a + frequency), model2vec's value
+SMOOTHING = 1e-3  # the a in the token weights a / (a + frequency); model2vec's value
 
 
 def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
-    """Whether baselines are wanted, can be computed and have not been.
+    """Whether baselines are requested, apply to the task and are not yet saved.
 
-    There are none for spans, for texts without answers, and for your own tasks, whose predictions may be of
-    any kind.
+    There are none for question answering, for texts without answers, and for your own tasks, whose
+    predictions may be of any kind.
     """
     if folder.baselines.is_file() or not tuning.settings.baselines:
         return False
@@ -54,27 +54,30 @@ def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
 
 
 def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None) -> None:
-    """Computes and saves the scores of all baselines of a fine-tuning: for each `eval_accuracy` and so on.
+    """Computes and saves the scores of all baselines, each by keys such as `eval_accuracy`.
 
     Args:
         tuning: the fine-tuning.
         dataset: its data.
-        folder: where they are saved.
-        other: the same fine-tuning of the setting `baseline_model`.
+        folder: the folder to save the scores in.
+        other: the same fine-tuning with the encoder of the setting `baseline_model`.
     """
-    with warnings.catch_warnings():  # scikit-learn warns about fits and folds
+    with warnings.catch_warnings():  # scikit-learn warns about convergence and small folds
         warnings.simplefilter("ignore")
         by_name = {name: scores(name, dataset) for name in NAMES}
         by_name |= _encoder_scores(tuning, dataset)
         if other is not None:
             name = Path(str(tuning.settings.baseline_model)).name
-            rows = _encoder_scores(other, dataset)
+            encoder_scores = _encoder_scores(other, dataset)
             if tuning.task.head == "classifier":
                 features = static_features(other.start, dataset.splits["train"])
                 predict = fit_linear(tuning.task, dataset.splits["train"], features)
-                rows["token vectors"] = score_splits(predict, dataset)
-            by_name |= {f"{row} of {name}": values for row, values in rows.items()}
-    values = {name: {key: score.value for key, score in each.items()} for name, each in by_name.items()}
+                encoder_scores["token vectors"] = score_splits(predict, dataset)
+            by_name |= {f"{baseline} of {name}": values for baseline, values in encoder_scores.items()}
+    values = {
+        name: {key: score.value for key, score in baseline_scores.items()}
+        for name, baseline_scores in by_name.items()
+    }
     durable.commit_json(folder.baselines, values)
 
 
@@ -105,7 +108,7 @@ def _score_frozen(tuning: Tuning) -> dict[str, Score]:
 
 
 def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
-    """Fits a line from the cosine of two vectors, by the encoder before fine-tuning, to the score."""
+    """Fits a line from the cosine of two texts' vectors, before fine-tuning, to their score."""
 
     def cosines(examples: Sequence[Example]) -> Floats:
         first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
@@ -119,10 +122,10 @@ def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
 
 
 def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Sequence[Example]], Floats]:
-    """Returns a function from N examples to features of their static token vectors.
+    """Returns a function from N examples to features computed from static token vectors.
 
-    They are the text's vector [N, D] or, for pairs, both vectors, their absolute difference and their product
-    [N, 4 D], each standardised on the training examples.
+    The features are the text's vector [N, D] or, for pairs, both vectors, their absolute difference and their
+    product [N, 4 D]; each is standardised on the training examples.
     """
     vectors: dict[int, Floats] = {}
 
@@ -134,18 +137,22 @@ def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Seque
 
     def text_vectors(texts: Sequence[str]) -> Floats:
         ids = [ids_of(text) for text in texts]
-        new = sorted({token for row in ids for token in row} - vectors.keys())
-        vectors.update(zip(new, _encode_tokens(loaded, new), strict=True))
-        weights = [[SMOOTHING / (SMOOTHING + counts[token] / total) for token in row] for row in ids]
-        empty = np.zeros(loaded.config.hidden_size)
+        new_tokens = sorted({token for token_ids in ids for token in token_ids} - vectors.keys())
+        vectors.update(zip(new_tokens, _encode_tokens(loaded, new_tokens), strict=True))
+        weights = [
+            [SMOOTHING / (SMOOTHING + counts[token] / total) for token in token_ids] for token_ids in ids
+        ]
+        zeros = np.zeros(loaded.config.hidden_size)
         return np.array(
             [
-                np.average([vectors[token] for token in row], axis=0, weights=weight) if row else empty
-                for row, weight in zip(ids, weights, strict=True)
+                np.average([vectors[token] for token in token_ids], axis=0, weights=weight)
+                if token_ids
+                else zeros
+                for token_ids, weight in zip(ids, weights, strict=True)
             ]
         )
 
-    def raw(examples: Sequence[Example]) -> Floats:
+    def compute(examples: Sequence[Example]) -> Floats:
         by_column = zip(*(example.texts for example in examples), strict=True)
         columns = [text_vectors(texts) for texts in by_column]
         if len(columns) == 1:
@@ -153,13 +160,13 @@ def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Seque
         first, second = columns
         return np.hstack([first, second, np.abs(first - second), first * second])
 
-    features = raw(train)
+    features = compute(train)
     mean, sd = features.mean(0), features.std(0)
-    return lambda examples: (raw(examples) - mean) / np.where(sd > 0, sd, 1.0)
+    return lambda examples: (compute(examples) - mean) / np.where(sd > 0, sd, 1.0)
 
 
 def _encode_tokens(loaded: Loaded, tokens: Sequence[int]) -> list[Floats]:
-    """Returns the mean state of [CLS] token [SEP] for each token, as vectors [D]."""
+    """Returns a vector [D] for each token: the mean state of [CLS] token [SEP]."""
     specials = loaded.tokenizer.specials
     rows = [np.array([specials.cls, token, specials.sep], np.int64) for token in tokens]
 

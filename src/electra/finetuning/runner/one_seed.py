@@ -1,8 +1,8 @@
-"""One seed: the training loop and its checkpoints.
+"""Trains one seed: the training loop and its checkpoints.
 
-Order, dropout and the head's initial weights are drawn from keys of (seed, step), so a run that was killed
-and resumed is bit-identical to one that was not. AdamW with bias correction (without it few-sample
-fine-tuning is unstable: Mosbach et al. 2021).
+The order of examples, dropout and the head's initial weights are drawn from keys of (seed, step), so a run
+that was killed and resumed is bit-identical to one that was not. The optimizer is AdamW with bias correction,
+without which fine-tuning on few examples is unstable (Mosbach et al. 2021).
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ class Stopped(Exception):
 
 @dataclass
 class SeedState:
-    """The progress of a seed; its fields are those of checkpoints."""
+    """The progress of a seed, as stored in checkpoints."""
 
     step: int = 0
     seconds: float = 0.0
-    losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean training loss since the last)
-    since: list[float] = field(default_factory=list)  # losses after the last entry
+    losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean loss since the last entry)
+    since: list[float] = field(default_factory=list)  # the losses after the last entry
     epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if requested
-    best_score: float | None = None  # of the best epoch so far, if that is kept
+    best_score: float | None = None  # of the best epoch so far, if its weights are to be kept
 
 
 def build_model(tuning: Tuning, seed: int) -> TunedModel:
-    """Returns a new head on the pre-trained encoder or, as a baseline, on one with random weights."""
+    """Returns a new head on the pre-trained encoder or, with `init` random, on a randomly initialised one."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
@@ -84,29 +84,32 @@ def parameter_groups(
     Args:
         model: the model.
         learning_rate: the head's peak learning rate.
-        layer_decay: the factor from each layer's rate to that of the layer below.
-        weight_decay: applied to matrices only.
-        reference_decay: apply `layer_decay` once more to all layers, as the published code does.
+        layer_decay: the learning rate of each layer relative to that of the layer above.
+        weight_decay: the weight decay of matrices; vectors have none.
+        reference_decay: whether to apply `layer_decay` once more to all layers, as the published code does.
     """
-    top = model.encoder.config.num_layers + (2 if reference_decay else 1)
+    head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
-        part, _, rest = name.partition(".")
-        depth = top if part == "head" else model.encoder.depth_of(rest)
-        decayed = parameter.dim() >= 2
-        peak = learning_rate * layer_decay ** (top - depth)
-        group = {"params": [], "peak": peak, "weight_decay": weight_decay if decayed else 0.0}
-        groups.setdefault((depth, decayed), group)["params"].append(parameter)
+        module, _, rest = name.partition(".")
+        depth = head_depth if module == "head" else model.encoder.depth_of(rest)
+        is_decayed = parameter.dim() >= 2
+        peak = learning_rate * layer_decay ** (head_depth - depth)
+        group = {"params": [], "peak": peak, "weight_decay": weight_decay if is_decayed else 0.0}
+        groups.setdefault((depth, is_decayed), group)["params"].append(parameter)
     return list(groups.values())
 
 
 def log_interval(total: int) -> int:
-    """Returns the steps between log lines; it does not depend on checkpoints and interruptions."""
+    """Returns the number of steps between log lines, for `total` steps."""
     return max(10, total // LOGS)
 
 
 def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, SeedState]:
-    """Trains one seed, from its newest checkpoint in `folder` if there is one.
+    """Trains one seed, starting from its newest checkpoint in `folder` if there is one.
+
+    Returns:
+        The trained model, and the state at its last step.
 
     Raises:
         Stopped: `tuning.stopping()` returned True; the state is saved.
@@ -115,9 +118,9 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     settings, total, per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
     model = build_model(tuning, seed)
     rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
-    named = dict(model.named_parameters())
+    parameters = dict(model.named_parameters())
     optimizer = GroupedOptimizer(
-        named, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
+        parameters, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
     )
     best: Weights = {}
     data = TrainingData(tuning.train, tuning.task, tuning.start.tokenizer, tuning.device)
@@ -125,35 +128,38 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     state = restore(folder, model, optimizer, best, tuning.say)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
-    started = time.monotonic() - state.seconds
-    pace, logged = Pace("--threads"), (state.step, state.seconds)
+    start_time = time.monotonic() - state.seconds
+    pace, last_log = Pace("--threads"), (state.step, state.seconds)
     model.train()
     for step in range(state.step, total):
         epoch, position = divmod(step, per_epoch)
         if position == 0 or not batches:
             batches = tuning.train.epoch(settings.batch_size, seed, epoch)
         losses.append(update(tuning, model, optimizer, batches[position], seed, step))
-        state.step, state.seconds = step + 1, time.monotonic() - started
+        state.step, state.seconds = step + 1, time.monotonic() - start_time
         stopping = tuning.stopping()
-        ended, epoch_ended = state.step == total, state.step % per_epoch == 0
-        if state.step % log_interval(total) == 0 or ended:
+        is_last_step, is_epoch_end = state.step == total, state.step % per_epoch == 0
+        if state.step % log_interval(total) == 0 or is_last_step:
             _log(tuning, seed, state, losses)
-            rate, logged = (state.step - logged[0]) / (state.seconds - logged[1]), (state.step, state.seconds)
+            rate, last_log = (
+                (state.step - last_log[0]) / (state.seconds - last_log[1]),
+                (state.step, state.seconds),
+            )
             if slower := pace.slower(rate):
                 tuning.say(slower)
             losses.clear()
-        if settings.keep_epoch == "best" and (ended or epoch_ended):
+        if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):
             score = _evaluate_epoch(tuning, seed, model, state, epoch)
-            # Until an epoch has a score, the latest is kept.
+            # Until an epoch has a score, the weights of the latest epoch are kept.
             if state.best_score is None or (score is not None and score > state.best_score):
                 state.best_score = score
                 best |= {name: value.clone() for name, value in model.state_dict().items()}
-        elif settings.evaluate_every_epoch and epoch_ended and not ended:
+        elif settings.evaluate_every_epoch and is_epoch_end and not is_last_step:
             _evaluate_epoch(tuning, seed, model, state, epoch)
-        if not ended and (stopping or state.step % settings.checkpoint_every == 0):
+        if not is_last_step and (stopping or state.step % settings.checkpoint_every == 0):
             state.since = _finite(losses, seed, state.step)
             save_checkpoint(folder, model, optimizer, state, best)
-        if stopping and not ended:
+        if stopping and not is_last_step:
             raise Stopped
     if best:
         model.load_state_dict(best)
@@ -185,8 +191,8 @@ def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> N
     state.losses.append((state.step, mean))
     epoch = state.step / tuning.steps_per_epoch
     rate = state.step * tuning.settings.batch_size / max(state.seconds, 1e-9)
-    where = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{tuning.total_steps}"
-    tuning.say(f"{where}  loss {mean:.4f}  {rate:.0f} examples/s")
+    progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{tuning.total_steps}"
+    tuning.say(f"{progress}  loss {mean:.4f}  {rate:.0f} examples/s")
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
@@ -201,7 +207,7 @@ def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
 def _evaluate_epoch(
     tuning: Tuning, seed: int, model: TunedModel, state: SeedState, epoch: int
 ) -> float | None:
-    """Scores dev after an epoch, and returns the primary metric (None: not defined)."""
+    """Scores dev after an epoch, and returns the primary metric; None if it is undefined."""
     scores = evaluate(tuning, model, tuning.splits["dev"]).scores
     state.epochs.append({"epoch": epoch + 1, **{name: score.value for name, score in scores.items()}})
     tuning.say(f"seed {seed}  after epoch {epoch + 1}: {describe_scores(scores)}")
@@ -234,7 +240,7 @@ def restore(
 ) -> SeedState:
     """Loads the newest valid checkpoint into the model, the optimizer and `best`, and returns its state.
 
-    Without checkpoints nothing is changed, and the state is that of step 0.
+    Without a valid checkpoint, nothing is changed, and the state of step 0 is returned.
     """
     durable.sweep(folder)
     checkpoint, damaged = checkpoints.newest_checkpoint(folder)

@@ -1,6 +1,6 @@
 """Exports a fine-tuned model as an ONNX graph, and runs such a graph as a fine-tuned model.
 
-The graph's outputs are the encoder's states and the head's logits.
+The outputs of the graph are the encoder's states and the head's logits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ A text encoder fine-tuned for {task}, as an ONNX graph. `electra predict` runs i
 
 
 class TunedGraph(Graph):
-    """The module that is traced: a fine-tuned model with the inputs of the graph."""
+    """A fine-tuned model with the inputs of the graph, for tracing."""
 
     def __init__(self, model: TunedModel, *, types: bool) -> None:
         super().__init__(model.encoder, model.head, types=types)
@@ -49,7 +49,7 @@ class TunedGraph(Graph):
 
 
 class GraphModel(TunedModel):
-    """A fine-tuned model whose encoder and head are an ONNX graph."""
+    """A fine-tuned model whose encoder and head run as an ONNX graph."""
 
     def __init__(self, encoder: OnnxEncoder, per_token: bool) -> None:
         nn.Module.__init__(self)
@@ -81,12 +81,12 @@ def write_tuned(  # noqa: PLR0917
         loaded: the encoder and tokenizer.
         task: the task.
         model: the encoder with its head.
-        record: the record of its fine-tuning, if known.
+        record: the record of its fine-tuning; None if it is unknown.
         out: the folder to write.
-        int8: quantise the weights.
+        int8: whether to quantise the weights.
 
     Returns:
-        How the graph compares with the model.
+        A comparison of the graph's outputs with the model's.
 
     Raises:
         ModelError: the graph's outputs differ, or the head cannot be exported.
@@ -108,7 +108,7 @@ def write_tuned(  # noqa: PLR0917
 
 
 def _probabilities(task: Task, config: Mapping[str, Any]) -> Callable[[Tensor], Tensor] | None:
-    """Returns the function from logits to probabilities; None for regression and spans, which have none."""
+    """Returns the function from logits to probabilities; None for regression and question answering."""
     if task.head == "reader" or task.num_outputs < 2:
         return None
     multi_label = config.get("problem_type") == "multi_label_classification"

@@ -1,4 +1,4 @@
-"""Scores over several seeds: mean, standard deviation, median, and the seed whose model is kept."""
+"""Summarises the scores of several seeds, and chooses the seed whose model is saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from electra.artifacts.tuning import SeedFolder, baseline_results, chance_note
 from electra.finetuning.metrics.scores import summary
 
-FROZEN = "frozen encoder"  # the baseline with the head `frozen`, on the encoder before fine-tuning
+FROZEN = "frozen encoder"  # the baseline that uses the head `frozen` before fine-tuning
 
 
 @dataclass(frozen=True)
@@ -21,28 +21,32 @@ class FinishedSeed:
     results: dict[str, Any]
 
     def score(self, metric: str) -> float | None:
-        """Returns the dev score of a metric; None if it is not defined."""
+        """Returns the dev score of a metric; None if it is undefined."""
         score: float | None = self.results["eval"][metric]
         return score
 
 
 def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns flat keys, as scripts for transformers expect: `eval_f1` is the mean, `eval_f1_sd`, ..."""
-    flat: dict[str, Any] = {}
+    """Returns statistics by flat keys, like transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ..."""
+    statistics: dict[str, Any] = {}
     by_seed = [{"eval": seed.results["eval"], **seed.results["others"]} for seed in finished]
     for split, first in by_seed[0].items():
         for name in (name for name in ("loss", *metrics) if name in first):
             values, key = [splits[split].get(name) for splits in by_seed], f"{split}_{name}"
-            numbers = summary(values)
-            flat |= {key: numbers["mean"], f"{key}_sd": numbers["sd"], f"{key}_median": numbers["median"]}
-            flat[f"{key}_by_seed"] = values
-            if numbers["mean"] is None:
-                flat[f"{key}_reason"] = first["reasons"].get(name) or "not defined for every seed"
-    return flat
+            summary_values = summary(values)
+            statistics |= {
+                key: summary_values["mean"],
+                f"{key}_sd": summary_values["sd"],
+                f"{key}_median": summary_values["median"],
+            }
+            statistics[f"{key}_by_seed"] = values
+            if summary_values["mean"] is None:
+                statistics[f"{key}_reason"] = first["reasons"].get(name) or "not defined for every seed"
+    return statistics
 
 
 def choose_seed(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
-    """Returns the "best" seed, or the "median" one (the lower of two); undefined scores rank lowest."""
+    """Returns the seed with the "best" or "median" score (the lower of two); undefined scores rank lowest."""
     ranked = sorted(
         finished,
         key=lambda seed: (seed.score(primary) is not None, seed.score(primary) or 0.0, -seed.seed),
@@ -62,21 +66,21 @@ def headline(results: dict[str, Any], metric: str) -> str:
 
 
 def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
-    """Yields the dev scores of the baselines, and a note if the best of them is not beaten.
+    """Yields a line with the baselines' dev scores, and a note if the model does not beat the best of them.
 
     Args:
         results: the contents of all_results.json.
-        head: a hybrid head to suggest in that note ("": none).
+        head: a hybrid head to suggest in the note; "" for none.
     """
     key = f"eval_{results['primary_metric']}"
     baselines = baseline_results(results).items()
-    known = {name: scores[key] for name, scores in baselines if scores.get(key) is not None}
-    if not known:
+    dev_scores = {name: scores[key] for name, scores in baselines if scores.get(key) is not None}
+    if not dev_scores:
         return
-    listed = ", ".join(f"{name} {value:.4f}" for name, value in known.items())
+    listed = ", ".join(f"{name} {value:.4f}" for name, value in dev_scores.items())
     yield f"dev {results['primary_metric']} of the baselines: {listed}"
-    score, best = results[key], max(known, key=lambda name: known[name])
-    if score is not None and score > known[best]:
+    score, best = results[key], max(dev_scores, key=lambda name: dev_scores[name])
+    if score is not None and score > dev_scores[best]:
         return
     note = f"the baseline {best!r} scores as well or better on dev{chance_note(results)}"
     if best == FROZEN:

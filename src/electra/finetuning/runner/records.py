@@ -1,4 +1,4 @@
-"""Predictions as rows with the user's own columns, in the formats of tables."""
+"""Combines predictions with the user's own columns, and formats them as tables."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from electra.foundation.errors import ConfigError
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
-ANSWERS = ("label", "score", "answer")  # names of the predicted column in the tables of tasks
-CONTEXT = 12  # words shown before and after a tagged one
+ANSWERS = ("label", "score", "answer")  # possible names of the column of predictions in a task's table
+CONTEXT = 12  # words shown before and after a tagged word
 Record = dict[str, Any]
 
 
 def as_records(table: Sequence[Sequence[Cell]]) -> list[Record]:
-    """Returns the rows of a table, header first, as records."""
+    """Returns the rows of a table as records; the first row is the header."""
     header, *rows = table
     return [{str(name): cell for name, cell in zip(header, row, strict=True)} for row in rows]
 
 
 def read_records(content: bytes) -> list[Record]:
-    """Returns the records of a predictions file (tsv), with numbers as numbers."""
+    """Returns the records of a predictions file (tsv), with numbers parsed."""
     header, *rows = read_tsv(content)
     types = [_type_of(name) for name in header]
-    return as_records([header, *([type_(c) for c, type_ in zip(row, types, strict=True)] for row in rows)])
+    return as_records(
+        [header, *([type_(cell) for cell, type_ in zip(row, types, strict=True)] for row in rows)]
+    )
 
 
 def _type_of(column: str) -> Callable[[str], Any]:
@@ -46,9 +48,8 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
     """Returns a record for each answer: the file's columns, then `predicted`, `probability` and others.
 
     Args:
-        answers: the rows of the task's table, one per example, or one per word of tagged sentences. The
-        values of
-            a column with one for each word are distributed over its rows.
+        answers: the rows of the task's table, one per example, or one per word of a tagged sentence. If a
+            column of the file has a list with a value for each word, each row gets its word's value.
         examples: the examples.
     """
     if answers and "word" in answers[0]:
@@ -61,7 +62,7 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
 
 
 def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
-    """Returns records as `join_columns`, but with `text` and `gold` instead of their columns."""
+    """Returns records like `join_columns`, with `text` and `gold` instead of the columns they come from."""
     if answers and "word" in answers[0]:
         return [
             {
@@ -75,16 +76,20 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
         ]
     records = []
     for row, example in zip(answers, examples, strict=True):
-        used = {*task.columns_read(example.row), "id"}
-        columns = {name: example.row[name] for name in example.row if name not in used}
-        known = {"text": " | ".join(example.texts), "gold": task.shown_gold(example), **_answer(row)}
-        others = {name: columns[name] for name in columns if name not in known}
-        records.append({"id": example.id, **others, **known})
+        read_columns = {*task.columns_read(example.row), "id"}
+        columns = {name: example.row[name] for name in example.row if name not in read_columns}
+        predicted_columns = {
+            "text": " | ".join(example.texts),
+            "gold": task.shown_gold(example),
+            **_answer(row),
+        }
+        other_columns = {name: columns[name] for name in columns if name not in predicted_columns}
+        records.append({"id": example.id, **other_columns, **predicted_columns})
     return records
 
 
 def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[tuple[Record, Example, int]]:
-    """Yields the row of each word, with its sentence and its position there."""
+    """Yields the row of each word, with its sentence and its index in the sentence."""
     positions = ((example, position) for example in examples for position in range(len(example.texts)))
     return ((row, *word) for row, word in zip(answers, positions, strict=True))
 
@@ -107,48 +112,48 @@ def in_sentence(words: Sequence[str], position: int) -> str:
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether the prediction in a record of `join_gold` is wrong; every number is, unless it is exact."""
+    """Whether the prediction in a record of `join_gold` is wrong; numbers must be equal exactly."""
     gold, predicted = record["gold"], record["predicted"]
     if not isinstance(gold, list):
         return bool(gold != predicted)
-    answers = [normalise_answer(answer) for answer in gold]  # as exact match compares them
+    answers = [normalise_answer(answer) for answer in gold]  # as for SQuAD's exact match
     return bool(gold or predicted) and normalise_answer(predicted) not in answers
 
 
 def _answer(row: Mapping[str, Any]) -> Record:
     column = next((name for name in ANSWERS if name in row), None)
-    if column is None:  # a task with other columns
+    if column is None:  # your own task may have other columns
         return dict(row)
     probability = row.get(f"p({row[column]})", row.get("p", row.get("probability")))
     answer = {"predicted": row[column], "probability": probability}
-    rest = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
-    return {name: value for name, value in {**answer, **rest}.items() if value is not None}
+    other_cells = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
+    return {name: value for name, value in {**answer, **other_cells}.items() if value is not None}
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:
-    """Returns the chosen format, else that of the file's ending, else tsv (for the terminal).
+    """Returns the chosen format or, without one, that of the file name's ending; tsv for the terminal.
 
     Raises:
-        ConfigError: it is not one of `FORMATS`.
+        ConfigError: the format is not one of `FORMATS`.
     """
     is_stream = out is None or (out.exists() and not out.is_file())  # the terminal, /dev/stdout
     ending = "tsv" if is_stream or out is None else out.suffix.lower().removeprefix(".")
     name = chosen or {"ndjson": "jsonl"}.get(ending, ending)
-    for known in FORMATS:
-        if known == name:
-            return known
+    for format_ in FORMATS:
+        if format_ == name:
+            return format_
     problem = f"unrecognised file extension {out.suffix!r}" if out is not None and not chosen else name
-    fix = f"End the name in {', '.join(f'.{known}' for known in FORMATS)}, or pass `format`"
+    fix = f"End the name in {', '.join(f'.{format_}' for format_ in FORMATS)}, or pass `format`"
     raise ConfigError(problem, where=out, fix=fix)
 
 
 def json_default(value: Any) -> Any:
-    """Converts numpy numbers and arrays, dates and other values of a DataFrame for `json.dumps`."""
+    """Converts values of a DataFrame that `json.dumps` does not support: numpy numbers, arrays, dates."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def format_records(records: Sequence[Record], kind: Format) -> bytes:
-    """Returns the content of a file of records; cells of tsv and csv are texts, others are typed."""
+    """Returns the content of a file of records; only tsv and csv turn values into strings."""
     if kind == "parquet":
         content = io.BytesIO()
         write_parquet(content, records)

@@ -1,7 +1,7 @@
 """Saves the model of a fine-tuning as a folder that transformers loads.
 
-If transformers has no class for the head, it loads the encoder, and the head's weights are in a separate
-file.
+If transformers has no class with the head, it loads only the encoder, and the head's weights are saved in a
+separate file.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     """Writes the model of the chosen seed, with its model card and task.json.
 
     Args:
-        tuning: what the seeds share.
-        folder: where to write it.
-        chosen: the seed.
+        tuning: the fine-tuning.
+        folder: the folder to write.
+        chosen: the seed whose model is saved.
         results: the contents of all_results.json.
     """
     settings, task = tuning.settings, tuning.task
     architecture = tuning.start.config.architecture
-    whole = has_class(task.head, settings.head, architecture, settings.pooling)
+    is_one_file = has_class(task.head, settings.head, architecture, settings.pooling)
     model = load_seed(tuning, chosen)
     scale_outputs(model, tuning)
-    head_weights = {} if whole else on_host(model.head.state_dict())
-    further: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
-    further[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
+    head_weights = {} if is_one_file else on_host(model.head.state_dict())
+    extra_files: dict[str, durable.Content] = {folder.head.name: save(head_weights)} if head_weights else {}
+    extra_files[folder.task.name] = task_file(task_source(settings.task, task), settings.recorded())
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
-        kind=cast(Kind, task.head) if whole else "encoder",
+        kind=cast(Kind, task.head) if is_one_file else "encoder",
         task=task.name if head_weights else "",
         training={
             "task": task.name,
@@ -64,14 +64,14 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
     write_model(
         folder.path,
         model.encoder,
-        model.head if whole else None,
+        model.head if is_one_file else None,
         kind=card.kind,
         labels=task.label_names,
         tokenizer=tuning.start.tokenizer,
         card=card,
         pooling=settings.pooling if task.head in ("classifier", "vectors") else "mean",
         values=config_values(tuning, chosen.results["eval"]),
-        further=further,
+        further=extra_files,
     )
     if head_weights:
         head = f"the head {HEADS.name_of(settings.head)} and the pooling {settings.pooling}"
@@ -89,7 +89,7 @@ def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
 
 
 def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of config.json besides shape and labels; `scores` are the saved model's on dev."""
+    """Returns what the task and the pooling add to config.json; `scores` are the model's on dev."""
     pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
     pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
     return tuning.task.config_values(scores) | pooling

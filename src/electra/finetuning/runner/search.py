@@ -1,13 +1,13 @@
 """Searches learning rate, epochs and layer-wise decay on a part of the training data, before the seeds run.
 
 Dev and test are not used. The search is a hill climb: it starts at the defaults and tries the neighbours of
-the best trial so far, one step in one setting each (twice or half the rate, twice or half the epochs, a tenth
-more or less decay), until no neighbour is better or the budget is spent. So a search of n trials is the start
-of a longer one, and the same on every machine; a budget of time only limits the number of trials.
+the best trial so far, which change one setting by one step (twice or half the learning rate, twice or half
+the epochs, 0.1 more or less decay), until no neighbour is better or the budget is spent. The order of trials
+does not depend on the budget or the machine; a budget of time only limits their number.
 
-Each trial depends on the best one before it. Processes that share the folder therefore train the next trial,
-and those that will follow unless it turns out best. The record contains the trials of a single process only,
-in the same order.
+Each trial depends on the best one before it. Processes that share a folder therefore train the next trial
+and, at the same time, those that follow it unless it becomes the best. The record contains only the trials
+that a single process would run, in the same order.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
 
-DEV_SHARE = 0.2  # of the training data, to score trials on
-MAX_DEV = 2000  # examples to score trials on
-MIN_EXAMPLES = 20  # training examples
-MIN_TRIALS = 3  # that must fit a budget of time
-WARMUP_STEPS = 20  # after which the first trial's duration is estimated
-MAX_FACTOR = 16.0  # between a value and its default
-TRIAL = "trial "  # prefix of the name of a trial as a piece of work
-DECAYS = (0.5, 1.0)  # lowest and highest layer decay
+DEV_SHARE = 0.2  # the fraction of the training data that trials are scored on
+MAX_DEV = 2000  # the maximum number of examples that trials are scored on
+MIN_EXAMPLES = 20  # training examples that a search needs
+MIN_TRIALS = 3  # trials that must fit a budget of time
+WARMUP_STEPS = 20  # steps after which the duration of the first trial is estimated
+MAX_FACTOR = 16.0  # the maximum factor between a value and its default
+TRIAL = "trial "  # the prefix of the names of trials as pieces of work
+DECAYS = (0.5, 1.0)  # the lowest and highest layer decay
 
-Values = dict[str, float]  # settings that are searched, and their values
+Values = dict[str, float]  # the values of the settings that are searched
 Prepare = Callable[[Dataset], Tuning]  # tokenises other examples for the same settings
 
 
@@ -57,16 +57,16 @@ def search(  # noqa: PLR0917
     shared: Shared,
     alone: Callable[[], AbstractContextManager[None]],
 ) -> dict[str, Any]:
-    """Searches, or resumes the search in the folder.
+    """Runs a search, or resumes the one in the folder.
 
     Args:
         settings: as the user passed them.
-        tuning: what the seeds share, with defaults for the settings that are searched.
+        tuning: the fine-tuning, with defaults for the settings that are searched.
         dataset: the data; only its training split is used.
-        folder: where search.json and checkpoints are written.
+        folder: the folder of the fine-tuning, for search.json and checkpoints.
         prepare: tokenises other examples for the same settings.
-        shared: divides the trials among the processes in the folder.
-        alone: holds the folder for a moment, to write what all of them write.
+        shared: divides the trials among the processes that share the folder.
+        alone: returns a context in which no other process writes search.json.
 
     Returns:
         The contents of search.json, whose `chosen` are the settings of the best trial.
@@ -79,19 +79,19 @@ def search(  # noqa: PLR0917
     """
     budget = str(settings.search)
     with alone():
-        earlier, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
-        if earlier.get("chosen") and (has_seeds or earlier["budget"] == budget):
-            tuning.say(f"search: {describe_values(earlier['chosen'])}, chosen before")
-            return earlier  # another budget extends the search, unless seeds were trained with its result
-        if earlier and earlier["budget"] != budget:
-            refuse_other_budget(folder, earlier["budget"], budget, shared.leases)
-        trials: list[dict[str, Any]] = earlier.get("trainings", [])
+        previous, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
+        if previous.get("chosen") and (has_seeds or previous["budget"] == budget):
+            tuning.say(f"search: {describe_values(previous['chosen'])}, from the finished search")
+            return previous  # another budget extends the search, unless seeds were trained with its result
+        if previous and previous["budget"] != budget:
+            refuse_other_budget(folder, previous["budget"], budget, shared.leases)
+        trials: list[dict[str, Any]] = previous.get("trainings", [])
         durable.commit_json(folder.search, {"budget": budget, "trainings": trials})
-    part = split_for_search(dataset)
-    trial = replace(prepare(part), say=quiet)
+    search_dataset = split_for_search(dataset)
+    trial = replace(prepare(search_dataset), say=quiet)
     names = settings_to_search(settings)
     start: Values = {name: getattr(tuning.settings, name) for name in names}
-    sizes = {name: len(part.splits[name]) for name in ("train", "dev")}
+    sizes = {name: len(search_dataset.splits[name]) for name in ("train", "dev")}
     metric = tuning.task.metrics[0]
     record: dict[str, Any] = {
         "budget": budget,
@@ -101,37 +101,37 @@ def search(  # noqa: PLR0917
         "settings": list(names),
         "trainings": trials,
     }
-    share = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
-    tuning.say(f"search, {budget}: {list_names(names)}, scored on {share}")
+    dev_note = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
+    tuning.say(f"search, {budget}: {list_names(names)}, scored on {dev_note}")
 
     def train_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
-        own = replace(trial, stopping=stop)
-        guarded = with_guard(own, budget) if is_first else own
-        place = folder.trial(trial_name(values))
+        stoppable = replace(trial, stopping=stop)
+        guarded = with_guard(stoppable, budget) if is_first else stoppable
+        checkpoints = folder.trial(trial_name(values))
         try:
-            made = run_trial(guarded.with_settings(**values), values, place)
+            result_record = run_trial(guarded.with_settings(**values), values, checkpoints)
         except Stopped:
             raise Interrupted(folder.path) from None
-        durable.commit_json(result_of(place), made)
-        if place.exists():
-            durable.remove_directory(place)
+        durable.commit_json(result_of(checkpoints), result_record)
+        if checkpoints.exists():
+            durable.remove_directory(checkpoints)
 
     def is_done(piece: str) -> bool:
         name, recorded = piece.removeprefix(TRIAL), folder.read_search()["trainings"]
-        return any(trial_name(made["values"]) == name for made in recorded) or (
+        return any(trial_name(result_record["values"]) == name for result_record in recorded) or (
             result_of(folder.trial(name)).is_file()
         )
 
     while queue := list(upcoming(trials, start, budget, trial)):
         result = result_of(folder.trial(trial_name(queue[0])))
         with alone():
-            known = folder.read_search()["trainings"]
-            if len(known) == len(trials) and result.is_file():
-                known.append(durable.read_json(result, RunFolderError))
-                durable.commit_json(folder.search, record | {"trainings": known})
+            recorded_trials = folder.read_search()["trainings"]
+            if len(recorded_trials) == len(trials) and result.is_file():
+                recorded_trials.append(durable.read_json(result, RunFolderError))
+                durable.commit_json(folder.search, record | {"trainings": recorded_trials})
                 result.unlink()
-        for made in known[len(trials) :]:
-            trials.append(made)
+        for result_record in recorded_trials[len(trials) :]:
+            trials.append(result_record)
             tuning.say(f"search {len(trials)}: {describe_last(trials, metric)}")
         if trials and trials[-1]["values"] == queue[0]:
             continue
@@ -141,7 +141,7 @@ def search(  # noqa: PLR0917
         next(shared.run(pieces, is_done), None)
     chosen = best_trial(trials)["values"]
     tuning.say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
-    record |= {"chosen": chosen, "seconds": round(sum(each["seconds"] for each in trials), 3)}
+    record |= {"chosen": chosen, "seconds": round(sum(finished["seconds"] for finished in trials), 3)}
     with alone():
         durable.commit_json(folder.search, record)
         remove_trials(folder, shared.leases)
@@ -149,7 +149,7 @@ def search(  # noqa: PLR0917
 
 
 def split_for_search(dataset: Dataset) -> Dataset:
-    """Splits the training examples into a training and a dev set; the labels remain those of all.
+    """Splits the training examples into a training and a dev set; the task keeps the labels of all examples.
 
     Raises:
         DataError: there are too few examples, or they have no answers.
@@ -169,7 +169,7 @@ def split_for_search(dataset: Dataset) -> Dataset:
 def next_values(
     trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
 ) -> Values | None:
-    """Returns the next neighbour of the best trial that is new and fits the budget; None: there is none."""
+    """Returns the next untried neighbour of the best trial that fits the budget; None if there is none."""
     if not trials:
         return start
     amount, unit = search_budget(budget)
@@ -188,36 +188,36 @@ def next_values(
 def upcoming(
     trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
 ) -> Iterator[Values]:
-    """Yields the values of the next trial, then of those that follow unless one of these is the best."""
+    """Yields the values of the next trial, then of those that follow unless one becomes the best."""
     trials = list(trials)
     is_timed = search_budget(budget)[1] == "seconds"
     while (values := next_values(trials, start, budget, tuning)) is not None:
         yield values
         if is_timed and not trials:
-            return  # how many trials follow depends on the time of the first
+            return  # the number of trials depends on the time of the first
         trials.append({"values": values, "score": None, "loss": None, "steps": 1, "seconds": 0.0})
 
 
 def trial_name(values: Values) -> str:
-    """Returns the name of a trial's checkpoints."""
+    """Returns the name of the trial with these values."""
     return "-".join(f"{value:g}" for value in values.values())
 
 
 def result_of(checkpoints: Path) -> Path:
-    """Returns the file with the result of a trial, until search.json contains it."""
+    """Returns the file that holds the result of a trial until search.json contains it."""
     return checkpoints.with_name(f"{checkpoints.name}.json")
 
 
 def refuse_other_budget(folder: TuningFolder, old: str, new: str, leases: Leases) -> None:
     """Raises RunFolderError if other processes are searching with another budget."""
     for name, holder in leases.held().items():
-        problem = f"{holder} is at work here ({name}) with search {old}, not {new}"
-        fix = f"Use the same `search`, or wait for it; if it is gone, remove {leases.folder}"
+        problem = f"{holder} is working here ({name}) with search {old}, not {new}"
+        fix = f"Use the same `search`, or wait; if that process has died, remove {leases.folder}"
         raise RunFolderError(problem, where=folder.path, fix=fix)
 
 
 def remove_trials(folder: TuningFolder, leases: Leases) -> None:
-    """Removes what trials left that turned out not to be part of the search."""
+    """Removes the files of trials that did not become part of the search."""
     held = leases.held()
     for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
         if path.is_dir() and TRIAL + path.name.removeprefix(folder.trial("").name) not in held:
@@ -227,36 +227,39 @@ def remove_trials(folder: TuningFolder, leases: Leases) -> None:
 
 
 def neighbours(values: Values, start: Values) -> Iterator[Values]:
-    """Yields values that differ by one step in one setting, the most important setting first."""
+    """Yields values that differ from `values` by one step in one setting, the most important setting first.
+
+    `start` are the defaults, which limit how far a value may move.
+    """
     for name in ("learning_rate", "epochs"):
         for factor in (2.0, 0.5):
             if (
                 name in values
-                and 1 / MAX_FACTOR <= (moved := values[name] * factor) / start[name] <= MAX_FACTOR
+                and 1 / MAX_FACTOR <= (value := values[name] * factor) / start[name] <= MAX_FACTOR
             ):
-                yield {**values, name: moved}
+                yield {**values, name: value}
     for step in (0.1, -0.1):
         name = "layer_decay"
-        if name in values and DECAYS[0] <= (moved := round(values[name] + step, 6)) <= DECAYS[1]:
-            yield {**values, name: moved}
+        if name in values and DECAYS[0] <= (value := round(values[name] + step, 6)) <= DECAYS[1]:
+            yield {**values, name: value}
 
 
 def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Returns the trial with the highest score; ties by the lowest loss, then the earliest."""
+    """Returns the trial with the highest score; ties go to the lowest loss, then to the earliest trial."""
 
     def rank(trial: Mapping[str, Any]) -> tuple[bool, float, float]:
-        known = trial["score"] is not None
-        return known, trial["score"] if known else 0.0, -(trial["loss"] or 0.0)
+        has_score = trial["score"] is not None
+        return has_score, trial["score"] if has_score else 0.0, -(trial["loss"] or 0.0)
 
     return max(trials, key=rank)
 
 
 def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
-    """Trains with the first seed and returns the trial's record; its score is None if training failed."""
+    """Trains the first seed with these values, and returns a record; its score is None if training failed."""
     start = time.monotonic()
     try:
         model, state = train_seed(tuning, tuning.settings.seed, checkpoints)
-        start = time.monotonic() - state.seconds  # includes the time before an interruption
+        start = time.monotonic() - state.seconds  # count the time before an interruption
         evaluation = evaluate(tuning, model, tuning.splits["dev"])
         score = evaluation.scores[tuning.task.metrics[0]].value
         outcome: dict[str, Any] = {"score": score, "loss": evaluation.loss}
@@ -267,17 +270,20 @@ def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, An
 
 
 def with_guard(trial: Tuning, budget: str) -> Tuning:
-    """Returns the trial with a check, after a few steps, that the budget is long enough for several."""
+    """Returns the trial with a check after `WARMUP_STEPS` that `MIN_TRIALS` trials fit the budget."""
     amount, unit = search_budget(budget)
     start, steps = time.monotonic(), 0
 
     def stopping() -> bool:
         nonlocal steps
         steps += 1
-        needed = (time.monotonic() - start) / steps * trial.total_steps
-        if unit == "seconds" and steps == WARMUP_STEPS and needed * MIN_TRIALS > amount:
-            problem = f"a trial takes about {duration(needed)}, too long to compare several in {budget}"
-            fix = f"Use {duration(MIN_TRIALS * 2 * needed)} or more, a number of trials, or `limit_train`"
+        trial_seconds = (time.monotonic() - start) / steps * trial.total_steps
+        if unit == "seconds" and steps == WARMUP_STEPS and trial_seconds * MIN_TRIALS > amount:
+            problem = (
+                f"a trial takes about {duration(trial_seconds)}, too long to compare several in {budget}"
+            )
+            at_least = duration(MIN_TRIALS * 2 * trial_seconds)
+            fix = f"Use {at_least} or more, a number of trials, or `limit_train`"
             raise ConfigError(problem, key="search", fix=fix)
         return trial.stopping()
 
@@ -285,7 +291,7 @@ def with_guard(trial: Tuning, budget: str) -> Tuning:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time in the format of `search`, rounded up: 90s, 5m, 2h."""
+    """Formats a time in the format of `search`, rounded up: 90s, 5m, 2h."""
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds > 1.5 * size:
             return f"{-(-seconds // size):.0f}{unit}"
@@ -293,18 +299,18 @@ def duration(seconds: float) -> str:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Returns names of settings as text: "learning rate, epochs and layer decay"."""
+    """Lists names of settings: "learning rate, epochs and layer decay"."""
     words = [name.replace("_", " ") for name in names]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def describe_values(values: Mapping[str, float]) -> str:
-    """Returns settings with their values as text: "learning rate 0.001, epochs 3"."""
+    """Lists settings with their values: "learning rate 0.001, epochs 3"."""
     return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in values.items())
 
 
 def describe_last(trials: Sequence[Mapping[str, Any]], metric: str) -> str:
-    """Returns a line on the last trial: its settings, its score, and whether it is the best."""
+    """Returns a line on the last trial: its settings, its score, and whether it is the best so far."""
     trial = trials[-1]
     score = "no score" if trial["score"] is None else f"{metric} {trial['score']:.4f}"
     mark = ", the best so far" if len(trials) > 1 and best_trial(trials) is trial else ""

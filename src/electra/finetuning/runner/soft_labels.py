@@ -1,8 +1,8 @@
-"""Soft labels: a fine-tuned teacher's answers as the targets of a smaller model.
+"""Trains on soft labels: the answers of a fine-tuned teacher are part of the targets.
 
-At temperature 1 the two losses of Hinton et al. 2015 (section 2), cross-entropy with the label and with the
-teacher's probabilities, are one cross-entropy with their weighted mean, which is what is computed here. Texts
-without labels have the teacher's answers alone.
+At temperature 1, the two losses of Hinton et al. 2015 (section 2), the cross-entropies with the label and
+with the teacher's probabilities, equal one cross-entropy with the weighted mean of both, which is computed
+here. The targets of texts without labels are the teacher's answers alone.
 """
 
 from __future__ import annotations
@@ -30,42 +30,47 @@ from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import as_path
 from electra.foundation.visible import plural
 
-LINES = (".txt",)  # files with a text in each line
+LINES = (".txt",)  # endings of files with a text on each line
 
 
 def _open(teacher: str, task: Task, head: str) -> Predictor:
-    """Returns the fine-tuned model, whose labels must be those of the task.
+    """Opens a fine-tuned model as a teacher; its labels must be those of the task.
 
     Raises:
-        ConfigError: The task or the head cannot learn from soft labels, or the teacher has other labels.
+        ConfigError: the task or the head cannot learn from soft labels, or the teacher has other labels.
     """
     if type(task).soft_target is Task.soft_target:
         fix = "Use a task with one answer for each text, such as classification, pair or regression"
         raise ConfigError(f"{task.name} cannot learn from a teacher's answers", key="teacher", fix=fix)
     if type(load_head(head)).start is not HeadFactory.start:
-        what = f"the head {head} is fitted to the labels themselves"
-        raise ConfigError(what, key="head", fix="Use `head` transformers")
+        problem = f"the head {head} is fitted to the labels themselves"
+        raise ConfigError(problem, key="head", fix="Use `head` transformers")
     predictor = open_predictor(teacher)
-    own, other = task.label_names, predictor.task.label_names
-    if type(predictor.task) is not type(task) or set(own) != set(other):
-        what = f"answers {', '.join(map(repr, other[:5]))}, and the task has {', '.join(map(repr, own[:5]))}"
+    labels, teacher_labels = task.label_names, predictor.task.label_names
+    if type(predictor.task) is not type(task) or set(labels) != set(teacher_labels):
+        lists = [", ".join(map(repr, names[:5])) for names in (teacher_labels, labels)]
+        problem = f"answers {lists[0]}, and the task has {lists[1]}"
         fix = "Fine-tune the teacher on the same labels"
-        raise ConfigError(what, where=teacher, key="teacher", fix=fix)
+        raise ConfigError(problem, where=teacher, key="teacher", fix=fix)
     return predictor
 
 
 def teacher_digest(predictor: Predictor) -> str:
-    """Returns the SHA-256 of the teacher's weights, its head's included."""
+    """Returns the SHA-256 of the teacher's weights, including its head's."""
     head = {f"head.{name}": value for name, value in predictor.tuned.head.state_dict().items()}
     return digest(exported_weights(predictor.loaded.encoder, None) | head)
 
 
 def read_unlabelled(path: Path, task: Task) -> Examples:
-    """Returns the texts of a file: the lines of a .txt, the rows of a table that has the task's columns."""
+    """Returns the texts of a file: the lines of a .txt file, or the rows of a table with the task's columns.
+
+    Raises:
+        DataError: the file cannot be read or has no texts, or it has lines and the task reads pairs.
+    """
     if path.suffix not in LINES:
         return tuple(replace(example, gold=None) for example in task.read(path, labelled=False).examples)
     if all(len(columns) > 1 for columns in task.texts):
-        raise DataError("a line is one text, and this task reads two", where=path, fix="Give a table")
+        raise DataError("a line is one text, but this task reads pairs", where=path, fix="Pass a table")
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError:
@@ -78,34 +83,40 @@ def read_unlabelled(path: Path, task: Task) -> Examples:
         if line.strip()
     )
     if not examples:
-        raise DataError("no text in it", where=path, fix="Check `unlabelled`")
+        raise DataError("no texts in the file", where=path, fix="Check `unlabelled`")
     return examples
 
 
 def with_soft_labels(
     tuning: Tuning, train: Examples, unlabelled: Examples, predictor: Predictor
 ) -> tuple[Tuning, str]:
-    """Returns the fine-tuning with the teacher's answers in its targets, and a note on how it answered.
+    """Returns the fine-tuning with the teacher's answers in its targets, and a note on the teacher's score.
 
-    train: the labelled examples; unlabelled: those that have the teacher's answers alone.
+    Args:
+        tuning: the fine-tuning.
+        train: the labelled examples.
+        unlabelled: examples whose targets are the teacher's answers alone.
+        predictor: the teacher.
     """
     task, settings = tuning.task, tuning.settings
     examples = (*train, *unlabelled)
-    answers = in_order(predictor.values(examples), predictor.task.label_names, task.label_names)
+    answers = reorder_labels(predictor.values(examples), predictor.task.label_names, task.label_names)
     weight = settings.teacher_weight
-    soft = [
+    soft_targets = [
         task.soft_target(example, answer, weight if example.gold is not None else 1.0)
         for example, answer in zip(examples, answers, strict=True)
     ]
     windows = task.featurize(examples, Tokens(tuning.start.tokenizer), settings.max_length, train=True)
-    windows = replace(windows, targets=[soft[number] for number in windows.example])
+    windows = replace(windows, targets=[soft_targets[index] for index in windows.example])
     scores = task.score(answers[: len(train)], train)
-    first = task.metrics[0]
-    note = f"teacher: {first} {scores[first].value or 0:.3f} on the {plural(len(train), 'training example')}"
+    metric = task.metrics[0]
+    note = (
+        f"teacher: {metric} {scores[metric].value or 0:.3f} on the {plural(len(train), 'training example')}"
+    )
     if unlabelled:
         note += f"; {plural(len(unlabelled), 'text')} without labels added"
-    softened = replace(tuning, train=windows, total_steps=count_steps(settings, windows))
-    return softened, note
+    soft_tuning = replace(tuning, train=windows, total_steps=count_steps(settings, windows))
+    return soft_tuning, note
 
 
 def unlabelled_digest(settings: Settings) -> dict[str, str]:
@@ -113,20 +124,20 @@ def unlabelled_digest(settings: Settings) -> dict[str, str]:
     return {} if settings.unlabelled is None else {"unlabelled": data_digest(as_path(settings.unlabelled))}
 
 
-def in_order(
-    answers: Sequence[npt.NDArray[Any]], given: Sequence[str], wanted: Sequence[str]
+def reorder_labels(
+    answers: Sequence[npt.NDArray[Any]], source: Sequence[str], target: Sequence[str]
 ) -> list[npt.NDArray[Any]]:
-    """Returns answers [labels] in another order of the labels."""
-    places = [list(given).index(label) for label in wanted]
-    return [np.asarray(answer)[places] for answer in answers]
+    """Reorders answers [labels] from the order of labels `source` to the order `target`."""
+    indices = [list(source).index(label) for label in target]
+    return [np.asarray(answer)[indices] for answer in answers]
 
 
 def open_teacher(tuning: Tuning) -> tuple[Predictor | None, Examples]:
-    """Returns the teacher that the settings name, and the texts without labels.
+    """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
     Raises:
-        ConfigError: The teacher cannot teach this task.
-        DataError: The texts cannot be read.
+        ConfigError: the teacher has another task or other labels.
+        DataError: the texts cannot be read.
     """
     settings = tuning.settings
     if settings.teacher is None:

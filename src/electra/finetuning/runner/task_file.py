@@ -1,4 +1,4 @@
-"""task.json in a fine-tuned model's folder: its task and settings, so that the folder works anywhere."""
+"""Reads and writes task.json, the task and settings in the folder of a fine-tuned model."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.extensions import TASKS
 
-AGAIN = "Copy, export or fine-tune the model again"
-NEEDED = {"head", "pooling", "max_length"}
+REPAIR_ADVICE = "Copy, export or fine-tune the model again"
+REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 
 
 def task_source(name: str, task: Task) -> str:
-    """Returns the name that loads the task again; the stem of your own file, which must be passed again."""
+    """Returns the name to load the task by; for your own file its stem, so the file must be passed again."""
     return TASKS.name_of(name) if TASKS.identity(name) else task.name
 
 
@@ -31,15 +31,15 @@ def task_file(task: str, settings: Mapping[str, Any]) -> bytes:
 
 
 def read_task(folder: Path) -> dict[str, Any] | None:
-    """Returns the contents of task.json, checked since anybody may have written it; None if there is none.
+    """Returns the validated contents of task.json; None if the folder has none.
 
     Raises:
-        ModelError: it is invalid.
+        ModelError: the contents are invalid.
     """
     path = ModelFolder(folder).task
     if not path.is_file():
         return None
-    record: dict[str, Any] = durable.read_json(path, ModelError, fix=AGAIN)
+    record: dict[str, Any] = durable.read_json(path, ModelError, fix=REPAIR_ADVICE)
     check_task(record, path)
     return record
 
@@ -50,18 +50,20 @@ def check_task(record: Any, path: Path) -> None:
         (record.get("task"), record.get("settings")) if isinstance(record, dict) else (None, None)
     )
     if not isinstance(task, str) or not isinstance(settings, dict):
-        raise ModelError("not the task of a fine-tuned model", where=path, fix=AGAIN)
-    known = {field.name for field in fields(ResolvedSettings)} - {
+        raise ModelError("not the task of a fine-tuned model", where=path, fix=REPAIR_ADVICE)
+    setting_names = {field.name for field in fields(ResolvedSettings)} - {
         "search"
-    }  # recorded as True, not as a budget
-    values = {name: value for name, value in settings.items() if name in known}
-    if absent := NEEDED - values.keys():
-        raise ModelError(f"{', '.join(sorted(absent))} missing", where=path, key="settings", fix=AGAIN)
+    }  # recorded as True, not a budget
+    values = {name: value for name, value in settings.items() if name in setting_names}
+    if missing := REQUIRED_SETTINGS - values.keys():
+        raise ModelError(
+            f"{', '.join(sorted(missing))} missing", where=path, key="settings", fix=REPAIR_ADVICE
+        )
     try:
         build(ResolvedSettings, {**values, "task": task, "data": "", "out": ""}, "settings")
     except ConfigError as error:
-        raise ModelError(error.what, where=path, key=error.where or error.key, fix=AGAIN) from None
+        raise ModelError(error.what, where=path, key=error.where or error.key, fix=REPAIR_ADVICE) from None
     try:
         load_head(values["head"])
     except ConfigError as error:
-        raise ModelError(error.what, where=path, key="head", fix=error.fix or AGAIN) from None
+        raise ModelError(error.what, where=path, key="head", fix=error.fix or REPAIR_ADVICE) from None

@@ -1,7 +1,6 @@
 """The model that is fine-tuned: an encoder with a head.
 
-A head without a class in transformers is saved in a separate file, next to the encoder that transformers
-loads.
+If transformers has no class with the head, the head is saved in a separate file next to the encoder.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from electra.model.sizes import Architecture
 
 
 class TunedModel(nn.Module):
-    """Maps a batch to logits."""
+    """An encoder with a head; maps a batch to logits."""
 
     def __init__(self, encoder: Encoder, head: HeadModule) -> None:
         super().__init__()
@@ -30,7 +29,7 @@ class TunedModel(nn.Module):
 
     @property
     def per_token(self) -> bool:
-        """Whether there are logits for each token, rather than for each text."""
+        """Whether the model has logits for each token rather than for each text."""
         return self.head.per_token
 
     def forward(self, batch: Batch) -> Tensor:
@@ -44,7 +43,7 @@ class TunedModel(nn.Module):
 
 
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
-    """Returns a new head, whose initial weights depend only on the seed and on their names."""
+    """Returns a new head; its initial weights depend only on the seed and their names."""
     if shape.kind == "vectors":
         return VectorHead(shape.pooling)
     factory = load_head(name)
@@ -71,14 +70,13 @@ def choose_pooling(
 ) -> Pooling:
     """Returns the pooling of a fine-tuned model.
 
-    By default that of the encoder, else the mean, or [CLS] if transformers' class supports nothing else.
-    Replaced token detection only classifies tokens, so pre-training does not train [CLS] to represent the
-    text.
+    The default is the encoder's own pooling. Without one it is the mean, because replaced token detection
+    does not train [CLS] to represent the text, or [CLS] if the transformers class supports nothing else.
 
     Args:
-        requested: the user's choice (None: the default).
+        requested: the user's choice; None for the default.
         kind: the kind of the task's outputs.
-        architecture: the encoder's.
+        architecture: the encoder's architecture.
         own: the encoder's own pooling, if it has one.
 
     Raises:

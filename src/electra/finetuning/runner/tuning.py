@@ -1,4 +1,4 @@
-"""What the seeds of a fine-tuning share, and the evaluation of a model on a split."""
+"""Holds what the seeds of a fine-tuning share, and evaluates a model on a split."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FeaturizedSplit:
 
 
 def count_steps(settings: ResolvedSettings, train: Windows) -> int:
-    """Returns the number of updates: at least 1, unless there are 0 epochs."""
+    """Returns the number of updates, which is at least 1 unless there are 0 epochs."""
     if not settings.epochs:
         return 0
     return max(1, round(settings.epochs * math.ceil(train.num_groups / settings.batch_size)))
@@ -47,12 +47,12 @@ class Tuning:
     task: Task  # fitted
     start: Loaded  # the model that each seed starts from
     train: Windows
-    splits: dict[str, FeaturizedSplit]  # dev, and others to predict and, if they have answers, to score
+    splits: dict[str, FeaturizedSplit]  # dev and other files; those with answers are scored
     total_steps: int
     device: torch.device
     precision: str
     say: Say = quiet
-    stopping: Callable[[], bool] = lambda: False  # called after each step
+    stopping: Callable[[], bool] = lambda: False  # called after each step; True stops the run
 
     @property
     def pad(self) -> int:
@@ -65,21 +65,21 @@ class Tuning:
         return math.ceil(self.train.num_groups / self.settings.batch_size)
 
     def with_settings(self, **changes: Any) -> Self:
-        """Returns the same data and model with changed settings."""
+        """Returns the fine-tuning with changed settings."""
         settings = replace(self.settings, **changes)
         return replace(self, settings=settings, total_steps=count_steps(settings, self.train))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's predictions for a split, with loss (None) and scores ({}) if it has answers."""
+    """A model's predictions for a split; without answers the loss is None and the scores are {}."""
 
     predictions: list[Any]
     loss: float | None
     scores: dict[str, Score]
 
     def record(self) -> dict[str, Any]:
-        """Returns loss, scores, and the reasons why scores are not defined, for results.json."""
+        """Returns the loss, the scores, and the reasons of undefined scores, for results.json."""
         values = {name: score.value for name, score in self.scores.items()}
         reasons = {name: score.reason for name, score in self.scores.items() if score.value is None}
         return {"loss": self.loss, **values, "reasons": reasons}
@@ -96,9 +96,9 @@ def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evalu
 def run_model(
     model: TunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the head's output for each window, in their order, and the mean loss (None without targets).
+    """Returns the head's output for each window, and the mean loss (None without targets).
 
-    Always in fp32, so that the scores are those of the saved model on any machine.
+    The model always runs in fp32, so that scores do not depend on the machine.
 
     Raises:
         RunFailed: an output is not finite.
@@ -122,7 +122,7 @@ def run_model(
 
 
 def describe_scores(scores: dict[str, Score]) -> str:
-    """Returns scores as one line."""
+    """Formats scores as one line."""
     return "  ".join(
         f"{name} {score.value:.4f}" if score.value is not None else f"{name} undefined ({score.reason})"
         for name, score in scores.items()

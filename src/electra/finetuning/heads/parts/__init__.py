@@ -1,1 +1,1 @@
-"""What heads share: the contract, the plain heads, and the linear model of the hybrid heads."""
+"""The code that heads share: the contract, the standard heads, and the linear model of hybrid heads."""

@@ -1,17 +1,17 @@
 """The contract of heads: a module on the encoder's output, and the factory that builds it.
 
-    build(shape)              a fresh module; its last layer is named `output`, and `rescale` changes
-                              the unit of the predictions
-    kinds, texts              the kinds of tasks it supports, and how many texts an example must have
-    adapted(task)             the task, changed if this head's outputs have another meaning than usual
-    dropout, epochs, pooling  its defaults, if they differ from the usual ones
-    starts_from               the network whose own head it starts from
-    has_class(...)            whether transformers has a class with it; otherwise the encoder is saved, with
+    build(shape)              returns a new module, whose last layer is named `output` and whose `rescale`
+                              changes the unit of the predictions
+    kinds, texts              name the kinds of tasks it supports, and how many texts an example must have
+    adapted(task)             returns the task, changed if this head's outputs have another meaning than usual
+    dropout, epochs, pooling  are its defaults, if they differ from the usual ones
+    starts_from               names the network whose own head it starts from
+    has_class(...)            says whether transformers has a class with it; if not, the encoder is saved with
                               the head's weights in a separate file
-    start(head, encoder, ...) called with the training data before the first step
+    start(head, encoder, ...) receives the training data before the first step
 
-Weights are initialised after `build`, from the seed and their names. `HeadModule.not_in_graphs` is the reason
-why a head cannot be exported to ONNX, if it cannot.
+Weights are initialised after `build`, from the seed and their names. If a head cannot be exported to ONNX,
+`HeadModule.not_in_graphs` gives the reason.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ class HeadModule(nn.Module):
     """Maps the encoder's output [B, T, D] and the batch to logits.
 
     The logits are [B, outputs], or [B, T, outputs] if `per_token`. With `reads_table`, `forward` also
-    receives the token table [V, E].
+    receives the token embeddings [V, E].
     """
 
     per_token = False
     reads_table = False
     not_in_graphs: ClassVar[str] = ""
-    """Why it cannot be exported to ONNX ("": it can)."""
+    """The reason why the head cannot be exported to ONNX; "" if it can."""
 
     def rescale(self, factor: float, offset: float) -> None:
         """Changes the weights so that the outputs are multiplied by `factor`, then increased by `offset`."""
 
 
 class Head(HeadModule):
-    """A head with dropout, pooling and a last layer `output` (exchange/names.py has its names on disk)."""
+    """A head with dropout, pooling and a last layer `output`; exchange/names.py maps its weights' names."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Head(HeadModule):
         return dropout(x, self.rate, self.training)
 
     def pool(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
-        """Returns one vector for each text [B, D], by `pooling`; padding is excluded."""
+        """Returns a vector for each text [B, D] by `pooling`; padding is excluded."""
         if self.pooling == "cls":
             return hidden_BTD[:, 0]
         pieces = torch.zeros_like(batch.input_ids) if batch.piece_ids is None else batch.piece_ids
@@ -93,7 +93,7 @@ class HeadShape:
     num_outputs: int
     pooling: Pooling = "cls"
     pretrained: nn.Module | None = None
-    """The head that the encoder was pre-trained with, if the model has one."""
+    """The model's own head, if `HeadFactory.starts_from` names a network with one."""
 
 
 @dataclass(frozen=True)
@@ -112,42 +112,44 @@ class HeadFactory(ABC):
     name: ClassVar[str]
     kinds: ClassVar[tuple[HeadKind, ...]] = ("classifier", "tagger", "reader")
     texts: ClassVar[int | None] = None
-    """How many texts an example must have (None: any number)."""
+    """The number of texts that an example must have; None: any number."""
     purpose: ClassVar[str] = "for other tasks"
-    """What it is for, in the error message when it is used with another task."""
+    """The use of the head, as named in the error message for other tasks."""
     instead: ClassVar[str] = "Use it with another `task`"
     """The advice in that message."""
     options: ClassVar[frozenset[str]] = frozenset()
-    """Names of the settings that only this head reads."""
+    """The names of settings that only this head reads."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
     pooling: ClassVar[Pooling | None] = None
     starts_from: ClassVar[Kind] = "encoder"
-    """The network whose encoder is fine-tuned. If it is not "encoder", the shape has that network's own head,
-    and the new head is not initialised.
+    """The kind of network that is fine-tuned.
+
+    If it is not "encoder", `HeadShape.pretrained` is the network's own head, and the new head is not
+    initialised.
     """
 
     @abstractmethod
     def build(self, shape: HeadShape) -> HeadModule:
-        """Returns a new module. Its weights are initialised afterwards."""
+        """Returns a new module; its weights are initialised afterwards."""
 
     def refuse(self, kind: HeadKind, texts: int | None) -> None:
         """Checks that the head supports a task.
 
         Args:
             kind: the kind of the task's outputs.
-            texts: texts in each example (None: not known yet).
+            texts: the number of texts in each example; None if it is not known yet.
 
         Raises:
-            ConfigError: it does not.
+            ConfigError: the head does not support the task.
         """
         if kind == "vectors" and kind not in self.kinds:
-            raise ConfigError("a text's vector needs no head", key="head", fix="Leave it out")
+            raise ConfigError("tasks that train text vectors have no head", key="head", fix="Leave it out")
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
             raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
 
     def adapted(self, task: Task) -> Task:
-        """Returns the task for this head's outputs; the same task by default."""
+        """Returns the task for this head's outputs; by default the same task."""
         return task
 
     def configure(self, module: HeadModule, settings: ResolvedSettings) -> None:  # noqa: B027

@@ -1,11 +1,12 @@
 """Hybrid heads, `bag` and `compare`: the logits of the standard head plus those of a linear model.
 
 The linear model reads dense features of each text or pair, some of which depend on the encoder, and the terms
-that occur in it (term_model.py). It is fitted first, on the pre-trained encoder, and the standard head's last
-layer starts at zero; then both are trained with the encoder (Kumar et al. 2022: linear probing, then
-fine-tuning; Cheng et al. 2016: wide and deep). The weights of the terms are not trained further. With
-`train_separately` the network is trained alone, and the linear model's logits are added only in inference.
-Shapes: B texts or pairs, N of them in training, T tokens, D hidden, K features.
+that occur in the text or pair (term_model.py). It is fitted first, with the pre-trained encoder, while the
+last layer of the standard head is set to zero. Then both are trained together with the encoder (Kumar et al.
+2022: linear probing, then fine-tuning; Cheng et al. 2016: wide and deep), except for the weights of the
+terms. With `train_separately` the network is trained alone, and the linear model's logits are added only in
+inference. Shapes: B texts or pairs, N training texts or pairs, T tokens, D hidden size, V vocabulary, E
+embedding size, K features.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from electra.model.passes import PaddedBatch, map_rows
 class HybridHead(HeadModule):
     """The standard head plus a linear model of features and terms; see the module's docstring.
 
-    The names `usual`, `wide` and `counted` are those of saved weights, and initial weights depend on them.
+    The names `usual` (the standard head), `wide` (the weights of the features) and `counted` (the terms)
+    occur in saved weights, and initial weights depend on them.
     """
 
     reads_table = True
@@ -41,7 +43,7 @@ class HybridHead(HeadModule):
         "the heads compare and bag also read token ids, which the ONNX graph does not pass to the head"
     )
     train_separately = False
-    strengths: ClassVar[tuple[float, ...]]  # tried in the fit: the inverse of the penalty on squared weights
+    strengths: ClassVar[tuple[float, ...]]  # candidates for the inverse of the penalty on squared weights
 
     def __init__(self, standard: nn.Module, num_features: int, num_outputs: int) -> None:
         super().__init__()
@@ -59,18 +61,18 @@ class HybridHead(HeadModule):
 
     @abstractmethod
     def feature_scale(self, features_NK: Floats) -> Floats:
-        """Returns the divisors of the training texts' features in the fit [K]."""
+        """Returns the number by which the fit divides each feature [K]."""
 
     def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """Stores what else the head needs from the training texts, before the fit.
+        """Stores other statistics of the training texts that the head needs, before the fit.
 
         Args:
             windows: the token ids of each training window.
-            between: the ids of the tokens around and between texts.
+            between: the ids of the special tokens around and between texts.
         """
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        """Returns logits [B, outputs], in training with the held-out logits of the terms."""
+        """Returns logits [B, outputs]; in training, those of the terms are held-out logits."""
         standard: Tensor = self.usual(hidden_BTD, batch)
         features_BK = self.compute_features(hidden_BTD, batch, table_VE)
         dense = F.linear(features_BK, self.wide.weight.float(), self.wide.bias.float())
@@ -88,22 +90,22 @@ class HybridHead(HeadModule):
         """Fits the linear model to the training texts and zeroes the last layer of the standard head.
 
         Args:
-            features_NK: the dense features.
+            features_NK: the dense features of each text.
             terms: the terms of each text.
-            targets: what the loss compares logits with [N] or [N, outputs].
+            targets: the targets of the loss [N] or [N, outputs].
             loss: the task's loss.
-            groups: the example of each text [N]; texts of one example share a fold.
+            groups: the index of each text's example [N]; texts of an example share a fold.
         """
         x_NK = features_NK.cpu().double().numpy()
         K = x_NK.shape[1]
         centre_K, scale_K = x_NK.mean(0), self.feature_scale(x_NK)
         x_NK = (x_NK - centre_K) / scale_K
-        both = HStack(x_NK, self.counted.fit_vocabulary(terms))
+        inputs = HStack(x_NK, self.counted.fit_vocabulary(terms))
         weights, held_out = fit_by_folds(
-            both, targets, loss, len(self.wide.bias), self.strengths, groups=groups
+            inputs, targets, loss, len(self.wide.bias), self.strengths, groups=groups
         )
         dense, bias = weights[:, :K], weights[:, -1]
-        # The held-out logits less the dense part, which is computed anew at each step.
+        # The dense part is subtracted because `forward` computes it at each step.
         self.counted.set_weights(weights[:, K:-1], held_out - (x_NK @ dense.T + bias))
         with torch.no_grad():
             self.wide.weight.copy_(torch.from_numpy(dense / scale_K))
@@ -125,8 +127,8 @@ class HybridFactory(HeadFactory):
 
     kinds = ("classifier",)
     options = frozenset({"train_separately"})
-    # The linear model is fitted to states without dropout. Dropout shifts all logits, training corrects the
-    # shift, and inference, without dropout, is then biased in the opposite direction.
+    # The linear model is fitted to states without dropout. Dropout would shift all logits, training would
+    # correct the shift, and inference, without dropout, would be biased in the opposite direction.
     dropout = 0.0
 
     @override

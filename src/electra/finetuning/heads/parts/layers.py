@@ -1,9 +1,9 @@
-"""The plain heads.
+"""The standard heads: classifiers, taggers, readers and text vectors.
 
-A classifier reads one vector of the text: the state at [CLS] (`cls`); the `mean` over all tokens, special
-ones included, padding excluded, as with `classifier_pooling = "mean"` in ModernBERT; the maximum over them
-(`max`); or the `last` of them. ElectraForSequenceClassification supports [CLS] only, so with another pooling
-the encoder is saved with the head in a separate file.
+A classifier reads a vector of the text, chosen by `pooling`: the state of [CLS] ("cls"); the mean over all
+tokens with special tokens and without padding ("mean", as with `classifier_pooling = "mean"` in ModernBERT);
+their maximum ("max"); or the state of the last token ("last"). ElectraForSequenceClassification supports only
+[CLS], so with another pooling the encoder is saved with the head in a separate file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from electra.model.sizes import EncoderConfig
 
 
 class ElectraClassifier(Head):
-    """Dropout, dense, gelu, dropout, output on the pooled text: ELECTRA's classifier."""
+    """ELECTRA's classifier: dropout, dense, gelu, dropout, output on the pooled text."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__(config, num_outputs, pooling)
@@ -33,7 +33,7 @@ class ElectraClassifier(Head):
 
 
 class ModernClassifier(Head):
-    """Dense, gelu, norm, dropout, output on the pooled text: ModernBERT's classifier."""
+    """ModernBERT's classifier: dense, gelu, norm, dropout, output on the pooled text."""
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__(config, num_outputs, pooling)
@@ -47,13 +47,13 @@ class ModernClassifier(Head):
 
 
 class ModernTokens(ModernClassifier):
-    """The same layers on every token: ModernBERT's tagger and reader."""
+    """ModernBERT's tagger and reader: the classifier's layers on every token."""
 
     per_token = True
 
 
 class LinearClassifier(Head):
-    """Dropout and output on the pooled text."""
+    """The original code's classifier: dropout and output on the pooled text."""
 
     @override
     def forward(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
@@ -61,7 +61,7 @@ class LinearClassifier(Head):
 
 
 class LinearTagger(Head):
-    """Dropout and output on every token: ELECTRA's tagger."""
+    """ELECTRA's tagger: dropout and output on every token."""
 
     per_token = True
 
@@ -71,7 +71,7 @@ class LinearTagger(Head):
 
 
 class LinearReader(Head):
-    """One matrix on every token, for start and end: ELECTRA's reader, which has no dropout of its own."""
+    """ELECTRA's reader: a linear layer on every token, for start and end, without dropout of its own."""
 
     per_token = True
 
@@ -81,7 +81,7 @@ class LinearReader(Head):
 
 
 class VectorHead(Head):
-    """The vector of each text [B, D], as `electra embed` computes it: pooling without parameters."""
+    """Pooling without parameters: returns the vector of each text [B, D], as `electra embed` computes it."""
 
     def __init__(self, pooling: Pooling) -> None:
         nn.Module.__init__(self)

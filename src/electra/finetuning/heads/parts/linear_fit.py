@@ -1,4 +1,7 @@
-"""Linear models that a head starts from, fitted with the task's loss in double precision."""
+"""Fits the linear models of heads by the task's loss, in double precision.
+
+Shapes: N rows (texts or tokens), K features, O outputs, D dense features.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,23 @@ from torch import Tensor
 
 from electra.foundation.arrays import Bools, Floats
 
-ITERATIONS = 100
+ITERATIONS = 100  # at most, of L-BFGS
 FOLDS = 5
-SELECTION_ROWS = 20_000  # at most, on which the strength is chosen
-Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # a task's: the sum of losses and its divisor
+SELECTION_ROWS = 20_000  # at most, to choose the strength on
+Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # a task's loss: the sum and its divisor
 Matrix = Any  # [N, K]: a numpy array, a scipy CSR array, or an HStack
 
 
 @dataclass(frozen=True)
 class HStack:
-    """A matrix [N, K] of dense columns [N, D] followed by sparse ones in CSR form."""
+    """A matrix [N, K] of dense columns [N, D] followed by sparse columns in CSR form."""
 
     dense: Floats
     sparse: Any
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(N, K)."""
+        """The shape (N, K)."""
         return len(self.dense), self.dense.shape[1] + self.sparse.shape[1]
 
     def __getitem__(self, rows: Any) -> HStack:
@@ -42,7 +45,7 @@ class HStack:
 
     @property
     def T(self) -> _Transposed:
-        """The transpose, which supports multiplication only."""
+        """The transpose, which supports only multiplication."""
         return _Transposed(np.ascontiguousarray(self.dense.T), self.sparse.T.tocsr())
 
 
@@ -53,8 +56,8 @@ class _Transposed:
     dense: Floats
     sparse: Any
 
-    def __matmul__(self, slope_NO: Floats) -> Floats:
-        return np.vstack([self.dense @ slope_NO, self.sparse @ slope_NO])
+    def __matmul__(self, gradient_NO: Floats) -> Floats:
+        return np.vstack([self.dense @ gradient_NO, self.sparse @ gradient_NO])
 
 
 def fit_linear(x_NK: Matrix, targets: Tensor, loss: Loss, penalty: float, start: Floats) -> Floats:
@@ -62,7 +65,7 @@ def fit_linear(x_NK: Matrix, targets: Tensor, loss: Loss, penalty: float, start:
 
     Args:
         x_NK: the features.
-        targets: what `loss` compares the logits with.
+        targets: the targets of `loss`.
         loss: the task's loss.
         penalty: the factor of the squared weights; the bias is not penalised.
         start: the initial weights [outputs, K + 1].
@@ -74,19 +77,21 @@ def fit_linear(x_NK: Matrix, targets: Tensor, loss: Loss, penalty: float, start:
 
     x_KN = x_NK.T.tocsr() if hasattr(x_NK, "tocsr") else x_NK.T
 
-    def penalised(flat: Floats) -> tuple[float, Floats]:
-        weights = flat.reshape(start.shape)
+    def objective(flat_weights: Floats) -> tuple[float, Floats]:
+        weights = flat_weights.reshape(start.shape)
         with torch.enable_grad():
             logits = torch.from_numpy(x_NK @ weights[:, :-1].T + weights[:, -1]).requires_grad_()
             total, count = loss(logits, targets)
             value = total / count
-            [slope] = torch.autograd.grad(value, [logits])
-        slope_NO = slope.numpy()
-        gradient = np.column_stack([(x_KN @ slope_NO).T + 2 * penalty * weights[:, :-1], slope_NO.sum(0)])
+            [logit_gradient] = torch.autograd.grad(value, [logits])
+        gradient_NO = logit_gradient.numpy()
+        gradient = np.column_stack(
+            [(x_KN @ gradient_NO).T + 2 * penalty * weights[:, :-1], gradient_NO.sum(0)]
+        )
         return float(value.detach()) + penalty * float(np.square(weights[:, :-1]).sum()), gradient.ravel()
 
     options = {"maxiter": ITERATIONS, "gtol": 1e-6}
-    solution: Floats = minimize(penalised, start.ravel(), jac=True, method="L-BFGS-B", options=options).x
+    solution: Floats = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options).x
     return solution.reshape(start.shape)
 
 
@@ -99,20 +104,20 @@ def fit_by_folds(
     *,
     groups: npt.NDArray[np.int64],
 ) -> tuple[Floats, Floats]:
-    """Fits a linear model, with the strength that cross-validation finds best.
+    """Fits a linear model with the strength that scores best in cross-validation.
 
     Args:
         x_NK: the features.
-        targets: what `loss` compares the logits with.
+        targets: the targets of `loss`.
         loss: the task's loss.
         outputs: the number of logits.
-        strengths: candidates, ascending; the inverse of the penalty on squared weights, relative to the sum
-            of losses.
-        groups: the group of each row [N]; rows of one group (a pair in both orders) share a fold.
+        strengths: candidates in ascending order for the inverse of the penalty on squared weights, relative
+            to the sum of losses.
+        groups: the index of each row's group [N]; rows of a group (a pair in both orders) share a fold.
 
     Returns:
-        The weights and bias [outputs, K + 1], and for each row the logits [N, outputs] of the fit without the
-        row's fold.
+        The weights and bias [outputs, K + 1], and the held-out logits [N, outputs]: those of each row by the
+        fit without the row's fold.
     """
     rows, columns = x_NK.shape
     targets = targets.cpu()
@@ -120,26 +125,26 @@ def fit_by_folds(
     fold_N, selection_N = order_N % FOLDS, order_N < SELECTION_ROWS
 
     def penalty(strength: float, fold_targets: Tensor) -> float:
-        """L2 weight relative to the mean loss, whose divisor the loss itself defines."""
+        """Returns the penalty relative to the mean loss, whose divisor `loss` defines."""
         _, count = loss(torch.zeros(len(fold_targets), outputs, dtype=torch.float64), fold_targets)
         return 1 / (2 * strength * count)
 
     def cross_fit(strength: float, used_N: Bools, starts: Sequence[Floats]) -> tuple[Floats, list[Floats]]:
-        """Returns the held-out logits of the used rows (0 for others), and the fits without each fold."""
+        """Returns the held-out logits of the rows `used_N` (0 for others), and the fit without each fold."""
         logits, fits = np.zeros((rows, outputs)), list(starts)
         for fold in range(min(FOLDS, rows)):
-            inside, outside = used_N & (fold_N != fold), used_N & (fold_N == fold)
-            if inside.any():
-                fold_targets = targets[torch.from_numpy(inside)]
+            in_fit, in_fold = used_N & (fold_N != fold), used_N & (fold_N == fold)
+            if in_fit.any():
+                fold_targets = targets[torch.from_numpy(in_fit)]
                 weight = penalty(strength, fold_targets)
-                fits[fold] = fit_linear(x_NK[inside], fold_targets, loss, weight, starts[fold])
-            logits[outside] = x_NK[outside] @ fits[fold][:, :-1].T + fits[fold][:, -1]
+                fits[fold] = fit_linear(x_NK[in_fit], fold_targets, loss, weight, starts[fold])
+            logits[in_fold] = x_NK[in_fold] @ fits[fold][:, :-1].T + fits[fold][:, -1]
         return logits, fits
 
     fits = [np.zeros((outputs, columns + 1))] * FOLDS
     best_loss, best_strength, held_out, best_fits = np.inf, strengths[0], np.zeros((rows, outputs)), fits
     selection = torch.from_numpy(selection_N)
-    for strength in strengths:  # each fit starts from that with the stronger penalty
+    for strength in strengths:  # each fit starts from the one with the next stronger penalty
         logits, fits = cross_fit(strength, selection_N, fits)
         total, count = loss(torch.from_numpy(logits)[selection], targets[selection])
         if float(total) / count < best_loss:

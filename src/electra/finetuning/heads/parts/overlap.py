@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 WORD = re.compile(r"\w+|[^\w\s]")
-LONGEST = 200  # words of each text in the longest common subsequence
+MAX_WORDS = 200  # words of each text for the longest common subsequence
 OVERLAP = (
     "words in common",
     "of the first's words",
@@ -26,7 +26,7 @@ OVERLAP = (
 
 
 def overlap(first: str, second: str) -> list[float]:
-    """Returns the features of `OVERLAP`, from 0 to 1 (except the log ratio of lengths)."""
+    """Returns the features of `OVERLAP`, which lie between 0 and 1 (except the log ratio)."""
     a, b = words(first), words(second)
     set_a, set_b = set(a), set(b)
     common = set_a & set_b
@@ -37,7 +37,7 @@ def overlap(first: str, second: str) -> list[float]:
         _dice(pairwise(a), pairwise(b)),
         _dice(character_ngrams(first, 2), character_ngrams(second, 2)),
         _dice(character_ngrams(first, 3), character_ngrams(second, 3)),
-        _share(2 * common_subsequence(a[:LONGEST], b[:LONGEST]), len(a[:LONGEST]) + len(b[:LONGEST])),
+        _share(2 * common_subsequence(a[:MAX_WORDS], b[:MAX_WORDS]), len(a[:MAX_WORDS]) + len(b[:MAX_WORDS])),
         math.log((1 + len(b)) / (1 + len(a))),
     ]
 
@@ -54,23 +54,23 @@ def words(text: str) -> list[str]:
 
 
 def character_ngrams(text: str, length: int) -> Iterator[str]:
-    """Yields runs of `length` characters, which also match inflected words and scripts without spaces."""
-    plain = " ".join(text.lower().split())
-    return (plain[i : i + length] for i in range(len(plain) - length + 1))
+    """Yields the lower-cased n-grams of `length` characters, which also match inflected words."""
+    folded = " ".join(text.lower().split())
+    return (folded[i : i + length] for i in range(len(folded) - length + 1))
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     """Returns the length of the longest common subsequence of two lists of words."""
-    row = np.zeros(len(b) + 1, np.int64)
+    lengths = np.zeros(len(b) + 1, np.int64)
     b_words = np.array(b, dtype=object)
     for word in a:
-        extended = np.where(b_words == word, row[:-1] + 1, row[1:])
-        row[1:] = np.maximum.accumulate(np.maximum(extended, row[1:]))
-    return int(row[-1])
+        extended = np.where(b_words == word, lengths[:-1] + 1, lengths[1:])
+        lengths[1:] = np.maximum.accumulate(np.maximum(extended, lengths[1:]))
+    return int(lengths[-1])
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+def _share(count: float, total: float) -> float:
+    return count / total if total else 0.0
 
 
 def _dice(first: Iterable[Any], second: Iterable[Any]) -> float:

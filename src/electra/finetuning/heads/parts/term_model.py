@@ -1,11 +1,11 @@
 """The sparse part of the hybrid heads: a linear model of the terms that occur in a text or a pair.
 
-A term is an integer; the head decides which ones a text has. Each occurs at most once, weighted by its
-inverse document frequency log((1 + texts) / (1 + texts with it)) + 1, and each text's terms of a kind have
-length 1 (Salton & Buckley 1988). The model is fitted before the network is trained, and not trained further.
-In training, a text's logits are those of the fit without the text's fold (Wolpert 1992: stacked
-generalization): a model fitted to its label would leave nothing to learn. Shapes: B texts, N training texts,
-K terms, O outputs.
+A term is an integer; the head decides which terms a text has. A term has the weight 0 or its inverse document
+frequency log((1 + texts) / (1 + texts with the term)) + 1; a text's terms of each kind are scaled to length 1
+(Salton & Buckley 1988). The model is fitted before the network is trained, and not trained further. In
+training, a text's logits are those of the fit without the text's fold (Wolpert 1992: stacked generalization),
+because a model fitted to its label would leave the network nothing to learn. Shapes: B texts, N training
+texts, K terms, O outputs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-MIN_TEXTS = 2  # training texts with a term
-KIND = 60  # the bits from here on are a term's kind
+MIN_TEXTS = 2  # rarer terms are ignored
+KIND = 60  # the position of the lowest bit of a term's kind
 KINDS = 4
-Terms = npt.NDArray[np.int64]  # of a text: unique, ascending
+Terms = npt.NDArray[np.int64]  # the terms of a text: unique, ascending
 
 
 class TermModel(nn.Module):
-    """Maps the terms of texts to logits. The names of its buffers are those of saved weights."""
+    """Maps the terms of texts to logits. The names of its buffers occur in saved weights."""
 
     known: Tensor  # the terms, ascending [K]
     rarity: Tensor  # their inverse document frequencies [K]
     weight: Tensor  # [O, K]
-    held_out: Tensor  # logits of the training texts by fits without them [N, O]; not saved
+    held_out: Tensor  # the held-out logits of the training texts [N, O]; not saved
 
     def __init__(self, num_outputs: int) -> None:
         super().__init__()
@@ -43,18 +43,18 @@ class TermModel(nn.Module):
         """Returns the logits of each text [B, O]."""
         row, column, value = self._weigh(texts)
         device = self.weight.device
-        parts = (
+        contributions = (
             self.weight.T[torch.from_numpy(column).to(device)] * torch.from_numpy(value).to(device)[:, None]
         )
-        logits = parts.new_zeros(len(texts), len(self.weight))
-        return logits.index_add_(0, torch.from_numpy(row).to(device), parts).float()
+        logits = contributions.new_zeros(len(texts), len(self.weight))
+        return logits.index_add_(0, torch.from_numpy(row).to(device), contributions).float()
 
     def held_out_logits(self, windows: npt.NDArray[np.int64]) -> Tensor:
-        """Returns the held-out logits [B, O] of training texts, by their numbers."""
+        """Returns the held-out logits [B, O] of the training texts with these indices."""
         return self.held_out[torch.from_numpy(windows).to(self.held_out.device)]
 
     def fit_vocabulary(self, texts: Sequence[Terms]) -> Any:
-        """Chooses the terms, and returns the training texts as a CSR matrix of them [N, K]."""
+        """Chooses the terms, and returns their weights in the training texts as a CSR matrix [N, K]."""
         from scipy.sparse import csr_array
 
         terms, counts = np.unique(np.concatenate(texts), return_counts=True)
@@ -67,13 +67,13 @@ class TermModel(nn.Module):
         return csr_array((value, (row, column)), shape=(len(texts), len(known)))
 
     def set_weights(self, weight_OK: npt.NDArray[np.float64], held_out_NO: npt.NDArray[np.float64]) -> None:
-        """Stores the fitted weights, and the logits of the training texts by fits without them."""
+        """Stores the fitted weights and the held-out logits of the training texts."""
         device = self.weight.device
         self.weight = torch.from_numpy(weight_OK).float().to(device)
         self.held_out = torch.from_numpy(held_out_NO).float().to(device)
 
     def _weigh(self, texts: Sequence[Terms]) -> tuple[Terms, Terms, npt.NDArray[np.float64]]:
-        """Returns the known terms in the texts: the number of the text, of the term, and its weight there."""
+        """Returns (text indices, term indices, weights) of the known terms in the texts."""
         known, rarity = self.known.cpu().numpy(), self.rarity.cpu().double().numpy()
         row = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
         terms = np.concatenate(texts)
@@ -81,19 +81,19 @@ class TermModel(nn.Module):
         is_known = np.append(known, -1)[column] == terms
         row, column = row[is_known], column[is_known]
         value = rarity[column]
-        part = row * KINDS + (known[column] >> KIND)
-        length = np.sqrt(np.bincount(part, value**2, len(texts) * KINDS))
-        return row, column, value / length[part]
+        text_and_kind = row * KINDS + (known[column] >> KIND)
+        length = np.sqrt(np.bincount(text_and_kind, value**2, len(texts) * KINDS))
+        return row, column, value / length[text_and_kind]
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Takes the number of terms from the saved head. Raises ValueError if it is not one of this kind."""
+        """Takes the number of terms from the saved head. Raises ValueError if weights disagree."""
         own = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
         known, rarity, weight = (state.get(prefix + name, value) for name, value in own.items())
         shapes = ((len(known),), (len(known),), (len(self.weight), len(known))) if known.dim() else None
         if (tuple(known.shape), tuple(rarity.shape), tuple(weight.shape)) != shapes:
-            raise ValueError("terms, rarities and weights do not fit")
+            raise ValueError("the numbers of terms, rarities and weights differ")
         if known.dtype != torch.int64 or (known[1:] <= known[:-1]).any() or not (rarity > 0).all():
-            raise ValueError("terms are not ascending integers with positive rarities")
+            raise ValueError("the terms are not ascending integers with positive rarities")
         for name, value in zip(own, (known, rarity, weight), strict=True):
             setattr(self, name, torch.zeros_like(value, device=self.weight.device))
         super()._load_from_state_dict(state, prefix, *rest)
@@ -102,9 +102,9 @@ class TermModel(nn.Module):
 def sorted_unique(terms: Terms) -> Terms:
     """Returns each term once, ascending."""
     terms = np.sort(terms)
-    return terms[np.diff(terms, prepend=-1) > 0]  # numpy's unique takes a hundred times as long
+    return terms[np.diff(terms, prepend=-1) > 0]  # a hundred times as fast as np.unique
 
 
 def with_kind(kind: int, terms: Terms) -> Terms:
-    """Returns the terms as terms of a kind below `KINDS`."""
+    """Returns the terms with their kind, a number below `KINDS`, set to `kind`."""
     return terms & ((1 << KIND) - 1) | (kind << KIND)
