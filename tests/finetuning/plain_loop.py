@@ -1,5 +1,6 @@
-"""The loop that a user would write with transformers, for one that ours must agree with: 20 steps, 2 of them
-warm-up, then linear decay.
+"""A training loop written with transformers, whose losses the fine-tuning loop must reproduce.
+
+It has 20 steps, 2 of them warm-up, then linear decay.
 """
 
 from __future__ import annotations

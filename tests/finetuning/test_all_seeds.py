@@ -1,6 +1,4 @@
-"""Fine-tuning end to end on toy tasks: it learns, its numbers are transformers' numbers, and what it writes
-is what it says.
-"""
+"""Fine-tuning end to end on toy tasks: training, scores, saved models and the files written."""
 
 from __future__ import annotations
 
@@ -80,22 +78,22 @@ def test_training_learns_and_the_saved_model_predicts_the_same(
     )
     assert results["kept_seed"] == int(np.argmax(by_seed))
 
-    kept = out / "seeds" / f"seed-{results['kept_seed']}"
-    dev = read_tsv(kept / "dev.tsv")
+    kept_seed = out / "seeds" / f"seed-{results['kept_seed']}"
+    dev = read_tsv(kept_seed / "dev.tsv")
     gold = [row["label"] for row in read_tsv(sst2_folder / "dev.tsv")]
     correct = [
         row["label"] == ("negative", "positive")[int(label)] for row, label in zip(dev, gold, strict=True)
     ]
     assert np.mean(correct) == pytest.approx(by_seed[results["kept_seed"]])
-    assert [row["id"] for row in read_tsv(kept / "test.tsv")] == [str(100 + i) for i in range(20)]
+    assert [row["id"] for row in read_tsv(kept_seed / "test.tsv")] == [str(100 + i) for i in range(20)]
 
     from transformers import AutoConfig
 
     assert AutoConfig.from_pretrained(out / "model").id2label == {0: "negative", 1: "positive"}
     texts = [(row["sentence"],) for row in read_tsv(sst2_folder / "dev.tsv")]
-    theirs = transformers_logits(out / "model", texts).softmax(-1)
+    reference = transformers_logits(out / "model", texts).softmax(-1)
     ours = torch.tensor([[float(row["p(negative)"]), float(row["p(positive)"])] for row in dev])
-    torch.testing.assert_close(theirs, ours, atol=1e-5, rtol=0)
+    torch.testing.assert_close(reference, ours, atol=1e-5, rtol=0)
 
     for name in (str(out), str(out / "model")):
         assert predict(name, sst2_folder / "dev.tsv").rows() == [
@@ -120,13 +118,13 @@ def test_a_pair_regression_predicts_in_the_unit_of_the_data(
     assert results["eval_pearson"] > 0.9
     predictions = predict(str(out), regression_folder / "dev.csv")
     texts = [example.texts for example in predictions.examples]
-    theirs = transformers_logits(out / "model", texts).squeeze(-1).double().numpy()
-    np.testing.assert_allclose(np.concatenate(predictions.values), theirs, atol=1e-4)
+    reference = transformers_logits(out / "model", texts).squeeze(-1).double().numpy()
+    np.testing.assert_allclose(np.concatenate(predictions.values), reference, atol=1e-4)
     gold = [1 + 2.5 * (i % 2 + i // 2 % 2) for i in range(60)]
-    assert np.corrcoef(theirs, gold)[0, 1] == pytest.approx(results["eval_pearson"], abs=1e-4)
-    assert np.abs(theirs - gold).mean() < 0.8
+    assert np.corrcoef(reference, gold)[0, 1] == pytest.approx(results["eval_pearson"], abs=1e-4)
+    assert np.abs(reference - gold).mean() < 0.8
     dev = read_tsv(out / "seeds/seed-0/dev.tsv")
-    np.testing.assert_allclose([float(row["score"]) for row in dev], theirs, atol=1e-4)
+    np.testing.assert_allclose([float(row["score"]) for row in dev], reference, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +155,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
 
-    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").train()
+    reference = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").train()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
     with open(regression_folder / "train.csv", newline="") as file:
         data = list(csv.DictReader(file))
@@ -172,10 +170,10 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
             padding=True,
             return_tensors="pt",
         )
-        return theirs(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss  # type: ignore[no-any-return]
+        return reference(**inputs, labels=torch.tensor([classes.index(row["score"]) for row in rows])).loss  # type: ignore[no-any-return]
 
     np.testing.assert_allclose(
-        ours, losses_of(theirs, groups_with_decay(theirs, 0.7), order, loss_of), atol=1e-4
+        ours, losses_of(reference, groups_with_decay(reference, 0.7), order, loss_of), atol=1e-4
     )
     assert np.ptp(ours) > 0.01
 
@@ -218,13 +216,13 @@ def test_mean_pooling_is_the_default_if_transformers_supports_it(
     assert tuning_for(electra_folder, chosen).settings.pooling == "cls"
     assert tuning_for(electra_folder, replace(chosen, pooling="mean")).settings.pooling == "mean"
     finetune(str(modern_folder), chosen, silent)
-    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model").eval()
-    assert theirs.config.classifier_pooling == "mean"
+    reference = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out" / "model").eval()
+    assert reference.config.classifier_pooling == "mean"
     tuning = tuning_for(modern_folder, chosen)
     batch = collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
     assert batch.piece_ids is not None
     with torch.no_grad():
-        logits = theirs(input_ids=batch.input_ids, attention_mask=(batch.piece_ids >= 0).long()).logits
+        logits = reference(input_ids=batch.input_ids, attention_mask=(batch.piece_ids >= 0).long()).logits
     ours = np.log(np.stack(predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").values))
     np.testing.assert_allclose(ours, logits.log_softmax(-1).numpy(), atol=1e-5)
 
@@ -265,7 +263,7 @@ def test_an_epoch_has_every_example_once_in_batches_of_similar_length() -> None:
 def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
     from transformers import AutoTokenizer
 
-    theirs, tokens = (
+    reference, tokens = (
         AutoTokenizer.from_pretrained(electra_folder),
         Tokens(load(electra_folder, "encoder").tokenizer),
     )
@@ -274,9 +272,9 @@ def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
         for second in (None, 0, 1, 4, 9, 15):
             row = [" ".join(words[:first])] + ([] if second is None else [" ".join(words[:second])])
             [(ids, types, cut)] = tokens.join([[text] for text in row], 12)
-            expected = theirs(*([text] for text in row), max_length=12, truncation=True)
+            expected = reference(*([text] for text in row), max_length=12, truncation=True)
             assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
-            assert cut == (len(theirs(*([text] for text in row))["input_ids"][0]) > 12)
+            assert cut == (len(reference(*([text] for text in row))["input_ids"][0]) > 12)
     assert join(np.arange(3), None, cls=7, sep=8, max_length=10)[0].tolist() == [7, 0, 1, 2, 8]
 
 
@@ -314,10 +312,10 @@ def test_the_untrained_baseline_has_different_weights_for_each_seed(
     tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, init="random"))
     name = "encoder.layers.0.qkv.weight"
     first, second = build_model(tuning, 0).state_dict()[name], build_model(tuning, 1).state_dict()[name]
-    given = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).start.encoder.state_dict()[
+    initial = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)).start.encoder.state_dict()[
         "layers.0.qkv.weight"
     ]
-    assert not torch.equal(first, second) and not torch.equal(first, given)
+    assert not torch.equal(first, second) and not torch.equal(first, initial)
     assert torch.equal(first, build_model(tuning, 0).state_dict()[name])
 
 
@@ -399,8 +397,8 @@ def test_the_median_seed_can_be_kept(electra_folder: Path, sst2_folder: Path, tm
         toy_task.settings(tmp_path / "out", sst2_folder, seeds=3, epochs=0.6, keep_seed="median"),
         silent,
     )
-    kept = results["eval_accuracy_by_seed"][results["kept_seed"]]
-    assert kept == results["eval_accuracy_median"] and not math.isnan(kept)
+    kept_seed = results["eval_accuracy_by_seed"][results["kept_seed"]]
+    assert kept_seed == results["eval_accuracy_median"] and not math.isnan(kept_seed)
 
 
 def test_bf16_training_ends_near_fp32(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:

@@ -265,11 +265,11 @@ def test_a_token_is_scored_where_its_shorter_context_is_longest() -> None:
 
 def test_a_pair_is_encoded_as_by_the_tokenizer(tmp_path: Path) -> None:
     tokenizer = toy_task.tokenizer(tmp_path)
-    whole = tokenizer.encode("my town", "red film and music")
+    encoding = tokenizer.encode("my town", "red film and music")
     ids, types = PairTemplate.of(tokenizer).join(
         *(np.array(part) for part in tokenizer.encode_corpus(["my town", "red film and music"]))
     )
-    assert (ids.tolist(), types.tolist()) == (whole.ids, whole.segments)
+    assert (ids.tolist(), types.tolist()) == (encoding.ids, encoding.segments)
 
 
 ALPHABET = [
@@ -404,8 +404,8 @@ def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
         for j in range(i, min(12, i + 4))
         if window.scored[i]
     ]
-    found = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
-    assert found == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
+    actual = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
+    assert actual == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
 
 
 def test_white_space_is_no_answer() -> None:
@@ -479,7 +479,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     ours = [loss for _, loss in progress.losses]
     assert len(ours) == 20
 
-    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").train()
+    reference = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").train()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
     document = json.loads((squad_folder / "train-v1.json").read_text())
     data = [
@@ -499,7 +499,7 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
             inputs.char_to_token(i, row[2]["answer_start"] + len(row[2]["text"]) - 1, 1)
             for i, row in enumerate(rows)
         ]
-        outputs = theirs(**inputs)
+        outputs = reference(**inputs)
         padding = inputs["attention_mask"] == 0
         both = [
             outputs.start_logits.masked_fill(padding, -1e9),
@@ -513,13 +513,13 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
             / 2
         )
         if not padding.any():
-            plain = theirs(
+            plain = reference(
                 **inputs, start_positions=torch.tensor(starts), end_positions=torch.tensor(ends)
             ).loss
             torch.testing.assert_close(loss, plain)
         return loss  # type: ignore[return-value]
 
-    np.testing.assert_allclose(ours, losses_of(theirs, theirs.parameters(), order, loss_of), atol=1e-4)
+    np.testing.assert_allclose(ours, losses_of(reference, reference.parameters(), order, loss_of), atol=1e-4)
     assert np.ptp(ours) > 0.1
 
 
@@ -531,14 +531,14 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
     tuning, _ = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", squad_folder, "squad"))
     model, loaded = build_model(tuning, 1).eval(), load(electra_folder, "encoder")
     write_start(tmp_path / "start", model, tuning, loaded.tokenizer)
-    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
+    reference = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
     lengths = np.array([len(ids) for ids in tuning.train.input_ids])
     batch = collate(tuning.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), tuning.pad)
     assert batch.piece_ids is None and batch.targets is not None
     loss, count = tuning.task.loss(model(batch), batch.targets)
     starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
     with torch.no_grad():
-        expected = theirs(
+        expected = reference(
             input_ids=batch.input_ids,
             token_type_ids=batch.token_type_ids,
             start_positions=starts,
@@ -565,7 +565,7 @@ def test_training_learns_and_transformers_gives_the_same_answers(
     files = {path.name: path for path in (out / "seeds" / "seed-0").iterdir()}
     said, lists = (json.loads(files[f"dev.{kind}.json"].read_text()) for kind in ("predictions", "nbest"))
     assert ("dev.null_odds.json" in files) == (name == "squad2")
-    theirs, tokenizer = (
+    reference, tokenizer = (
         AutoModelForQuestionAnswering.from_pretrained(out / "model").eval(),
         AutoTokenizer.from_pretrained(out / "model"),
     )
@@ -575,7 +575,7 @@ def test_training_learns_and_transformers_gives_the_same_answers(
         inputs = tokenizer(entry["question"], context, return_tensors="pt", return_offsets_mapping=True)
         offsets = inputs.pop("offset_mapping")[0].tolist()
         with torch.no_grad():
-            logits = theirs(**inputs)
+            logits = reference(**inputs)
         starts, ends = logits.start_logits[0].tolist(), logits.end_logits[0].tolist()
         inside = [i for i, sequence in enumerate(inputs.sequence_ids(0)) if sequence == 1]
         score, first, last = max((starts[i] + ends[j], i, j) for i in inside for j in inside if i <= j)
@@ -628,10 +628,10 @@ def check_threshold(out: Path, dev: Path) -> None:
     predictions = predict(str(out), dev)
     said = {row[0]: row[1] for row in predictions.rows()[1:]}
     examples = task_named("squad2").read(dev).examples
-    found = squad2_scores(
+    actual = squad2_scores(
         [said[e.id] for e in examples], [[a.text for a in e.gold] for e in examples], [0.0] * len(said), 1.0
     )
-    assert found["exact_match"].value == results["eval_best_exact_match_by_seed"][place]
+    assert actual["exact_match"].value == results["eval_best_exact_match_by_seed"][place]
     assert any(f"{kept:.4g}" in note for note in predictions.notes)
 
 
@@ -687,11 +687,11 @@ def test_the_joint_loss_is_the_papers() -> None:
 def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
     ids = torch.zeros(2, 4, dtype=torch.long)
     pieces = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
-    found = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
-    assert found.tolist() == [[True] * 4, [True, True, False, False]]
+    actual = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
+    assert actual.tolist() == [[True] * 4, [True, True, False, False]]
     typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
-    found = JointHead.allowed(Batch(np.arange(2), ids, typed, None, None))
-    assert found.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
+    actual = JointHead.allowed(Batch(np.arange(2), ids, typed, None, None))
+    assert actual.tolist() == [[True, False, True, True], [True, True, False, False]]  # [CLS] always can
 
 
 def test_the_beam_has_the_most_probable_starts_and_their_ends() -> None:

@@ -1,4 +1,4 @@
-"""Answers as people's tables have them: what is one label, what is several, and what is none."""
+"""Answers in tables: one label, several labels, missing values, numbers."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:
         [0, 1, 0] if isinstance(one, list) else str(one).replace("1", "x").replace("0", "1").replace("x", "0")
     )
     rows = labelled([one, other] * 10)
-    found = dataset(tmp_path, rows, labelled([one, other], 20), multi_label=True)
-    assert found.task.num_outputs == 3
-    assert [e.gold for e in found.splits["dev"]] == [("0", "2"), ("1",)]
+    result = dataset(tmp_path, rows, labelled([one, other], 20), multi_label=True)
+    assert result.task.num_outputs == 3
+    assert [e.gold for e in result.splits["dev"]] == [("0", "2"), ("1",)]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_vectors_of_zeros_and_ones(one: Any, tmp_path: Path) -> None:
 )
 def test_vectors_of_true_and_false(kind: Any, tmp_path: Path) -> None:
     rows = labelled([kind([True, False]), kind([False, True])] * 10)
-    found = dataset(tmp_path, rows, labelled([kind([True, True])], 20), multi_label=True)
-    assert [e.gold for e in found.splits["train"]][:2] == [("0",), ("1",)]
-    assert [e.gold for e in found.splits["dev"]] == [("0", "1")]
+    result = dataset(tmp_path, rows, labelled([kind([True, True])], 20), multi_label=True)
+    assert [e.gold for e in result.splits["train"]][:2] == [("0",), ("1",)]
+    assert [e.gold for e in result.splits["dev"]] == [("0", "1")]
 
 
 def test_vectors_of_other_lengths_are_refused(tmp_path: Path) -> None:
@@ -129,17 +129,17 @@ def test_vectors_of_other_lengths_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("together", ["joy film", "joy/film", "#joy #film", "joy\nfilm", "joy & film"])
 def test_labels_that_combine_others_are_reported(together: str, tmp_path: Path) -> None:
     rows = labelled([together, "joy", "film"] * 5)
-    found = dataset(tmp_path, rows, rows[:3], multi_label=True)
-    assert any("not as several" in note and repr(together) in note for note in found.notes)
+    result = dataset(tmp_path, rows, rows[:3], multi_label=True)
+    assert any("not as several" in note and repr(together) in note for note in result.notes)
     names = labelled(["new york", "york", "rome"] * 5)
     assert not any("not as several" in n for n in dataset(tmp_path, names, names[:3], multi_label=True).notes)
 
 
 def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
     rows = [{"text": f"a film {i}", "joy": i % 2, "anger": 1 - i % 2, "kind": 0} for i in range(20)]
-    found = dataset(tmp_path, rows, rows[:4], multi_label=True, label_column=("joy", "anger"))
-    assert found.task.label_names == ("anger", "joy")
-    assert [e.gold for e in found.splits["dev"]] == [("anger",), ("joy",)] * 2
+    result = dataset(tmp_path, rows, rows[:4], multi_label=True, label_column=("joy", "anger"))
+    assert result.task.label_names == ("anger", "joy")
+    assert [e.gold for e in result.splits["dev"]] == [("anger",), ("joy",)] * 2
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_several_columns_of_zeros_and_ones(tmp_path: Path) -> None:
     ],
 )
 def test_spellings_of_a_number_are_one_label(train: list[Any], dev: list[Any], tmp_path: Path) -> None:
-    found = dataset(tmp_path, labelled(train * 10), labelled(dev * 3, 20))
-    assert found.task.num_outputs == 2
-    assert [int(found.task.target(e)) for e in found.splits["dev"]] == [0, 1] * 3
+    result = dataset(tmp_path, labelled(train * 10), labelled(dev * 3, 20))
+    assert result.task.num_outputs == 2
+    assert [int(result.task.target(e)) for e in result.splits["dev"]] == [0, 1] * 3
 
 
 def test_labels_that_differ_in_case_are_reported(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_labels_that_differ_in_case_are_reported(tmp_path: Path) -> None:
 
 
 def test_codes_are_not_numbers(tmp_path: Path) -> None:
-    found = dataset(tmp_path, labelled(["007", "7", "1.2.3"] * 10), labelled(["007", "7"], 40))
-    assert found.task.label_names == ("007", "7", "1.2.3") or set(found.task.label_names) == {
+    result = dataset(tmp_path, labelled(["007", "7", "1.2.3"] * 10), labelled(["007", "7"], 40))
+    assert result.task.label_names == ("007", "7", "1.2.3") or set(result.task.label_names) == {
         "007",
         "7",
         "1.2.3",
@@ -186,28 +186,28 @@ def test_marks_of_missing_answers(mark: Any, task: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         dataset(tmp_path, rows, rows[:4], task=task)
     assert "2 of 42 rows" in str(caught.value)
-    found = dataset(tmp_path, rows, rows[:4], task=task, skip_unlabelled=True)
-    assert len(found.splits["train"]) == 40
-    assert any("2 rows without an answer" in note for note in found.notes)
+    result = dataset(tmp_path, rows, rows[:4], task=task, skip_unlabelled=True)
+    assert len(result.splits["train"]) == 40
+    assert any("2 rows without an answer" in note for note in result.notes)
 
 
 def test_ambiguous_marks_as_frequent_as_labels_are_labels(tmp_path: Path) -> None:
-    found = dataset(tmp_path, labelled(["NA", "EU", "None"] * 10), labelled(["NA", "EU"], 40))
-    assert set(found.task.label_names) == {"NA", "EU", "None"}
-    assert any("read as labels" in note and "'NA' (10)" in note for note in found.notes)
+    result = dataset(tmp_path, labelled(["NA", "EU", "None"] * 10), labelled(["NA", "EU"], 40))
+    assert set(result.task.label_names) == {"NA", "EU", "None"}
+    assert any("read as labels" in note and "'NA' (10)" in note for note in result.notes)
 
 
 def test_decimal_commas(tmp_path: Path) -> None:
-    found = dataset(tmp_path, labelled(["0,5", "3,25", "2"] * 5), labelled(["1,5"], 20), task="regression")
-    assert [e.gold for e in found.splits["train"]][:3] == ["0.5", "3.25", "2"]
+    result = dataset(tmp_path, labelled(["0,5", "3,25", "2"] * 5), labelled(["1,5"], 20), task="regression")
+    assert [e.gold for e in result.splits["train"]][:3] == ["0.5", "3.25", "2"]
     with pytest.raises(DataError):
         dataset(tmp_path, labelled(["1,500", "2,000"] * 5), labelled(["1"], 20), task="regression")
 
 
 def test_contradictory_examples_are_reported(tmp_path: Path) -> None:
     rows = labelled(["a", "b"] * 10)
-    found = dataset(tmp_path, [*rows, {**rows[0], "label": "b"}], labelled(["a", "b"], 40))
-    assert any("2 of 21 examples" in note for note in found.notes)
+    result = dataset(tmp_path, [*rows, {**rows[0], "label": "b"}], labelled(["a", "b"], 40))
+    assert any("2 of 21 examples" in note for note in result.notes)
 
 
 def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_too_few_examples_are_named_as_the_cause(tmp_path: Path) -> None:
 
 def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
     rows = [{**row, "reply": f"an answer to number {i}"} for i, row in enumerate(labelled([1, 2] * 10))]
-    found = dataset(tmp_path, rows, rows[:4])  # of single texts: said
-    assert any("reply" in note for note in found.notes)
+    result = dataset(tmp_path, rows, rows[:4])  # of single texts: said
+    assert any("reply" in note for note in result.notes)
     with pytest.raises(DataError) as caught:
         dataset(tmp_path, rows, rows[:4], task="regression")  # of one text or two
     assert "text, reply" in str(caught.value) and "text_column" in caught.value.fix
@@ -239,8 +239,8 @@ def test_a_second_column_of_texts_is_not_dropped(tmp_path: Path) -> None:
 )
 def test_an_option_given_twice_is_refused(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     option, value = argv[-2:]
-    given = [*argv, f"{option}={value}"]
-    code, error = main(given), capsys.readouterr().err
+    arguments = [*argv, f"{option}={value}"]
+    code, error = main(arguments), capsys.readouterr().err
     if option == "--label-column":  # which may be repeated, with several labels
         assert code == 2
     else:
@@ -258,8 +258,8 @@ def test_data_sets_in_python_are_as_their_files() -> None:
     features = datasets.Features(
         text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"])
     )
-    made = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [0, 1]}, features=features)
-    written = tables(datasets.DatasetDict(train=made, validation=made))
+    split = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [0, 1]}, features=features)
+    written = tables(datasets.DatasetDict(train=split, validation=split))
     assert set(written) == {"train", "dev"}
     assert [json.loads(line)["label"] for line in written["train"].splitlines()] == ["bad", "good"]
 
@@ -288,5 +288,5 @@ def test_questions_in_other_shapes(shape: Shape, tmp_path: Path) -> None:
         for i, s in enumerate(start)
     ]
     (tmp_path / "q.json").write_text(json.dumps(shape(rows)))
-    found = read_questions(tmp_path / "q.json", ("question", "context", "answers"), True)
-    assert [(e.gold[0].text, e.gold[0].start) for e in found] == [("Ada", 4)] * 3
+    result = read_questions(tmp_path / "q.json", ("question", "context", "answers"), True)
+    assert [(e.gold[0].text, e.gold[0].start) for e in result] == [("Ada", 4)] * 3

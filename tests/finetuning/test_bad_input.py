@@ -1,4 +1,4 @@
-"""What a user gets wrong: one line on stderr, exit code 2, nothing written."""
+"""Invalid input: one line on stderr, exit code 2, nothing written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The head that starts from a bag of words: terms, answers in training, and that it is saved whole."""
+"""The head `bag`: its terms, its held-out logits in training, and its saved form."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def windows(texts: list[list[int]], labels: list[int]) -> Windows:
     return Windows(ids, [np.zeros_like(text) for text in ids], np.arange(len(ids)), targets)
 
 
-def batch(given: Windows, *numbers: int) -> Batch:
+def batch(inputs: Windows, *numbers: int) -> Batch:
     """Padded to one longer than the longest."""
-    rows = [given.input_ids[number] for number in numbers]
+    rows = [inputs.input_ids[number] for number in numbers]
     length = 1 + max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
     pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
@@ -55,27 +55,27 @@ def loss(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tensor, float]
     return torch.nn.functional.cross_entropy(logits, gold, reduction="sum"), len(gold)
 
 
-def fitted(modern_folder: Path, given: Windows, means: torch.Tensor | None = None) -> BagHead:
+def fitted(modern_folder: Path, inputs: Windows, means: torch.Tensor | None = None) -> BagHead:
     config = load(str(modern_folder), "encoder").config
-    made = build_head("bag", HeadShape("classifier", config, 2, "mean"), 1)
-    assert isinstance(made, BagHead) and given.targets is not None
-    count = len(given)
+    bag_head = build_head("bag", HeadShape("classifier", config, 2, "mean"), 1)
+    assert isinstance(bag_head, BagHead) and inputs.targets is not None
+    count = len(inputs)
     means = torch.zeros(count, 32) if means is None else means
-    terms = made.extract_terms(batch(given, *range(count)))
-    made.fit(means, terms, torch.from_numpy(np.stack(given.targets)), loss, given.example)
-    return made
+    terms = bag_head.extract_terms(batch(inputs, *range(count)))
+    bag_head.fit(means, terms, torch.from_numpy(np.stack(inputs.targets)), loss, inputs.example)
+    return bag_head
 
 
 def test_terms_are_tokens_and_neighbours_of_two_texts(modern_folder: Path) -> None:
-    made = fitted(modern_folder, windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1]))
-    tokens = [5, 6, (5 + 1) * made.vocab_size + 6]
-    assert made.counted.known.tolist() == tokens, "7, 8, 9 and 6 5 are in one text each"
+    bag_head = fitted(modern_folder, windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1]))
+    tokens = [5, 6, (5 + 1) * bag_head.vocab_size + 6]
+    assert bag_head.counted.known.tolist() == tokens, "7, 8, 9 and 6 5 are in one text each"
     rarities = [np.log(5 / 4) + 1] * 2 + [np.log(5 / 3) + 1]
-    assert made.counted.rarity.tolist() == pytest.approx(rarities)
-    made.counted.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
-    torch.nn.init.zeros_(made.wide.bias)
-    given = batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1)
-    one, other = made.eval()(torch.randn(*given.input_ids.shape, 32), given, TABLE)[:, 0].tolist()
+    assert bag_head.counted.rarity.tolist() == pytest.approx(rarities)
+    bag_head.counted.weight = torch.tensor([[1.0, 10.0, 100.0], [0, 0, 0]])
+    torch.nn.init.zeros_(bag_head.wide.bias)
+    inputs = batch(windows([[6, 5, 5, 5], [20]], [0, 0]), 0, 1)
+    one, other = bag_head.eval()(torch.randn(*inputs.input_ids.shape, 32), inputs, TABLE)[:, 0].tolist()
     assert one == pytest.approx(11 * 2**-0.5), "each term once, a text of length 1"
     assert other == 0, "no known term"
 
@@ -84,16 +84,16 @@ def test_training_uses_the_held_out_logits_of_the_terms(modern_folder: Path) -> 
     draw = np.random.default_rng(1)
     texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
     known = fitted(modern_folder, windows(texts, [int(25 in text or 30 in text) for text in texts]))
-    everything = batch(windows(texts, []), *range(400))
-    hidden = torch.randn(*everything.input_ids.shape, 32)
+    all_rows = batch(windows(texts, []), *range(400))
+    hidden = torch.randn(*all_rows.input_ids.shape, 32)
     gold = torch.tensor([int(25 in text or 30 in text) for text in texts])
-    torch.testing.assert_close(known(hidden, everything, TABLE), known.counted.held_out + known.wide.bias)
-    assert (known(hidden, everything, TABLE).argmax(1) == gold).float().mean() > 0.9
-    assert (known.eval()(hidden, everything, TABLE).argmax(1) == gold).float().mean() > 0.95
+    torch.testing.assert_close(known(hidden, all_rows, TABLE), known.counted.held_out + known.wide.bias)
+    assert (known(hidden, all_rows, TABLE).argmax(1) == gold).float().mean() > 0.9
+    assert (known.eval()(hidden, all_rows, TABLE).argmax(1) == gold).float().mean() > 0.95
 
     chance = draw.integers(0, 2, 400)
     memorised = fitted(modern_folder, windows(texts, [*map(int, chance)]))
-    cross_entropy = loss(memorised(hidden, everything, TABLE), torch.from_numpy(chance))[0] / 400
+    cross_entropy = loss(memorised(hidden, all_rows, TABLE), torch.from_numpy(chance))[0] / 400
     assert cross_entropy < 0.75, "labels by chance: the strength is the weakest, the answers near a half"
 
 
@@ -103,13 +103,13 @@ def test_words_absent_from_training_contribute_by_their_states(modern_folder: Pa
     texts = [[20 + number % 40] for number in range(400)]
     states = torch.randn(400, 1, 32, generator=draw)
     labels = (states[:, 0, 3] > 0).long()
-    given = windows(texts, labels.tolist())
-    made = fitted(modern_folder, given, states[:, 0])
-    known = batch(given, *range(400))
+    inputs = windows(texts, labels.tolist())
+    bag_head = fitted(modern_folder, inputs, states[:, 0])
+    known = batch(inputs, *range(400))
     padded = torch.cat([states, torch.full_like(states, 1e6)], 1)  # what is padding is not read
-    assert (made(padded, known, TABLE).argmax(1) == labels).float().mean() > 0.8
+    assert (bag_head(padded, known, TABLE).argmax(1) == labels).float().mean() > 0.8
     unknown = batch(windows([[70 + number % 9] for number in range(400)], []), *range(400))
-    assert (made.eval()(padded, unknown, TABLE).argmax(1) == labels).float().mean() > 0.8
+    assert (bag_head.eval()(padded, unknown, TABLE).argmax(1) == labels).float().mean() > 0.8
 
 
 def test_with_many_examples_the_strength_is_chosen_on_a_sample(
@@ -117,25 +117,25 @@ def test_with_many_examples_the_strength_is_chosen_on_a_sample(
 ) -> None:
     draw = np.random.default_rng(1)
     texts = [[*draw.integers(20, 60, 6)] for _ in range(400)]
-    given = windows(texts, [int(25 in text or 30 in text) for text in texts])
-    whole = fitted(modern_folder, given).counted.held_out
+    inputs = windows(texts, [int(25 in text or 30 in text) for text in texts])
+    whole = fitted(modern_folder, inputs).counted.held_out
     monkeypatch.setattr(linear_fit, "SELECTION_ROWS", 200)
-    some = fitted(modern_folder, given).counted.held_out
+    some = fitted(modern_folder, inputs).counted.held_out
     assert (some != 0).all(), "every text is answered by the folds without it"
     assert (some.argmax(1) == whole.argmax(1)).float().mean() > 0.95
 
 
 def test_older_heads_predict_as_before(modern_folder: Path) -> None:
-    given = windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1])
-    made, old = fitted(modern_folder, given), fitted(modern_folder, given)
-    saved = made.state_dict()
+    inputs = windows([[5, 6, 7], [5, 6, 8], [6, 5], [9, 9]], [0, 1, 0, 1])
+    bag_head, old = fitted(modern_folder, inputs), fitted(modern_folder, inputs)
+    saved = bag_head.state_dict()
     old.counted.weight.zero_()
     del saved["wide.weight"]
     before = {name: saved.pop(f"counted.{now}") for name, now in BEFORE.items()}
     old.load_state_dict({**saved, **before, "bias": saved.pop("wide.bias")})
-    everything = batch(given, *range(4))
-    hidden = torch.randn(*everything.input_ids.shape, 32)
-    torch.testing.assert_close(old.eval()(hidden, everything, TABLE), made.eval()(hidden, everything, TABLE))
+    all_rows = batch(inputs, *range(4))
+    hidden = torch.randn(*all_rows.input_ids.shape, 32)
+    torch.testing.assert_close(old.eval()(hidden, all_rows, TABLE), bag_head.eval()(hidden, all_rows, TABLE))
 
 
 @pytest.mark.slow
@@ -147,10 +147,10 @@ def test_the_saved_model_predicts_the_same_for_texts(
         chosen = toy_task.settings(out, sst2_folder, "sst2", head="bag", epochs=1, learning_rate=1e-5)
         results = finetune(str(model), chosen, silent)
         assert results["eval_accuracy"] == 1.0, "the words tell the label, and a tiny rate adds nothing"
-        found = predict(str(out), sst2_folder / "dev.tsv")
+        predictions = predict(str(out), sst2_folder / "dev.tsv")
         right = [line.split("\t")[1] for line in (sst2_folder / "dev.tsv").read_text().splitlines()[1:]]
-        assert [found.task.answer(value) for value in found.values] == [
-            found.task.label_names[int(label)] for label in right
+        assert [predictions.task.answer(value) for value in predictions.values] == [
+            predictions.task.label_names[int(label)] for label in right
         ]
         assert "counted.held_out" not in load_file(out / "model" / "head.safetensors")
         with pytest.raises(ModelError):
@@ -222,8 +222,8 @@ def test_a_head_of_an_older_version_is_read(tuned: Path, sst2_folder: Path, tmp_
         before["bias"] = head.pop("wide.bias")
         return head | before
 
-    found = predict(str(changed(tuned, tmp_path, older)), sst2_folder / "dev.tsv")
-    assert len(found.values) == len((sst2_folder / "dev.tsv").read_text().splitlines()) - 1
+    predictions = predict(str(changed(tuned, tmp_path, older)), sst2_folder / "dev.tsv")
+    assert len(predictions.values) == len((sst2_folder / "dev.tsv").read_text().splitlines()) - 1
 
 
 @pytest.mark.parametrize(
@@ -281,9 +281,9 @@ def test_the_penalty_does_not_grow_with_the_number_of_labels() -> None:
 
 
 def test_trained_separately_the_network_ignores_the_linear_model_in_training(modern_folder: Path) -> None:
-    given = windows([[2, 9, 3], [2, 10, 3], [2, 9, 10, 3], [2, 10, 9, 3]] * 4, [0, 1, 0, 1] * 4)
-    head = fitted(modern_folder, given)
-    rows, hidden = batch(given, 0, 1, 2), torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0))
+    inputs = windows([[2, 9, 3], [2, 10, 3], [2, 9, 10, 3], [2, 10, 9, 3]] * 4, [0, 1, 0, 1] * 4)
+    head = fitted(modern_folder, inputs)
+    rows, hidden = batch(inputs, 0, 1, 2), torch.randn(3, 5, 32, generator=torch.Generator().manual_seed(0))
     torch.nn.init.normal_(
         head.usual.get_parameter("output.weight"), generator=torch.Generator().manual_seed(1)
     )
@@ -309,12 +309,12 @@ def test_trained_separately_a_resumed_run_is_bit_identical(
 
     whole, (update, count) = weights("whole"), (one_seed.update, 0)
 
-    def stops(*given: Any) -> Any:
+    def stops(*inputs: Any) -> Any:
         nonlocal count
         count += 1
         if count == 3:
             raise KeyboardInterrupt
-        return update(*given)
+        return update(*inputs)
 
     monkeypatch.setattr(one_seed, "update", stops)
     with pytest.raises(KeyboardInterrupt):

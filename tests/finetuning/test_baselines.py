@@ -46,12 +46,12 @@ def test_word_counting_separates_pairs_by_overlap() -> None:
     new = examples(
         [("equivalent", "red is here", "here is red"), ("not_equivalent", "red is here", "no blue")]
     )
-    found = {}
+    shares = {}
     for name in baselines.NAMES:
         predict = baselines.fit(name, task, train)
         assert predict is not None
-        found[name] = task.score(predict(new), new)["accuracy"].value
-    assert found == {baselines.MAJORITY: 0.5, baselines.WORDS: 1.0}
+        shares[name] = task.score(predict(new), new)["accuracy"].value
+    assert shares == {baselines.MAJORITY: 0.5, baselines.WORDS: 1.0}
 
 
 def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> None:

@@ -1,4 +1,4 @@
-"""The temperature that a fine-tuning chooses on dev."""
+"""The temperature that is chosen on dev."""
 
 from __future__ import annotations
 

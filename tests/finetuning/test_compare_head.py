@@ -1,4 +1,4 @@
-"""The head that compares two texts: what it counts, what it starts from, and that it is saved whole."""
+"""The head `compare`: its features and terms, its initial fit, and its saved form."""
 
 from __future__ import annotations
 
@@ -46,24 +46,26 @@ def cross_entropy(logits: torch.Tensor, gold: torch.Tensor) -> tuple[torch.Tenso
 
 def head(modern_folder: Path, outputs: int = 2) -> CompareHead:
     config = load(str(modern_folder), "encoder").config
-    made = build_head("compare", HeadShape("classifier", config, outputs, "mean"), seed=1)
-    assert isinstance(made, CompareHead)
-    made.fit_statistics([], [CLS, SEP])
-    return made.eval()
+    compare_head = build_head("compare", HeadShape("classifier", config, outputs, "mean"), seed=1)
+    assert isinstance(compare_head, CompareHead)
+    compare_head.fit_statistics([], [CLS, SEP])
+    return compare_head.eval()
 
 
-def numbers(made: CompareHead, given: Batch, table: torch.Tensor) -> dict[str, list[float]]:
-    hidden = torch.nn.functional.embedding(given.input_ids, table)
-    return dict(zip(FEATURES, made.compute_features(hidden, given, table).T.tolist(), strict=True))
+def numbers(compare_head: CompareHead, inputs: Batch, table: torch.Tensor) -> dict[str, list[float]]:
+    hidden = torch.nn.functional.embedding(inputs.input_ids, table)
+    return dict(zip(FEATURES, compare_head.compute_features(hidden, inputs, table).T.tolist(), strict=True))
 
 
 def test_features_of_a_pair_by_hand(modern_folder: Path) -> None:
-    made = head(modern_folder)
-    table = torch.randn(len(made.rarity), 32, generator=torch.Generator().manual_seed(1))
-    made.rarity.fill_(1.0)
-    made.rarity[10] = 3.0
+    compare_head = head(modern_folder)
+    table = torch.randn(len(compare_head.rarity), 32, generator=torch.Generator().manual_seed(1))
+    compare_head.rarity.fill_(1.0)
+    compare_head.rarity[10] = 3.0
     found = numbers(
-        made, batch([CLS, 10, 11, 12, SEP, 10, 11, SEP], [CLS, 10, 11, SEP, 12, 13, 14, 15, SEP]), table
+        compare_head,
+        batch([CLS, 10, 11, 12, SEP, 10, 11, SEP], [CLS, 10, 11, SEP, 12, 13, 14, 15, SEP]),
+        table,
     )
     assert found["tokens in the other, first"] == pytest.approx([2 / 3, 0])
     assert found["tokens in the other, second"] == pytest.approx([1, 0])
@@ -80,51 +82,60 @@ def test_features_of_a_pair_by_hand(modern_folder: Path) -> None:
 
 
 def test_padding_and_neighbours_in_the_batch_change_nothing(modern_folder: Path) -> None:
-    made = head(modern_folder)
-    table = torch.randn(len(made.rarity), 32, generator=torch.Generator().manual_seed(2))
+    compare_head = head(modern_folder)
+    table = torch.randn(len(compare_head.rarity), 32, generator=torch.Generator().manual_seed(2))
     row = [CLS, 10, 11, SEP, 11, 12, SEP]
-    alone = numbers(made, batch(row), table)
-    beside = numbers(made, batch(row, [CLS, *range(5, 25), SEP, *range(9, 29), SEP]), table)
-    assert [values[0] for values in beside.values()] == pytest.approx(
+    alone = numbers(compare_head, batch(row), table)
+    with_neighbour = numbers(compare_head, batch(row, [CLS, *range(5, 25), SEP, *range(9, 29), SEP]), table)
+    assert [values[0] for values in with_neighbour.values()] == pytest.approx(
         [v[0] for v in alone.values()], abs=1e-6
     )
-    assert all(np.isfinite(v[0]) for v in numbers(made, batch([CLS, SEP, SEP]), table).values()), (
+    assert all(np.isfinite(v[0]) for v in numbers(compare_head, batch([CLS, SEP, SEP]), table).values()), (
         "empty texts"
     )
 
 
 def test_the_head_starts_from_the_best_linear_model(modern_folder: Path) -> None:
-    made = head(modern_folder)
+    compare_head = head(modern_folder)
     draw = torch.Generator().manual_seed(3)
     features = torch.randn(500, len(FEATURES), generator=draw) * 5 + 7
     targets = (features[:, 4] + 0.1 * torch.randn(500, generator=draw) > 7).long()
 
-    given, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
-    made.fit(features, made.extract_terms(given) * 500, targets, cross_entropy, np.arange(500))
+    inputs, hidden = batch([CLS, 10, SEP, 10, SEP]), torch.randn(1, 5, 32)
+    compare_head.fit(
+        features, compare_head.extract_terms(inputs) * 500, targets, cross_entropy, np.arange(500)
+    )
     right = (
-        (torch.nn.functional.linear(features, made.wide.weight, made.wide.bias).argmax(1) == targets)
+        (
+            torch.nn.functional.linear(features, compare_head.wide.weight, compare_head.wide.bias).argmax(1)
+            == targets
+        )
         .float()
         .mean()
     )
     assert right > 0.95
-    table = torch.randn(len(made.rarity), 32)
-    only = made.wide(made.compute_features(hidden, given, table))
-    torch.testing.assert_close(made(hidden, given, table), only + made.counted(made.extract_terms(given)))
+    table = torch.randn(len(compare_head.rarity), 32)
+    only = compare_head.wide(compare_head.compute_features(hidden, inputs, table))
+    torch.testing.assert_close(
+        compare_head(hidden, inputs, table), only + compare_head.counted(compare_head.extract_terms(inputs))
+    )
 
 
 def test_features_that_differ_by_rounding_get_no_weight(modern_folder: Path) -> None:
-    made = head(modern_folder)
+    compare_head = head(modern_folder)
     draw = torch.Generator().manual_seed(3)
     features = torch.ones(500, len(FEATURES)) * (1 + 1e-7 * torch.randn(500, len(FEATURES), generator=draw))
     targets = (features[:, 4] > 1).long()
-    given = batch([CLS, 10, SEP, 10, SEP])
-    made.fit(features, made.extract_terms(given) * 500, targets, cross_entropy, np.arange(500))
-    assert made.wide.weight.abs().max() < 1
+    inputs = batch([CLS, 10, SEP, 10, SEP])
+    compare_head.fit(
+        features, compare_head.extract_terms(inputs) * 500, targets, cross_entropy, np.arange(500)
+    )
+    assert compare_head.wide.weight.abs().max() < 1
 
 
 def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> None:
-    made = head(modern_folder)
-    [terms] = made.extract_terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
+    compare_head = head(modern_folder)
+    [terms] = compare_head.extract_terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
     kinds = [[12, 11], [13], [11, 12, 13], [10]]
     assert terms.tolist() == [
         kind << KIND | token for kind, tokens in enumerate(kinds) for token in sorted(tokens)
@@ -132,15 +143,15 @@ def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> Non
 
 
 def test_in_training_a_pair_gets_held_out_logits(modern_folder: Path) -> None:
-    made = head(modern_folder)
+    compare_head = head(modern_folder)
     draw = np.random.default_rng(5)
     rows = [[CLS, 5, SEP, *draw.integers(6, 30, 4).tolist(), SEP] for _ in range(400)]
     tell = torch.tensor([int(25 in row or 28 in row) for row in rows])
-    given = batch(*rows)
-    hidden, table = torch.randn(*given.input_ids.shape, 32), torch.randn(len(made.rarity), 32)
-    features = made.compute_features(hidden, given, table)
-    made.fit(features, made.extract_terms(given), tell, cross_entropy, np.arange(400))
-    for answers in (made(hidden, given, table), made.train()(hidden, given, table)):
+    inputs = batch(*rows)
+    hidden, table = torch.randn(*inputs.input_ids.shape, 32), torch.randn(len(compare_head.rarity), 32)
+    features = compare_head.compute_features(hidden, inputs, table)
+    compare_head.fit(features, compare_head.extract_terms(inputs), tell, cross_entropy, np.arange(400))
+    for answers in (compare_head(hidden, inputs, table), compare_head.train()(hidden, inputs, table)):
         assert (answers.argmax(1) == tell).float().mean() > 0.9
 
 
@@ -159,19 +170,21 @@ def test_both_orders_of_a_pair_share_a_fold() -> None:
 @pytest.mark.parametrize("with_terms", [True, False])
 def test_older_heads_predict_as_before(modern_folder: Path, with_terms: bool) -> None:
     """Those with fewer numbers, without terms, or with their terms under another name."""
-    made, old = head(modern_folder), head(modern_folder)
-    torch.nn.init.normal_(made.wide.weight, generator=torch.Generator().manual_seed(4))
-    torch.nn.init.zeros_(made.wide.weight[:, -len(OVERLAP) :])
-    given = batch([CLS, 10, SEP, 10, 11, SEP])
-    hidden, table = torch.randn(1, 6, 32), torch.randn(len(made.rarity), 32)
+    compare_head, old = head(modern_folder), head(modern_folder)
+    torch.nn.init.normal_(compare_head.wide.weight, generator=torch.Generator().manual_seed(4))
+    torch.nn.init.zeros_(compare_head.wide.weight[:, -len(OVERLAP) :])
+    inputs = batch([CLS, 10, SEP, 10, 11, SEP])
+    hidden, table = torch.randn(1, 6, 32), torch.randn(len(compare_head.rarity), 32)
     if with_terms:
-        made.counted.fit_vocabulary(made.extract_terms(given) * 3)
-        made.counted.weight = torch.randn(2, len(made.counted.known))
-    saved = {name.replace("counted.", "differing."): value for name, value in made.state_dict().items()}
+        compare_head.counted.fit_vocabulary(compare_head.extract_terms(inputs) * 3)
+        compare_head.counted.weight = torch.randn(2, len(compare_head.counted.known))
+    saved = {
+        name.replace("counted.", "differing."): value for name, value in compare_head.state_dict().items()
+    }
     if not with_terms:
         saved = {name: value for name, value in saved.items() if not name.startswith("differing.")}
     old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP)]})
-    assert torch.equal(old(hidden, given, table), made(hidden, given, table))
+    assert torch.equal(old(hidden, inputs, table), compare_head(hidden, inputs, table))
 
 
 @pytest.fixture
@@ -218,18 +231,18 @@ def test_a_resumed_training_is_bit_identical(
     modern_folder: Path, pairs: Path, sst2_folder: Path, tmp_path: Path, style: Literal["compare", "bag"]
 ) -> None:
     data, task = (pairs, "pair") if style == "compare" else (sst2_folder, "sst2")
-    whole, broken = (
+    uninterrupted, interrupted = (
         toy_task.settings(tmp_path / name, data, task, head=style, epochs=2) for name in ("whole", "broken")
     )
-    finetune(str(modern_folder), whole, silent)
+    finetune(str(modern_folder), uninterrupted, silent)
     asked: list[int] = []
     with pytest.raises(Interrupted):
-        finetune(str(modern_folder), broken, silent, stop=lambda: (asked.append(0), len(asked) == 5)[1])
+        finetune(str(modern_folder), interrupted, silent, stop=lambda: (asked.append(0), len(asked) == 5)[1])
     lines: list[str] = []
-    finetune(str(modern_folder), broken, lines.append)
+    finetune(str(modern_folder), interrupted, lines.append)
     assert any("resuming from step" in line for line in lines)
     for name in ("model.safetensors", "head.safetensors"):
-        one, other = (load_file(settings.out / "model" / name) for settings in (whole, broken))
+        one, other = (load_file(settings.out / "model" / name) for settings in (uninterrupted, interrupted))
         assert all(torch.equal(value, other[key]) for key, value in one.items())
 
 

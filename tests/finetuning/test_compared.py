@@ -48,7 +48,11 @@ def test_baselines_are_scored_and_reported(
         r"word counting</th>\s*<th[^>]*>frozen encoder</th>\s*<th[^>]*>random initialization</th>", html
     )
     assert page.verdict(results) in html
-    assert not [found.problem for found in TuningFolder(tmp_path / "out").verify() if found.problem]
+    assert not [
+        baseline_scores.problem
+        for baseline_scores in TuningFolder(tmp_path / "out").verify()
+        if baseline_scores.problem
+    ]
 
     monkeypatch.setattr(baselines, "scores", lambda *given: 1 / 0)
     again = tuned("out", baselines=True, seeds=2)
@@ -86,9 +90,10 @@ def test_texts_without_answers_have_no_baselines_and_no_search(tmp_path: Path, m
 
 def test_scored_pairs_have_baselines(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
     settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, baselines=True)
-    found = finetune(str(modern_folder), settings)["baselines"]
+    baseline_scores = finetune(str(modern_folder), settings)["baselines"]
     assert (
-        found["majority"]["eval_spearmanr"] is None and found["word counting"]["eval_spearmanr"] is not None
+        baseline_scores["majority"]["eval_spearmanr"] is None
+        and baseline_scores["word counting"]["eval_spearmanr"] is not None
     )
 
 

@@ -1,6 +1,4 @@
-"""Killed and started again: the same command ends in the same bits. And folders that are not ours to
-continue.
-"""
+"""Resuming after a kill gives the same bits; folders of other fine-tunings are refused."""
 
 from __future__ import annotations
 
@@ -70,42 +68,42 @@ def model_digest(out: Path) -> str:
 def test_a_killed_and_resumed_run_is_bit_identical(
     electra_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    process = start(command(electra_folder, sst2_folder, broken))
+    uninterrupted, interrupted = tmp_path / "whole", tmp_path / "broken"
+    process = start(command(electra_folder, sst2_folder, interrupted))
     stop_at(process, "seed 0  epoch 1.05  step 20/76", signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL and not (broken / "seeds").exists()
-    assert list((broken / "checkpoints" / "seed-0").glob("step-*"))
+    assert process.returncode == -signal.SIGKILL and not (interrupted / "seeds").exists()
+    assert list((interrupted / "checkpoints" / "seed-0").glob("step-*"))
 
-    process = start(command(electra_folder, sst2_folder, broken))
+    process = start(command(electra_folder, sst2_folder, interrupted))
     output = stop_at(process, "seed 1  epoch 1.58  step 30/76", signal.SIGTERM)
     assert "resuming from step" in output and "stopped; rerun to resume" in output
     assert (
         process.returncode == 143
-        and (broken / "seeds" / "seed-0").exists()
-        and not (broken / "all_results.json").exists()
+        and (interrupted / "seeds" / "seed-0").exists()
+        and not (interrupted / "all_results.json").exists()
     )
 
     settings = toy_task.settings(
-        whole, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000
+        uninterrupted, sst2_folder, seeds=2, epochs=4.0, layer_decay=None, checkpoint_every=1000
     )
     finetune(str(electra_folder), settings, lambda line: None)
     lines: list[str] = []
-    finetune(str(electra_folder), replace(settings, out=broken), lines.append)
+    finetune(str(electra_folder), replace(settings, out=interrupted), lines.append)
     assert any("resuming from step" in line for line in lines) and not any(
         "seed 0  epoch" in line for line in lines
     )
     for seed in ("seed-0", "seed-1"):
         for name in ("dev.tsv", "test.tsv", "model.safetensors"):
-            assert durable.sha256(whole / "seeds" / seed / name) == durable.sha256(
-                broken / "seeds" / seed / name
+            assert durable.sha256(uninterrupted / "seeds" / seed / name) == durable.sha256(
+                interrupted / "seeds" / seed / name
             ), (seed, name)
         losses = [
             json.loads((out / "seeds" / seed / "results.json").read_text())["losses"]
-            for out in (whole, broken)
+            for out in (uninterrupted, interrupted)
         ]
         assert losses[0] == losses[1]  # stops and checkpoints do not change what the loss is averaged over
-    assert model_digest(whole) == model_digest(broken)
-    assert not list((broken / "checkpoints").glob("seed-*"))
+    assert model_digest(uninterrupted) == model_digest(interrupted)
+    assert not list((interrupted / "checkpoints").glob("seed-*"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Tables as people have them: spreadsheets, empty answers, labels that training lacks, rows that leak."""
+"""Tables as exported: spreadsheets, empty answers, labels absent from training, leaked rows."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_what_a_spreadsheet_exports_is_read(encoding: str, tmp_path: Path) -> No
     dataset = read(chosen(tmp_path, TRAIN.encode(encoding), label_column="topic"))
     assert dataset.task.label_names == ("Küche", "Straße")
     assert "schön" in dataset.splits["train"][0].texts[0]
-    told = [note for note in dataset.notes if "not UTF-8" in note]
-    assert told == (
+    encoding_notes = [note for note in dataset.notes if "not UTF-8" in note]
+    assert encoding_notes == (
         [] if encoding == "utf-8-sig" else [f"train: not UTF-8: read as {encoding} (`encoding` sets another)"]
     )
 
@@ -114,7 +114,9 @@ def test_labels_absent_from_training_are_scored_as_wrong(tmp_path: Path, modern_
     for split, right in (("dev", 10 / 12), ("test", 1 / 2)):  # whatever is said where nothing is right
         examples = dataset.splits[split]
         for other in (0, 1):
-            classes = [other if (told := dataset.task.target(e)) < 0 else told for e in examples]
+            classes = [
+                other if (encoding_notes := dataset.task.target(e)) < 0 else encoding_notes for e in examples
+            ]
             predictions = [np.eye(2)[number] for number in classes]
             assert dataset.task.score(predictions, examples)["accuracy"].value == pytest.approx(right)
     assert results["labels"]["dev"] == {"0": 5, "1": 5, "never": 2}

@@ -1,4 +1,4 @@
-"""The head `frozen`: the encoder is left as it is, and the linear model is scikit-learn's."""
+"""The head `frozen`: the encoder is not trained, and the linear model is scikit-learn's."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
         (x - mean) / scale, [label for _, label in train]
     )
     answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
-    for found, wanted in zip(answers.values, expected.predict_proba((y - mean) / scale), strict=True):
-        probabilities = [found[answers.task.label_names.index(label)] for label in expected.classes_]
-        assert np.allclose(probabilities, wanted, atol=2e-3)
+    for prediction, probability in zip(
+        answers.values, expected.predict_proba((y - mean) / scale), strict=True
+    ):
+        probabilities = [prediction[answers.task.label_names.index(label)] for label in expected.classes_]
+        assert np.allclose(probabilities, probability, atol=2e-3)
 
 
 def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Metrics against scikit-learn and scipy called directly, and where a number is not defined."""
+"""Metrics equal those of scikit-learn and scipy; undefined scores have reasons."""
 
 from __future__ import annotations
 

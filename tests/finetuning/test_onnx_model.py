@@ -1,4 +1,4 @@
-"""A fine-tuned model as an ONNX graph answers what the model answers."""
+"""A fine-tuned model as an ONNX graph gives the model's predictions."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_a_graph_predicts_and_embeds_the_same(written: tuple[Path, Path]) -> None:
     texts = ["a fine film", "my grim town", "the " * 60]
     model, graph = open_predictor(str(written[0])), open_predictor(str(written[1]), backend="onnx")
-    ours, theirs = model.texts(texts), graph.texts(texts)
-    np.testing.assert_allclose(np.stack(ours.values), np.stack(theirs.values), atol=1e-5)
-    assert [row[:2] for row in ours.rows()] == [row[:2] for row in theirs.rows()]
+    ours, from_graph = model.texts(texts), graph.texts(texts)
+    np.testing.assert_allclose(np.stack(ours.values), np.stack(from_graph.values), atol=1e-5)
+    assert [row[:2] for row in ours.rows()] == [row[:2] for row in from_graph.rows()]
     np.testing.assert_allclose(embed(model.loaded, texts), embed(graph.loaded, texts), atol=1e-5)
     [served] = open_models([str(written[1])])
     assert served.abilities == ("embed", "predict") and served.describe()["input"] == "text"
-    assert served.predict(texts) == [rows[0] for rows in theirs.by_example()]
+    assert served.predict(texts) == [rows[0] for rows in from_graph.by_example()]
 
 
 def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_token_types_distinguish_the_texts_of_a_pair(tmp_path: Path) -> None:
     export_tuned(str(folder), tmp_path / "graph")
     model, graph = open_predictor(str(folder)), open_predictor(str(tmp_path / "graph"), backend="onnx")
     pairs = [("a fine film", "my grim town"), ("the old music of the night", "a"), ("dull", "a red film")]
-    ours, theirs = (np.stack(one.texts(pairs).values) for one in (model, graph))
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    ours, from_graph = (np.stack(one.texts(pairs).values) for one in (model, graph))
+    np.testing.assert_allclose(ours, from_graph, atol=1e-5)
 
 
 @pytest.mark.parametrize("head", ["transformers", "linear"])

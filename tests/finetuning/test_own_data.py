@@ -1,6 +1,4 @@
-"""Own tables in every format, several labels, class weights; GLUE's files in and out; ensembles and best
-epochs.
-"""
+"""User tables in every format, multi-label data, class weights, GLUE's files, ensembles and best epochs."""
 
 from __future__ import annotations
 
@@ -41,8 +39,10 @@ def write_multi_label(folder: Path, count: int = 120) -> Path:
         for _ in range(size):
             words = [toy_task.OTHER[3]] * int(draw.integers(1, 4))
             topics = {"praise": toy_task.GOOD[0], "blame": toy_task.BAD[0], "film": "film"}
-            given = [topic for topic in topics if draw.random() < 0.4]
-            lines.append({"text": [*words, *(topics[topic] for topic in given)], "labels": given})
+            chosen_topics = [topic for topic in topics if draw.random() < 0.4]
+            lines.append(
+                {"text": [*words, *(topics[topic] for topic in chosen_topics)], "labels": chosen_topics}
+            )
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
 
@@ -61,9 +61,11 @@ def test_several_labels_of_one_text(modern_folder: Path, tmp_path: Path) -> None
         "praise",
     ]
     predictions = predict(str(out), data / "dev.jsonl")
-    theirs = transformers_logits(out / "model", [example.texts for example in predictions.examples]).sigmoid()
-    np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-5)
-    first = [label for label, p in zip(predictions.task.label_names, theirs[0], strict=True) if p > 0.5]
+    reference = transformers_logits(
+        out / "model", [example.texts for example in predictions.examples]
+    ).sigmoid()
+    np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-5)
+    first = [label for label, p in zip(predictions.task.label_names, reference[0], strict=True) if p > 0.5]
     assert (
         predictions.rows()[1][1] == "|".join(first)
         and predict(str(out / "model"), data / "dev.jsonl").rows() == predictions.rows()
@@ -200,10 +202,10 @@ def test_special_tokens_in_a_text_are_plain_to_the_saved_model_too(
     )
     (tmp_path / "odd.tsv").write_text("sentence\nthe [SEP] film [MASK] new\n")
     predictions = predict(str(tmp_path / "out"), tmp_path / "odd.tsv")
-    theirs = transformers_logits(
+    reference = transformers_logits(
         tmp_path / "out" / "model", [example.texts for example in predictions.examples]
     ).softmax(-1)
-    np.testing.assert_allclose(np.stack(predictions.values), theirs.numpy(), atol=1e-6)
+    np.testing.assert_allclose(np.stack(predictions.values), reference.numpy(), atol=1e-6)
     [record] = json.loads(predictions.content("json"))
     assert [record["p(negative)"], record["p(positive)"]] == predictions.values[0].tolist(), (
         "no digit is lost"
@@ -373,12 +375,12 @@ def test_submissions_have_glues_names_and_answers(
     task: str, header: str, row: str, expected: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "test.tsv").write_text(f"{header}\n{row}\n")
-    made = load_task(task)
-    examples = made.read(tmp_path / "test.tsv", labelled=False).examples
+    loaded_task = load_task(task)
+    examples = loaded_task.read(tmp_path / "test.tsv", labelled=False).examples
     prediction = np.array([5.7]) if task == "sts-b" else np.array([0.2, 0.8])
-    files = made.files("test", [prediction], examples)
+    files = loaded_task.files("test", [prediction], examples)
     assert files[expected[0]].decode() == f"index\tprediction\n7\t{expected[1]}\n"
-    assert set(made.files("dev", [prediction], examples)) == {"dev.tsv"}
+    assert set(loaded_task.files("dev", [prediction], examples)) == {"dev.tsv"}
 
 
 @pytest.mark.slow
@@ -453,9 +455,9 @@ def test_a_regression_says_so_in_its_configuration(
     assert json.loads((tmp_path / "out/model/config.json").read_text())["problem_type"] == "regression"
     with open(regression_folder / "dev.csv", newline="") as file:
         pairs = [(row["sentence1"], row["sentence2"]) for row in csv.DictReader(file)]
-    theirs = transformers_logits(tmp_path / "out/model", pairs[:5]).squeeze(-1).tolist()
+    reference = transformers_logits(tmp_path / "out/model", pairs[:5]).squeeze(-1).tolist()
     rows: list[Any] = read_tsv(tmp_path / "out/seeds/seed-0/dev.tsv")
-    assert [float(row["score"]) for row in rows[:5]] == pytest.approx(theirs, abs=1e-4)
+    assert [float(row["score"]) for row in rows[:5]] == pytest.approx(reference, abs=1e-4)
 
 
 def test_default_learning_rates_follow_the_width(

@@ -1,6 +1,4 @@
-"""The fine-tuning settings of the paper and of its published code, task by task: what a default silently
-changed would spoil.
-"""
+"""The settings of the paper and of its published code, task by task."""
 
 from __future__ import annotations
 

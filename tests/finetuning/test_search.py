@@ -1,4 +1,4 @@
-"""`search`: what is tried, what it costs, what it never looks at, and that it resumes with the same bits."""
+"""`search`: its trials, its budget, the data it uses, and bit-identical resumption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from a fine-tuned teacher's answers."""
+"""Training on the answers of a fine-tuned teacher."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Exact match and F1 against the official definitions written down a second time, in other ways, and against
-cases worked by hand.
-"""
+"""Exact match and F1 equal independent implementations of the official definitions, and hand-computed cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The battery that every task passes by being a file in electra/finetuning/tasks."""
+"""The contract tests, which run on every file in electra/finetuning/tasks."""
 
 from __future__ import annotations
 

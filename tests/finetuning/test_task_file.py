@@ -1,4 +1,4 @@
-"""task.json of a fine-tuned model's folder, which may come from anybody."""
+"""task.json in the folder of a fine-tuned model, which may be untrusted."""
 
 from __future__ import annotations
 

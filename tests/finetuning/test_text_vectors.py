@@ -1,4 +1,4 @@
-"""Models of vectors: the losses, and folders whose vectors are those that were scored."""
+"""Models of text vectors: the losses, and saved folders that give the scored vectors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Questions one can learn: the answer is the words that stand between "the" and "town"; in toy_task's world
-of words.
-"""
+"""Learnable questions: the answer is the words between "the" and "town", in the vocabulary of toy_task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled data that unfolds without end, or is no text; cells that a spreadsheet would calculate."""
+"""Hostile files: decompression bombs, files that are not text, and cells that spreadsheets would evaluate."""
 
 from __future__ import annotations
 

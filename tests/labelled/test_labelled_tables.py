@@ -1,4 +1,4 @@
-"""Tables of every format, and what is wrong with them."""
+"""Tables in every format, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of judged sentences and n-best lists: what is read, and what is refused, with its line."""
+"""Scored pairs, minimal pairs and n-best lists: valid files, and errors that name the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits: found by name, made and limited by hash."""
+"""Split files found by name; dev sets and limits chosen by hash."""
 
 from __future__ import annotations
 

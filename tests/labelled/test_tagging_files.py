@@ -1,4 +1,4 @@
-"""Files of tagged sentences as people have them: what is read, and what is refused."""
+"""Files of tagged sentences: formats, inferred columns, and errors."""
 
 from __future__ import annotations
 

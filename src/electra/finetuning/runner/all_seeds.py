@@ -308,9 +308,8 @@ def finish(  # noqa: PLR0917
     }
     results = summarise(model, tuning, dataset, finished, notes)
     results |= {name: record for name, record in extra_results.items() if record}
-    needs_ensemble = (
-        settings.ensemble or folder.ensemble.path.exists()
-    )  # an existing one may have fewer seeds
+    # An existing ensemble may have fewer seeds.
+    needs_ensemble = settings.ensemble or folder.ensemble.path.exists()
     if digests.compare(folder.path) is not None:  # the digests were removed when this process started
         existing = folder.read_results()
         without_ensemble = {

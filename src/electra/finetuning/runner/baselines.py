@@ -6,8 +6,8 @@ word counting  the records' name of a linear model: on nine features of word ove
                numbers) whose strength is chosen by cross-validation on the training examples. For tagging it
                predicts the most frequent tag of each word
 
-Question answering has no such baseline. encoder_baselines.py has those that use an encoder without training
-it.
+Question answering has no such baseline. Those that use an encoder without training it are in
+encoder_baselines.py.
 """
 
 from __future__ import annotations
@@ -216,10 +216,8 @@ def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
         shares[list(counts)] = np.array(list(counts.values())) / counts.total()
         return shares
 
-    by_known_word, unknown = (
-        {word: frequencies(counts) for word, counts in word_counts.items()},
-        frequencies(overall),
-    )
+    by_known_word = {word: frequencies(counts) for word, counts in word_counts.items()}
+    unknown = frequencies(overall)
     return lambda examples: [
         np.stack([by_known_word.get(word, unknown) for word in example.texts])
         if example.texts

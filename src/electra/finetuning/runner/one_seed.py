@@ -141,10 +141,8 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
         is_last_step, is_epoch_end = state.step == total, state.step % per_epoch == 0
         if state.step % log_interval(total) == 0 or is_last_step:
             _log(tuning, seed, state, losses)
-            rate, last_log = (
-                (state.step - last_log[0]) / (state.seconds - last_log[1]),
-                (state.step, state.seconds),
-            )
+            rate = (state.step - last_log[0]) / (state.seconds - last_log[1])
+            last_log = state.step, state.seconds
             if slower := pace.slower(rate):
                 tuning.say(slower)
             losses.clear()

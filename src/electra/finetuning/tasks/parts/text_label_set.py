@@ -152,10 +152,8 @@ class MultiLabelClassification(LabelledText):
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
         if unseen := sorted({name for example in examples for name in self.unseen_labels(example)}):
             gold_unseen = np.array([[name in example.gold for name in unseen] for example in examples])
-            predicted, gold = (
-                np.hstack([predicted, np.zeros_like(gold_unseen)]),
-                np.hstack([gold, gold_unseen]),
-            )
+            predicted = np.hstack([predicted, np.zeros_like(gold_unseen)])
+            gold = np.hstack([gold, gold_unseen])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     def answer(self, prediction: Prediction) -> str:
