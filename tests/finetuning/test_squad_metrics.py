@@ -1,4 +1,4 @@
-"""Exact match and F1 equal independent implementations of the official definitions, and hand-computed cases."""
+"""Exact match and F1 equal independent implementations of the official definitions, and worked cases."""
 
 from __future__ import annotations
 
