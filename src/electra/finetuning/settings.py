@@ -2,10 +2,10 @@
 
 The paper (appendix) uses batches of 32, 10 % warm-up, weight decay 0, learning rates of 3e-4 / 1e-4 / 5e-5
 and layer-wise decays of 0.8 / 0.8 / 0.9 for small / base / large models, 10 epochs on RTE and STS-B and 3 on
-the other tasks. Widths up to 128, which the paper does not have, use 1e-3. Two deliberate departures from the
-published code: its weight decay defaults to 0.01, and its layer-wise decay skips an exponent (decay^0 for the
-head, decay^2 for the top layer); here the exponent is 0 for the head, 1 for the top layer, ..., layers + 1
-for the embeddings. This module does not import torch, so that `--help` is fast.
+the other tasks. Widths up to 128, which the paper does not have, use 1e-3 and 0.9. Two deliberate departures
+from the published code: its weight decay defaults to 0.01, and its layer-wise decay skips an exponent
+(decay^0 for the head, decay^2 for the top layer); here the exponent is 0 for the head, 1 for the top layer,
+..., layers + 1 for the embeddings. This module does not import torch, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -206,7 +206,9 @@ class UpdateOptions:
     learning_rate: float | None = None
     """Learning rate of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5, by the model's size)."""
     layer_decay: float | None = None
-    """Learning rate of each layer relative to the one above it (default: 0.8, or 0.9 for large models)."""
+    """Learning rate of each layer relative to the one above it (default: 0.8; 0.9 for widths up to 128
+    and above 768).
+    """
     weight_decay: float = 0.0
     """Decoupled weight decay, except on biases and norms, as in the published code."""
     warmup: float = 0.1
@@ -411,5 +413,5 @@ def default_learning_rate(hidden_size: int) -> float:
 
 
 def default_layer_decay(hidden_size: int) -> float:
-    """Returns the paper's layer decay for a width: 0.8, or 0.9 for widths above 768."""
-    return 0.8 if hidden_size <= 768 else 0.9
+    """Returns the paper's layer decay for widths above 128, and 0.9 (from our own grid) up to 128."""
+    return 0.8 if 128 < hidden_size <= 768 else 0.9
