@@ -145,7 +145,7 @@ ablate = function(Ablate)
 
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
-    """Trains what is requested in the study's folder, which it locks. `dry_run` only prints the cost."""
+    """Trains the requested runs in the study's folder, which it locks. `dry_run` only prints the cost."""
     from electra.laboratory.ablation.plan import read_plan
     from electra.laboratory.ablation.study import find_study, read_study
 
@@ -293,7 +293,7 @@ def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Abl
 def _hours(
     planned: Mapping[str, Any], jobs: Sequence[JobStatus], store: TokenStore, request: Ablate
 ) -> list[str]:
-    """Returns lines on the time left, after training each arm for some seconds."""
+    """Returns lines on the time left, estimated by training each arm for a few seconds."""
     from electra.laboratory.ablation.plan import Job, job_recipe
     from electra.training.distributed import World
     from electra.training.rehearsal import seconds_per_step

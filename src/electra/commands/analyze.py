@@ -137,7 +137,7 @@ def _run_probes(
     *,
     skip_failures: bool,
 ) -> None:
-    """Runs one probe after the other, then writes the page."""
+    """Runs the probes one after the other, then writes the page. Raises ConfigError if none could run."""
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.pages.probes import headline, read_record, write_page
 

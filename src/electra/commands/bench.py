@@ -1,4 +1,4 @@
-"""The command `electra bench`; one measurement is in `electra.training.bench`."""
+"""The command `electra bench`; a single measurement is made by `electra.training.bench`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Bench(
         return make_recipe(replace(recipe, training=training, model=model).to_sections())
 
     def measure(self) -> Row | None:
-        """Measures a single setting in this process, one of those that share a batch; None if not leading."""
+        """Measures a single setting in this process; None unless it leads those that share a batch."""
         from electra.training.bench import measure
         from electra.training.distributed import join_world, leave_world
 
@@ -159,7 +159,7 @@ bench = function(Bench)
 
 
 def _median(turns: Sequence[Row]) -> Row:
-    """Returns the row of median speed, with the speeds of all."""
+    """Returns the row with the median speed, with the speeds of all rounds added."""
     ordered = sorted(turns, key=lambda row: row["tokens_per_s_median"])
     rates = [row["tokens_per_s_median"] for row in ordered]
     if len(turns) == 1:

@@ -1,4 +1,4 @@
-"""The command `electra data`; `electra.data.public` knows the sets and downloads them."""
+"""The command `electra data`; `electra.data.public` defines the sets and downloads them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Data(
                 sys.stdout.write(f"{download.sha256}  {download.size:>11,}  {address}\n")
 
     def _source(self) -> str:
-        """Returns the mirror: an address unchanged, or the path of a folder."""
+        """Returns the mirror: an address unchanged, or the path of a folder; empty if there is none."""
         name = optional_name(self.mirror, "mirror") or ""
         return name if not name or is_remote(name) else str(checked_path(name, "mirror"))
 

@@ -96,7 +96,7 @@ class Distil(
 
 
 def layer_numbers(layers: str | Sequence[int]) -> tuple[int, ...]:
-    """Returns the layers in a text such as 0,2,5, or in a sequence. Raises ConfigError."""
+    """Returns the layers in a text such as 0,2,5, or in a sequence. Raises ConfigError for anything else."""
     if not isinstance(layers, str):
         numbers: tuple[int, ...] = convert(tuple[int, ...], tuple(layers), "keep_layers")
         return numbers

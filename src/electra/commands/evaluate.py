@@ -137,7 +137,7 @@ class Evaluate(
 
 @dataclass(frozen=True)
 class _Work:
-    """What an evaluation consists of."""
+    """Everything that an evaluation needs."""
 
     suite: Suite
     models: Sequence[ModelEntry]

@@ -59,7 +59,11 @@ class Export(
         return self._export()[0]
 
     def _export(self) -> tuple[Path, str, Loaded | None]:
-        """Returns the folder, how the outputs of a graph and the network compare, and the network written."""
+        """Writes the export; returns the folder, a comparison, and the network whose notes are to be shown.
+
+        The comparison is that of an ONNX graph with the model, else "". The network is None for an ONNX
+        graph, unless checkpoints were averaged.
+        """
         model = load(self.model, step=self.step, average=self.average, device="cpu")
         out = checked_path(self.out, "out")
         if self.format == "onnx":

@@ -1,4 +1,4 @@
-"""The command `electra finetune`; training is in `electra.finetuning`, rows of Python are written here."""
+"""The command `electra finetune`; training is in `electra.finetuning`. Rows from Python are written here."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ finetune = function(Finetune)
 
 
 def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
-    """Returns rows as JSON lines, by split. Raises DataError for anything that is not a row of texts."""
+    """Returns rows as JSON lines, by split. Raises DataError for an unknown split or an invalid row."""
     from electra.finetuning.labelled.splits import SPLIT_NAMES
 
     splits = data if isinstance(data, Mapping) else {"train": data}
@@ -136,7 +136,11 @@ def table_path(out: Path, split: str) -> Path:
 
 @contextmanager
 def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
-    """Writes rows to OUT/data, and removes them again if the fine-tuning does not start."""
+    """Writes rows to OUT/data, and removes them again if the fine-tuning does not start.
+
+    Raises:
+        RunFolderError: the folder contains other rows, or something other than a fine-tuning.
+    """
     kind = TuningFolder(out)
     if tables:
         refuse_other_contents(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))

@@ -119,7 +119,7 @@ predict = function(Predict)
 
 @contextmanager
 def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
-    """Yields the path of a file. A text or piped input is written to a file in a suitable format."""
+    """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format."""
     path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
     inline = name != STANDARD_INPUT and is_text(name)
     if not inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):

@@ -68,9 +68,9 @@ def comparison(runs: Sequence[RunRecord]) -> Section:
 
 
 def _evals_within_shared_budget(runs: Sequence[RunRecord], axis: Axis) -> list[Point | None]:
-    """Returns each run's last evaluation within the budget that all reached.
+    """Returns each run's last evaluation within the budget that all reached (None if it has none so early).
 
-    Empty if a run has no evaluation, so that the budget is unknown.
+    The list is empty if a run has no evaluation, because the budget is then unknown.
     """
     evals = [[point for point in run.ledger.evals if getattr(point, axis) is not None] for run in runs]
     if not all(evals):

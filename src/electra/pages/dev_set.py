@@ -1,6 +1,7 @@
-"""Shows the dev set as the saved model of a fine-tuning predicts it.
+"""Shows how well the saved model of a fine-tuning predicts the dev set.
 
-Scores of each label, the confusion matrix, the calibration, and the most confident errors with their texts.
+There are sections for the scores of each label with the confusion matrix, the calibration, and the most
+confident errors with their texts.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from electra.pages.figures import Figure, Series
 from electra.pages.page import Block, Figures, Fold, Number, Section, Table, Text
 
 Record = Mapping[str, Any]
-MAX_LABELS = 12  # of a confusion matrix
-MAX_ROWS = 25  # of a table of errors
-MAX_TEXT = 400  # characters of a text
-MAX_CELL = 60  # characters of another column
+MAX_LABELS = 12  # in a confusion matrix
+MAX_ROWS = 25  # in a table of errors
+MAX_TEXT = 400  # characters shown of a text
+MAX_CELL = 60  # characters shown of a value in another column
 OWN_COLUMNS = {"id", "text", "word", "gold", "predicted", "probability", "null_odds"}
-BINS = 10  # of the calibration
+BINS = 10  # intervals of probability, for the calibration
 
 
 def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]]) -> list[Section]:
-    """Returns the sections for predictions with gold labels or numbers.
+    """Returns the sections for predictions with gold labels or numbers; empty if there are none of these.
 
     labels: how many examples each split has of each label.
     """

@@ -56,13 +56,13 @@ class Series:
         points: Sequence[tuple[Any, Mapping[str, Any]]],
         style: Literal["line", "points", "reference"] = "line",
     ) -> Series:
-        """Makes a series from pairs of x and a mapping with `mean`, and `low` and `high` of an interval."""
+        """Makes a series from pairs of x and a mapping with `mean` and, for an interval, `low` and `high`."""
         y, low, high = ([measured.get(end) for _, measured in points] for end in ("mean", "low", "high"))
         bounded = any(value is not None for value in low)
         return cls(label, [x for x, _ in points], y, low if bounded else (), high if bounded else (), style)
 
     def known(self) -> Series:
-        """Returns the points that have a value. A missing interval becomes the value itself."""
+        """Returns the series without points that lack x or y. A missing end of an interval becomes y."""
         known = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
         y = [float(self.y[i]) for i in known]
 
@@ -86,7 +86,7 @@ class Figure:
     x: str = ""
     y: str = ""
     axis: Axis | None = None
-    """If x is an axis of runs: it begins at 0, and its unit keeps numbers short."""
+    """The axis of runs that x shows, if any. It then begins at 0, in a unit that keeps numbers short."""
     marks: Sequence[float] = ()
     """Positions of vertical lines, for events."""
     x_range: Sequence[float] | None = None
@@ -95,7 +95,7 @@ class Figure:
 
 def draw(figure: Figure) -> str | None:
     """Returns the figure as standalone SVG without its title, or None if nothing was measured."""
-    # Colours are assigned before series without values are dropped, so that those do not change the others'.
+    # Colours are assigned before series without values are dropped, so that the others keep theirs.
     shown = [
         replace(series, color=i if series.color is None else series.color).known()
         for i, series in enumerate(figure.series)

@@ -15,7 +15,7 @@ class Metric:
 
     title: str
     meaning: str
-    """One line for a reader of a first report."""
+    """One line, for people who read a report for the first time."""
     baseline: Callable[[Values], float | None] = lambda values: None
     """The score of a model that knows only the base rate, from the metrics of the same evaluation."""
 
@@ -117,13 +117,13 @@ PLOTTED = (  # the metrics that have a figure, in order
 
 
 def clip_interval(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
-    """Returns an interval cut to the values that the metric can take."""
+    """Returns an interval clipped to the values that the metric can take."""
     least, most = possible_range(metric)
     return None if low is None else max(low, least), None if high is None else min(high, most)
 
 
 def possible_range(metric: str) -> tuple[float, float]:
-    """Returns the least and the greatest possible value of a metric, by its name."""
+    """Returns the least and the greatest possible value of a metric, judged by its name."""
     if metric == "gain":
         return -inf, inf
     if metric.endswith(("loss", "entropy", "mae")):

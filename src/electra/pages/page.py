@@ -1,4 +1,4 @@
-"""Renders pages: a page is data, sections of blocks, and becomes a single self-contained HTML file.
+"""Renders pages: a page is data (sections of blocks) that becomes a single self-contained HTML file.
 
     results = Table(("Variant", "AUC"), [("rtd", Number(0.81, "score"))])
     publish(Page("ablation", [Section("Results", [Text("Three seeds each."), results])]), path)
@@ -25,11 +25,11 @@ from electra.pages import svg
 from electra.pages.figures import Figure, draw
 
 TEMPLATE = "page.html.j2"
-DEFAULT_THRESHOLD = 0.5  # of P(replaced), for a run without an evaluation
+DEFAULT_THRESHOLD = 0.5  # the P(replaced) from which tokens are marked if a run has no evaluation
 Kind = Literal[
     "plain",  # 1,234
     "score",  # 0.812
-    "points",  # 81.2, of 0.812
+    "points",  # 81.2, for 0.812
     "percent",  # 12.3 %
     "signed",  # +0.0137
     "signed percent",  # +0.25 %
@@ -46,7 +46,7 @@ class Number:
     """A number, shown rounded; the page has the exact value in a <data> element.
 
     low, high: the ends of its interval. after: a remark in quiet type. best: whether it is the best of its
-    row. aside: whether it is in parentheses, because it must not be compared.
+    row. aside: whether it is in parentheses, because it is not comparable.
     """
 
     value: float | None
@@ -147,7 +147,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Token:
-    """One token of a worked example. None: the run does not have the network."""
+    """One token of a worked example. A field is None if the run lacks the network for it."""
 
     original: str
     masked: str | None
@@ -164,7 +164,7 @@ class Token:
 
     @property
     def outcome(self) -> Literal["caught", "missed", "alarm", ""]:
-        """Whether a replaced token is marked, or an original one is; empty for a correct original one."""
+        """Whether a replaced token is marked, or an original one wrongly is; otherwise empty."""
         flagged = self.p_replaced is not None and self.p_replaced >= self.threshold
         if self.label == "replaced":
             return "" if self.p_replaced is None else "caught" if flagged else "missed"
@@ -271,9 +271,9 @@ def render(page: Page, drawn: dict[str, str] | None = None) -> str:
 
 
 def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
-    """Writes the page to `path`, atomically, and its figures to FIGURES/figures/*.svg; returns `path`.
+    """Writes the page to `path` atomically, and its figures to figures/*.svg; returns `path`.
 
-    figures: the folder for the figures (None: they are only in the page).
+    figures: the folder that contains the subfolder figures/ (None: the figures are only in the page).
     """
     drawn: dict[str, str] = {}
     html = render(page, drawn)
@@ -314,7 +314,7 @@ def _pairs(record: Mapping[str, Any], prefix: str, numbers: bool) -> Iterable[tu
 
 
 def verbatim(value: Any) -> str:
-    """Writes a value roughly as a settings file does."""
+    """Returns a value written roughly as in a settings file."""
     if isinstance(value, list):
         return ", ".join(map(verbatim, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -32,7 +32,7 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     AnalysisFolder: probes.write_page,
     TuningFolder: tuning.write_page,
 }
-REDRAW = 20  # seconds between two pages of a followed run
+REDRAW = 20  # minimum seconds between two pages of a followed run
 POLL = 0.5  # seconds between two checks of its metrics
 
 
@@ -45,10 +45,11 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         compare: for a run, the runs to compare it with.
 
     Raises:
-        RunFolderError: the records do not fit together.
+        RunFolderError: the records are inconsistent, or electra did not write the folder.
+        ConfigError: `out` or `compare` was passed for a folder that is not a run.
 
     Warns:
-        Damaged: a record was changed after the work in the folder was done.
+        DamagedModel: a record was changed after the work in the folder was done.
     """
     folder = Path(folder)
     try:
@@ -65,7 +66,7 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
 def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, say: Say = quiet) -> Path:
     """Rewrites the page of a run while it trains on this machine, until `stop`; returns the page's path.
 
-    A browser that shows the page reloads it until the run ends.
+    A browser that shows the page reloads it until the run ends. Raises ConfigError if `folder` is not a run.
     """
     if kind_of(folder) not in (None, RunFolder):
         raise ConfigError("only a run can be followed", key="follow", fix="Omit it")

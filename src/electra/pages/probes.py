@@ -90,9 +90,9 @@ def arrange(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Cells:
-    """The numbers of a table or figure: (places down, place across) -> cell.
+    """The numbers of a table or figure; `by_place` maps (places down, place across) to a cell.
 
-    They come from the frame with exactly the view's axes, at the places that the view keeps.
+    They come from the frame with exactly the axes of `view`, at the places that the view keeps.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ def _cell_of(values: Sequence[Any]) -> Any:
 
 
 def _ordered(places: Sequence[tuple[Any, ...]], orders: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Returns distinct places, on each axis in its declared order, or else as they first appear."""
+    """Returns distinct places: on each axis in its declared order, or else in order of first appearance."""
 
     def rank(place: tuple[Any, ...]) -> list[int]:
         pairs = zip(place, orders, strict=True)

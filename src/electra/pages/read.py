@@ -42,13 +42,13 @@ class RunRecord:
 
     @property
     def last(self) -> Point | None:
-        """The last row, of either kind."""
+        """The last row of training or evaluation; None if there is none."""
         ends = [points[-1] for points in (self.ledger.train, self.ledger.evals) if points]
         return max(ends, key=lambda point: point.step, default=None)
 
     @property
     def final(self) -> Point | None:
-        """The last held-out evaluation."""
+        """The last held-out evaluation; None if there is none."""
         return self.ledger.evals[-1] if self.ledger.evals else None
 
     @property
@@ -84,7 +84,7 @@ class RunRecord:
         return median(speeds) if speeds else None
 
     def setting(self, *dotted: str) -> str | None:
-        """Returns the first of these keys that run.toml has, as text: `setting("model.size")`."""
+        """Returns the value of the first of these keys that is set, as text: `setting("model.size")`."""
         for name in dotted:
             value: Any = {**self.recipe, "identity": self.identity, "environment": self.environment}
             for part in name.split("."):

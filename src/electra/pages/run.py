@@ -39,14 +39,14 @@ _STATES = {
     "stopped": "Stopped early",
     "in progress": "In progress, or its process was killed",
 }
-_REFERENCES: Mapping[str, tuple[str, str | float]] = {  # metric -> the line of a model that knows nothing
+_REFERENCES: Mapping[str, tuple[str, str | float]] = {  # metric -> label and level of its reference line
     "discriminator_loss": ("base rate", "base_rate_entropy"),
     "gain": ("base rate", 0.0),
     "auc": ("chance", 0.5),
     "average_precision": ("chance (base rate)", "base_rate"),
 }
 _MIN_GAIN, _MIN_AUC = 0.005, 0.55  # in nats per token; below both, a discriminator has learned nothing
-_PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exists is in large type
+_PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exists is shown in large type
 
 
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
@@ -57,7 +57,7 @@ def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
     page = run_page(read_run(run), [read_run(other) for other in others], reload)
-    # The report of a run in a read-only folder can be written elsewhere.
+    # For a run in a read-only folder, only the report is written, to `out`.
     return publish(page, out, run if os.access(run, os.W_OK) else None)
 
 
@@ -134,7 +134,7 @@ def verdict(run: RunRecord) -> str:
 
 
 def times(share: float) -> str:
-    """Writes a probability as a frequency: "85 times in 100". Only 1 becomes 100 times."""
+    """Returns a probability as a frequency: "85 times in 100". Only exactly 1 becomes "100 times in 100"."""
     rounded = round(100 * share)
     if rounded == 100 > 100 * share:
         return "more than 99 times in 100"

@@ -63,7 +63,7 @@ class Results:
         return str(self["panel"][metric]["title"]) if metric in self["panel"] else METRICS[metric].title
 
     def meaning(self, metric: str) -> str:
-        """Returns a sentence on a metric."""
+        """Returns a sentence that explains a metric."""
         if metric == "panel":
             return "The mean over the evaluation tasks. Higher is better."
         if metric in self["panel"]:
@@ -71,7 +71,7 @@ class Results:
         return METRICS[metric].meaning
 
     def clipped(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns statistics with their interval cut to the possible range of the metric."""
+        """Returns statistics with their interval clipped to the possible range of the metric."""
         names = (
             self["panel"].values() if metric == "panel" else [self["panel"].get(metric, {"metric": metric})]
         )
@@ -81,7 +81,7 @@ class Results:
         return {**score, "low": low, "high": high}
 
     def for_figure(self, metric: str, score: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Returns statistics for a figure: with too few seeds, without an interval."""
+        """Returns statistics for a figure, without an interval if there are too few seeds."""
         if score.get("n", 0) < MIN_SEEDS:
             return {"mean": score.get("mean")}
         return self.clipped(metric, score)
@@ -148,7 +148,7 @@ def _facts(results: Results) -> Facts:
 
 
 def verdict(results: Results) -> str:
-    """Returns which arms differ from the baseline on the primary metric; empty if that was not tested."""
+    """Returns a sentence on how the arms compare with the baseline; empty if none was tested."""
     metric = results["primary"]
     tests = {
         name: test
@@ -177,7 +177,7 @@ def verdict(results: Results) -> str:
 
 
 def _result(results: Results) -> Section | None:
-    """Returns the primary metric: the figure, and the table with the tests against the baseline."""
+    """Returns the section on the primary metric, with its tests; None if there is no primary metric."""
     metric, study = results["primary"], results["study"]
     if metric is None:
         return None
@@ -237,7 +237,7 @@ def _interval(results: Results, metric: str, score: Mapping[str, Any]) -> Number
 
 
 def _reached(results: Results) -> list[Block]:
-    """Returns, with several budgets, how much compute an arm needs to reach the baseline's final score."""
+    """Returns a sentence for each arm on the compute it needs to reach the baseline's final score."""
     baseline, largest, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
     sentences = []
     for arm, flops in results["reached"].items():
@@ -254,7 +254,7 @@ def _reached(results: Results) -> list[Block]:
 
 
 def _scores(results: Results) -> Section:
-    """Returns all other metrics at the whole budget."""
+    """Returns the section on all other metrics, at the whole budget."""
     metrics = dict.fromkeys(metric for arm in results.arms.values() for metric in arm["scores"])
     shown = [metric for metric in metrics if metric != results["primary"]]
     tables = []
@@ -407,7 +407,7 @@ def _statistical_power(results: Results) -> Section:
 
 
 def _recipes(results: Results) -> Section:
-    """Returns the settings in which the arms differ, and those they share."""
+    """Returns the section on the settings in which the arms differ, and those they share."""
     flat: dict[str, dict[str, Any]] = {
         name: dict(Table.pairs(recipe).rows)  # type: ignore[arg-type]
         for name, recipe in results["arms"].items()

@@ -69,7 +69,7 @@ class Group:
 
 
 def verdict(record: Mapping[str, Any], groups: Sequence[Group]) -> str:
-    """Returns the best model by the first average and the best baseline; empty without averages."""
+    """Returns a sentence that compares the best model with the best baseline; empty without an average."""
     average = next((each for group in groups for each in group.averages if each["over"]), None)
     if average is None:
         return ""
@@ -127,7 +127,7 @@ def _average_title(average: Mapping[str, Any]) -> str:
 
 def _cell(score: Mapping[str, Any]) -> str | Number:
     if score["status"] != "done":
-        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # of an earlier release
+        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # by an earlier release
     if score["median"] is None:
         return "undefined"
     sd = score.get("sd") if "low" not in score else None
@@ -203,7 +203,7 @@ def _median(score: object) -> Any:
 
 
 def _short_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the names of tasks, with the metric for further scores of a task."""
+    """Returns the names of tasks, with the metric added from a task's second score on."""
     names: list[str] = []
     for row in rows:
         name = row.get("task", "average")

@@ -77,7 +77,7 @@ def plain_text(label: str) -> str:
     """Returns a name from a file as a label: short, printable, not starting with '_', which hides it."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
     if len(label) > 36:
-        label = f"{label[:16]}...{label[-17:]}"  # names of runs differ at their ends
+        label = f"{label[:16]}...{label[-17:]}"  # names of runs often differ at their ends
     return f" {label}" if label.startswith("_") else label
 
 

@@ -16,7 +16,7 @@ from electra.pages.glossary import clip_interval
 from electra.pages.page import Block, Facts, Figures, Kind, Number, Page, Section, Table, Text, publish
 
 SPLIT_NAMES = {"eval": "dev"}
-BY_SEED = "_by_seed"  # ends the keys of scores by seed
+BY_SEED = "_by_seed"  # the suffix of keys whose values are one score per seed
 PERCENT_METRICS = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
 
 

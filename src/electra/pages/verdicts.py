@@ -1,7 +1,7 @@
 """Sums up a probe in one sentence: its first headline number, compared with the best baseline in its record.
 
-A baseline needs no training: chance, a rule without a network, or random initialization. It is looked for
-where the number itself is: in the references and series of a figure, and in the rows of a table.
+A baseline needs no training: chance, a rule without a network, or random initialization. Baselines are taken
+from where the number itself is: the references and series of a figure, and the rows of a table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 DESCRIBED = frozenset({"attention", "bias", "calibration", "geometry", "layer_similarity"})
-"""Probes whose numbers describe a model and do not say how good it is."""
+"""Probes whose numbers describe a model but do not say how good it is."""
 _UNTRAINED = "untrained"
 _BASELINES = frozenset(
     {
@@ -56,7 +56,7 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
 
 
 def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tuple[str, float]]:
-    best = "best" in name or "strongest" in name  # chosen among depths, so the baseline may be, too
+    best = "best" in name or "strongest" in name  # chosen among depths, so the baseline may be chosen, too
     value, chance = value_of(number), value_of(record["headline"].get(f"chance: {name}"))
     if chance is not None:
         yield "chance", chance
@@ -76,7 +76,7 @@ def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tu
         for row in table["rows"] if column else ():
             if row[0] in _BASELINES and value_of(row[column]) is not None:
                 yield row[0], value_of(row[column])
-    if not figures and chance is None:  # a mean over drawn values has the same chance as they
+    if not figures and chance is None:  # the mean of the values in a figure has the same chance level
         for figure in record["figures"]:
             for other in figure["series"]:
                 if other["label"] == "chance" and len(set(other["y"])) == 1:
@@ -95,6 +95,6 @@ def _interval(number: Any) -> tuple[Any, Any]:
 
 
 def format_interval(number: Any) -> str:
-    """Writes the interval of a number: [0.812, 0.845]; empty if it has none."""
+    """Returns the interval of a number as text, " [0.812, 0.845]"; empty if it has none."""
     low, high = _interval(number)
     return "" if low is None or high is None else f" [{low:z.3f}, {high:z.3f}]"

@@ -41,10 +41,10 @@ def make_app(
     """Returns the application that serves `models`.
 
     Args:
-        models: the first that can perform an operation is used where the client names none.
+        models: the models to serve. If a request names none, the first that supports the operation answers.
         limits: the size limits of requests.
-        hosts: accepted Host headers ("*": any). On a loopback address this defends against DNS rebinding:
-            another site's page cannot send requests under its own name.
+        hosts: accepted Host headers ("*": any). On a loopback address, a list of names prevents DNS
+            rebinding: requests from another site's page carry that site's host name.
     """
     metrics = Metrics()
     batcher = Batcher(limits, metrics.batches.observe)
@@ -148,7 +148,11 @@ class _RequestMetrics:
 
 
 async def _body(http: HttpRequest, limits: Limits) -> bytes:
-    """Reads the whole body, with never more of it in memory than the limit. Raises RequestError."""
+    """Returns the whole body, never holding more of it in memory than the limit.
+
+    Raises:
+        RequestError: the body is not JSON (415), too slow to arrive (408) or too large (413).
+    """
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError(415, "the body must be JSON", "Send it with content-type: application/json")
     parts: list[bytes] = []
@@ -170,7 +174,10 @@ async def _body(http: HttpRequest, limits: Limits) -> bytes:
 
 
 async def cancel_on_disconnect(http: HttpRequest, answer: Coroutine[Any, Any, T]) -> T:
-    """Awaits `answer`, and cancels it and raises ClientDisconnect if the client disconnects first."""
+    """Returns the result of `answer`.
+
+    If the client disconnects first, cancels `answer` and raises ClientDisconnect.
+    """
 
     async def disconnect() -> None:
         while (await http.receive())["type"] != "http.disconnect":
@@ -216,8 +223,8 @@ async def _request_error(http: HttpRequest, error: RequestError) -> Response:
 async def _electra_error(http: HttpRequest, error: ElectraError) -> Response:
     """Returns a response that says what is wrong, without paths of this machine.
 
-    `where` may be a path. Advice that names command-line options or Python settings (in backquotes) is
-    dropped: it does not apply to a client.
+    The error's `where` is omitted, because it may be a path. Advice that names command-line options or Python
+    settings (in backquotes) is dropped, because it does not apply to a client.
     """
     advice = [part for part in re.split(r"(?<=[.;])\s+", error.fix) if "--" not in part and "`" not in part]
     return _error_response(400, error.what, " ".join(advice) or "See /docs")

@@ -1,9 +1,9 @@
 """Dynamic batching of the requests of many clients: the next batch fills while the current one is computed.
 
-The oldest request goes first, together with waiting requests of the same model and settings, as many as fit a
-batch. A request larger than a batch waits in a lane of its own. One lane computes at a time, because the
-networks use all available cores. Between two forward passes the large lane yields to the small one, and work
-whose clients have all gone is abandoned.
+The oldest request goes first, together with as many waiting requests for the same model and settings as fit
+in the batch. A request larger than a batch waits in a lane of its own. One lane computes at a time, because
+the networks use all available cores. Between two forward passes the large lane yields to the small one, and
+work whose clients have all gone is abandoned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from electra.model.passes import before_each_batch
 from electra.serving.limits import Limits, RequestError
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # tolerance for sums of loads
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class _Request:
 
 
 class _Abandoned(Exception):
-    """No client waits for the answer any more."""
+    """No client is waiting for the answer any more."""
 
 
 class _FairLock:
@@ -78,23 +78,23 @@ class Batcher:
 
     @property
     def size(self) -> int:
-        """Number of requests that wait or are being computed."""
+        """The number of requests that are waiting or being computed."""
         return len(self._open)
 
     async def __call__(
         self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
     ) -> Sequence[Any]:
-        """Returns the results of `work` on the items, computed alone or with other requests of this key.
+        """Returns the results of `work` on the items, computed alone or with other requests with this key.
 
         Args:
             key: requests with equal keys may share a batch.
             work: returns one result per item.
             items: the request's inputs.
-            load: the fraction of a batch that the items fill (None: their number by the batch size).
+            load: the fraction of a batch that the items fill (None: their number divided by the batch size).
 
         Raises:
-            RequestError: the queue is full (503), or no answer in time (504). The computation then ends
-                before the next forward pass.
+            RequestError: the queue is full (503), or there is no answer in time (504). The computation then
+                ends before the next forward pass, unless another client still waits for the same batch.
         """
         if self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
@@ -142,7 +142,7 @@ class Batcher:
                 lane.arrived.clear()
 
     def _take(self, lane: _Lane) -> list[_Request]:
-        """Removes and returns the oldest request and those that fit in its batch; drops abandoned ones."""
+        """Removes and returns the oldest request and those that fit in its batch; drops answered ones."""
         batch: list[_Request] = []
         rest: list[_Request] = []
         load = 0.0
@@ -156,7 +156,11 @@ class Batcher:
         return batch
 
     def _work(self, lane: _Lane, batch: list[_Request], items: Sequence[Any]) -> Sequence[Any]:
-        """Computes a batch in the lane's thread."""
+        """Returns the results of a batch; runs in the lane's thread.
+
+        Raises:
+            _Abandoned: no client is waiting for any of its requests.
+        """
 
         def before_pass() -> None:
             if all(request.answer.done() for request in batch):

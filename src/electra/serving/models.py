@@ -26,7 +26,7 @@ Ability = Literal["detect", "embed", "predict", "fill", "draw"]
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model under the name that clients use, with the networks that are present.
+    """A model, the name that clients use for it, and those of its networks that exist.
 
     `language_model` is a full-size masked language model; if present, it detects and fills instead of the
     discriminator and the generator.
@@ -53,7 +53,7 @@ class ServedModel:
 
     @property
     def mask(self) -> str:
-        """The mask token as texts spell it, "[MASK]" for example."""
+        """The mask token as written in texts, such as "[MASK]"."""
         tokenizer = self.encoder.tokenizer
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
@@ -90,7 +90,7 @@ class ServedModel:
         return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": form}
 
     def detect(self, texts: Sequence[str], threshold: float | None, scorer: Scorer) -> list[dict[str, Any]]:
-        """Returns a detection for each text. Raises ModelError if the model lacks the network `scorer`."""
+        """Returns a detection for each text. Raises ModelError if the model has no network for `scorer`."""
         detector = self.detector(scorer)
         if detector is None:
             what = "network that detects" if scorer == "auto" else scorer.replace("-", " ")
@@ -98,7 +98,7 @@ class ServedModel:
         return [detection.to_json() for detection in detect_with(detector, texts, threshold=threshold)]
 
     def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
-        """Returns a vector for each text, to 9 significant digits, which is exact for float32."""
+        """Returns a vector for each text, to 9 significant digits, enough to represent a float32 exactly."""
         return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
 
     def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
@@ -108,7 +108,11 @@ class ServedModel:
         return [to_json(slots) for slots in fill(generator, texts, top)]
 
     def predict(self, inputs: Sequence[Text], threshold: float | None = None) -> list[dict[str, Any]]:
-        """Returns a record for each input; a tagger's record holds those of the words. Raises DataError."""
+        """Returns a record for each input; a tagger's record contains a record for each word.
+
+        Raises:
+            DataError: the task cannot read the inputs, or reads them as another number of examples.
+        """
         assert self.predictor is not None
         examples = self.predictor.texts(inputs, threshold).by_example()
         if len(examples) != len(inputs):

@@ -52,7 +52,7 @@ class Request(BaseModel, ABC):
         return results
 
     def key(self, served: ServedModel) -> Hashable:
-        """Returns a key that is equal for requests that differ only in their items, and may share a batch."""
+        """Returns a key; requests with equal keys differ only in their items, and may share a batch."""
         settings = self.model_dump_json(exclude={"model", "texts", "inputs"})
         return served.name, self.ABILITY, settings
 
@@ -96,7 +96,7 @@ class Detect(TextRequest):
 
     scorer: Scorer = Field(
         "auto",
-        validation_alias=AliasChoices("scorer", "by"),  # `by` until the next release
+        validation_alias=AliasChoices("scorer", "by"),  # `by` works until the next release
         description="The network that detects; auto: a full-size masked language model if the model has one,"
         " else the discriminator",
     )
@@ -153,7 +153,7 @@ class Predict(Request):
 
     @override
     def finish(self, results: Sequence[Any]) -> Sequence[Any]:
-        """Numbers the records of inputs without an id within this request."""
+        """Gives the records of inputs without an id their position in this request as id."""
         for index, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
             if not (isinstance(item, dict) and any(item.get(name) not in (None, "") for name in ID_COLUMNS)):
                 for row in record.get("words", [record]):
@@ -209,7 +209,7 @@ class Draw(TextRequest):
         0.4,
         gt=0,
         le=1,
-        validation_alias=AliasChoices("mask_fraction", "masked"),  # `masked` until the next release
+        validation_alias=AliasChoices("mask_fraction", "masked"),  # `masked` works until the next release
         description="Fraction of the tokens to mask, at least one",
     )
 
@@ -222,7 +222,7 @@ OPERATIONS: tuple[type[Request], ...] = (Detect, Embed, Predict, Fill, Draw)
 
 
 def _length(item: Any) -> int:
-    """Returns the characters of a text, of all texts of a list, or of a row's longest cell."""
+    """Returns the number of characters in a text, in all texts of a list, or in a row's longest cell."""
     if isinstance(item, str):
         return len(item)
     if isinstance(item, dict):

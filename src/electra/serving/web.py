@@ -27,8 +27,8 @@ from electra.foundation.signals import StopRequest
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # Host headers that another site's page cannot send
 GRACE = 20  # seconds that open requests have to finish after a stop request
 CUT_OFF = 4  # seconds after GRACE until open connections are closed
-IDLE = 15  # seconds in which a client must send a complete request head, or read its response
-WAITING = 128  # length of the system's queue of connections to accept
+IDLE = 15  # seconds within which a client must send a complete request head, or read its response
+WAITING = 128  # length of the system's queue of connections that are not yet accepted
 # Connections accepted per iteration of the event loop. An evicted connection releases its file handle four
 # iterations after its successor is accepted.
 ACCEPTED_PER_ITERATION = 16
@@ -119,7 +119,7 @@ def address_of(listener: socket.socket) -> str:
 def connection_limit(connections: int) -> int:
     """Returns how many connections the limit of open files allows, at most `connections`.
 
-    Raises the process's soft limit if that helps.
+    Increases the process's soft limit if that helps.
 
     Raises:
         ConfigError: fewer than MIN_CONNECTIONS are possible.

@@ -1,4 +1,4 @@
-"""Contract tests for your own objectives, tasks and probes: the tests that ours pass. They need pytest.
+"""Contract tests for your own objectives, tasks and probes, which the built-in ones pass. They need pytest.
 
     import electra.testing
 

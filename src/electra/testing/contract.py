@@ -1,4 +1,4 @@
-"""The base class of the contract tests: a class names its subjects, and every test runs for each of them."""
+"""The base class of contract tests: a subclass names its subjects, and every test runs for each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Contract:
     """Runs the tests of a subclass for each name or path in the attribute that `subject` names."""
 
     subject: ClassVar[str]
-    """The attribute of a subclass that holds the name or path, or several, of what is tested."""
+    """The attribute of a subclass that holds the name or path of what is tested, or several of them."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Gives the tests their argument `name`, and marks the files as trusted."""

@@ -49,7 +49,7 @@ def options(name: str) -> set[str]:
 
 
 def with_rate(name: str, mask_fraction: float) -> Any:
-    """Returns the objective at a mask fraction, if it has one."""
+    """Returns the objective with this mask fraction, if it has such an option."""
     return toy.objective(
         name, **({"mask_fraction": mask_fraction} if "mask_fraction" in options(name) else {})
     )

@@ -64,8 +64,8 @@ def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
 def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path:
     """Writes small data sets for all of our probes into `folder` and returns it.
 
-    They are: learner texts whose every error is the wrong word, a treebank, running text, an agreement
-    paradigm, sentence pairs, and n-best lists.
+    They are learner texts in which every error is the wrong word, a treebank, running text, an agreement
+    paradigm, sentence pairs, and n-best lists. `permute` shuffles the labels of the learner texts.
     """
     draw = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
@@ -132,9 +132,9 @@ class ProbeContract(Contract):
     subject = "probe"
     probe: ClassVar[str | Path | Sequence[str | Path]]
     options: ClassVar[Mapping[str, Any]] = QUICK
-    """Options that make it quick; those that a probe lacks are left out."""
+    """Options that make a probe fast; those that it lacks are ignored."""
     knows: ClassVar[str] = WRONG
-    """The token of every wrong word, which the perfect scorer knows."""
+    """The token that stands for every error, which the perfect scorer recognises."""
 
     def write_data(self, folder: Path) -> Path:
         return write_data(folder)

@@ -51,7 +51,7 @@ SENTENCES = (
 
 
 def tokenizer(folder: Path, *extra: str) -> Tokenizer:
-    """Writes and loads a WordPiece vocabulary: special tokens, the `extra` pieces and `PIECES`."""
+    """Writes and loads a WordPiece vocabulary of the special tokens, the `extra` pieces and `PIECES`."""
     (folder / "vocab.txt").write_text(
         "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *extra, *PIECES]) + "\n"
     )

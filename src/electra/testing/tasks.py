@@ -28,7 +28,7 @@ class TaskContract(Contract):
     """Contract tests of tasks: subclass it in a test file, with the task's name or path.
 
     A task whose files are neither tables of texts nor columns of words and tags overrides `write_data`. Its
-    words should be those of `electra.testing.toy_task`, which the model knows.
+    words should be those of `electra.testing.toy_task`, which are in the model's vocabulary.
     """
 
     subject = "task"
@@ -85,7 +85,7 @@ class TaskContract(Contract):
                 assert np.array_equal(first, second)
 
     def test_losses_add_up(self, name: str, data: Path, tokens: Tokens) -> None:
-        """Two halves of a batch have the sum and the count of the whole, unless windows are compared."""
+        """Losses and counts of two halves of a batch add up to the whole's, unless the loss compares rows."""
         task, examples = self.read(name, data)
         targets, logits = self.batch(task, task.featurize(examples, tokens, LENGTH, train=True))
         whole, count = task.loss(logits, targets)
@@ -103,7 +103,7 @@ class TaskContract(Contract):
         assert math.isclose(sum(part[1] for part in parts), count, rel_tol=off)
 
     def batch(self, task: Any, windows: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns all targets, padded as in training, and random outputs of a head for them."""
+        """Returns all targets, padded as in training, and random head outputs of the matching shape."""
         from electra.finetuning.windows.features import collate
 
         batch = collate(windows, np.arange(len(windows)), pad=0)
@@ -135,7 +135,10 @@ class TaskContract(Contract):
 
 
 def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:
-    """Writes a table with the task's columns; a good word has the last label or a high number."""
+    """Writes train and dev tables with the task's columns and returns their folder.
+
+    Texts with a good word have the last label or a high number.
+    """
     task: Any = load_task(name)
     labels = ("0.5", "4.5") if task.num_outputs == 1 else (getattr(task, "labels", ()) or ("0", "1"))
     columns = task.header or (*task.texts[0], task.label[0])

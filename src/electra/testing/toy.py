@@ -62,7 +62,7 @@ def batches(length: int = 16, seed: int = 1) -> Batches:
 
 
 def recipe(**sections: Any) -> Recipe:
-    """Returns a recipe of 6 steps that trains in seconds, with changed sections.
+    """Returns a recipe of 6 steps that trains in seconds, with `sections` merged into it.
 
     Settings that the objective requires are set.
     """
@@ -115,7 +115,7 @@ def names() -> list[str]:
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
-    """Returns initialised networks for an objective; `changes` are those of `config`."""
+    """Returns initialised networks for an objective; `changes` are passed to `config`."""
     sharing = made.needs.get("sharing", "embeddings")
     networks = shapes_for(made, **changes)
     frozen = {row.name: build_network(row) for row in networks.frozen}
@@ -134,7 +134,7 @@ def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
 
 
 def shapes_for(made: Objective, **changes: Any) -> Networks:
-    """Returns the table of an objective's networks; `changes` are those of `config`."""
+    """Returns the table of an objective's networks; `changes` are passed to `config`."""
     full = config(**changes)
     small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
     pair = Networks.pair(full, small if made.auxiliary else None, made.main)

@@ -117,7 +117,8 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
 def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
     """Writes columns of words and BIO tags.
 
-    A good or bad word begins an entity, which continues over "film" or "music". Some sentences are long.
+    A good or bad word begins an entity, which extends over a following "film" or "music". Some sentences are
+    long.
     """
     draw = random.Random(3)
     folder.mkdir(parents=True, exist_ok=True)

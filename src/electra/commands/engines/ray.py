@@ -1,4 +1,4 @@
-"""Ray: the copies are tasks on a cluster that exists."""
+"""Ray: the copies are tasks on a running cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from electra.foundation.progress import Say
 
 POLL_SECONDS = 0.2
 SECONDS_TO_CONNECT = 10.0
-SHOWN = 2000  # characters of what a copy that failed said last
+SHOWN = 2000  # characters shown of the end of a failed copy's output
 
 
 def run(
@@ -26,13 +26,14 @@ def run(
     say: Say,
     stop: Callable[[], bool],
 ) -> None:
-    """Start the tasks on the cluster at RAY_ADDRESS (default: the one of this machine).
+    """Runs the copies as tasks on the cluster at RAY_ADDRESS (default: this machine's).
 
-    options: of each task, such as num_cpus=4 or num_gpus=1. A task whose node is lost starts again elsewhere.
+    options: what each task needs, such as num_cpus=4 or num_gpus=1. A task whose node is lost is restarted
+    on another node.
 
     Raises:
         ConfigError: Ray is not installed, there is no cluster, or an option is not a number.
-        Interrupted: The user stopped; the tasks are cancelled.
+        Interrupted: the user stopped; the tasks are cancelled.
     """
     try:
         import ray  # type: ignore[import-not-found,unused-ignore]
@@ -67,20 +68,20 @@ def run(
 
 
 def _connect(address: str) -> None:
-    """Raises OSError where nobody listens at a host:port, which Ray itself takes minutes to find out."""
+    """Raises OSError if nothing listens at a host:port; Ray itself would take minutes to notice."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
 
 
 def copy(command: Sequence[str], folder: str) -> str:
-    """Run the command on the machine this is called on; what it said last, if it failed."""
+    """Runs the command in `folder`. Returns its exit code and last output if it failed, else ""."""
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as process:
         try:
             output, _ = process.communicate()
-        except BaseException:  # cancelled: the command saves and ends
+        except BaseException:  # cancelled: let the command save its work and end
             process.terminate()
             process.wait()
             raise

@@ -26,11 +26,12 @@ def run(
     say: Say,
     stop: Callable[[], bool],
 ) -> None:
-    """Submit the array with `sbatch --wait`; options are sbatch's, such as --partition=gpu.
+    """Submits the array with `sbatch --wait`; `options` are those of sbatch, such as --partition=gpu.
 
     Raises:
-        ConfigError: There is no sbatch, or it refuses the job.
-        Interrupted: The user stopped; the array is cancelled.
+        ConfigError: sbatch is not installed, or rejects the job.
+        Interrupted: the user stopped; the array is cancelled.
+        RunFailed: sbatch was killed.
     """
     if shutil.which("sbatch") is None:
         fix = "Run it where jobs are submitted, or use `engine` local on each machine"

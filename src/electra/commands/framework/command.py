@@ -66,15 +66,15 @@ _MAPPING = typing.get_origin(Mapping[str, Any])
 
 
 class TypedNames(tuple[Any, ...]):
-    """Words of a command line, which name sources; an argument in Python may hold texts or rows instead."""
+    """Words of a command line that name sources. In Python, an argument may hold texts or rows instead."""
 
 
 class Sections(NamedTuple):
     """Marks a field that takes settings by dotted name; each of them is an option."""
 
     read: Callable[[Sequence[str]], Mapping[str, Any]]
-    """Returns the sections by name, each a dataclass with its defaults: its type, or an instance. Its
-    argument is the command line, which may decide which sections there are.
+    """Returns the sections by name: each is a dataclass, or an instance of one whose values are the defaults.
+    The argument is the command line, which may determine the sections.
     """
     short: Mapping[str, str]
     """Further names of single settings."""
@@ -147,7 +147,7 @@ class Command(Generic[R_co]):
 
     @property
     def command_line(self) -> tuple[str, ...]:
-        """The words of the command line that called it; () in Python."""
+        """The words of the command line that started it; () in Python."""
         return getattr(self, "_command_line", ())
 
 
@@ -174,7 +174,7 @@ def function(command: Callable[P, Command[R]]) -> Callable[P, R]:
 
 
 def document(name: str, value: Any) -> Any:
-    """Gives a command's function its name, signature and docstring, when it is first looked up."""
+    """Returns `value`. If it is a command's function, first sets its name, signature and docstring."""
     kind = getattr(value, "command", None)
     if kind is None or value.__name__ == name:
         return value
@@ -196,25 +196,28 @@ def document(name: str, value: Any) -> Any:
 
 
 def _parameter_order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
-    """Sorts positional parameters first, then required ones, and `progress` last."""
+    """Returns a key that sorts positional parameters first, then required ones, and `progress` last."""
     named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
     return named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
 
 
 @cache
 def hints_of(kind: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass with their types, marks included."""
+    """Returns the fields of a dataclass with their types, `Annotated` included."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
 
 
 def mark_of(hint: Any, kind: type[R]) -> R | None:
-    """Returns the annotation of class `kind` in Annotated[...], if there is one."""
+    """Returns the annotation of class `kind` in Annotated[...]; None if there is none."""
     return next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, kind)), None)
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
-    """Checks the type of an argument in Python. Types wider than the shell's are left to the command."""
+    """Returns an argument from Python, converted to its type. Raises ConfigError if that is impossible.
+
+    An argument that accepts more types in Python than in the shell is left to the command.
+    """
     mark = mark_of(hint, OnCommandLine)
     if mark is not None:
         if typing.get_origin(mark.kind) is tuple and isinstance(value, str | os.PathLike):
@@ -277,7 +280,7 @@ class Option:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values it may take; empty if any."""
+        """The values it may take; empty if it takes any value."""
         kind = plain_type(self.kind)
         if typing.get_origin(kind) is tuple:
             kind = typing.get_args(kind)[0]
@@ -312,7 +315,7 @@ def metavar(kind: Any) -> str:
 
 
 def plain_type(kind: Any) -> Any:
-    """Returns a type without None; of a union, the member that a command line can give."""
+    """Returns the type without None; for a union, the member that a command line can express."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         inner = [each for each in typing.get_args(kind) if each is not type(None)]
         paths = [each for each in inner if typing.get_origin(each) is os.PathLike]
@@ -321,7 +324,7 @@ def plain_type(kind: Any) -> Any:
 
 
 def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[Option]:
-    """Returns every option of a command. `words` is the command line, which may decide some sections."""
+    """Returns every option of a command. `words` is the command line, which may determine some sections."""
     options: list[Option] = []
     for each, hint, heading in _fields(command):
         if each.name == "progress":
@@ -370,7 +373,7 @@ def _fields(kind: Any) -> list[tuple[dataclasses.Field[Any], Any, str]]:
 
 
 def _headings(kind: type) -> dict[str, str]:
-    """Returns HEADING of the base that declares each field; empty for the class's own fields."""
+    """Returns the HEADING of the base that declares each field; empty for the class's own fields."""
     headings: dict[str, str] = {}
     for base in kind.__mro__:
         for name in inspect.get_annotations(base):
@@ -379,7 +382,7 @@ def _headings(kind: type) -> dict[str, str]:
 
 
 def _typed_kind(hint: Any) -> tuple[Any, bool]:
-    """Returns the type that a command line gives for a field, and whether the option may be repeated."""
+    """Returns the type of a field on the command line, and whether the option may be repeated."""
     if mark := mark_of(hint, OnCommandLine):
         return mark.kind, mark.repeated
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint, False

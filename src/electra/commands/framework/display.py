@@ -1,7 +1,7 @@
 """Shows what a command does while it works: in a terminal, in a notebook, to a function, or not at all.
 
-Functions in other rooms take `say(line)` for lines that stay, and `progress(what, share)` for a status that
-the next call replaces. `share` is the fraction done, from 0 to 1, or None if it is not known.
+Functions in other packages take `say(line)` for lines that stay, and `progress(what, share)` for a status
+that the next call replaces. `share` is the fraction done, from 0 to 1, or None if it is not known.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _usage(option: Option) -> str:
 
 
 def flag_shown(option: Option) -> str:
-    """Returns the flag of an option, and of a switch that is not off by default also the negative one."""
+    """Returns the flag of an option; for a switch that is not off by default, also the negative flag."""
     return (
         f"{option.flag}, {option.negative}"
         if option.is_switch and option.default is not False

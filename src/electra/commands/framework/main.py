@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = _main(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
-    except OSError:  # reported when the command wrote
+    except OSError:  # already reported when the command wrote
         output.abandon()
     return code
 
@@ -86,7 +86,7 @@ def _main(arguments: list[str]) -> int:
         output.abandon()
         return 0
     except (Exception, KeyboardInterrupt) as raised:
-        # a class body that is imported wraps the KeyboardInterrupt that ends it
+        # an interrupt during an import may be the cause of another exception
         if isinstance(raised, KeyboardInterrupt) or isinstance(raised.__cause__, KeyboardInterrupt):
             sys.stderr.write("interrupted\n")
             return 130
@@ -102,7 +102,7 @@ def _main(arguments: list[str]) -> int:
         code = 1 if error is None else error.exit_code
         if shared:
             sys.stderr.flush()
-            os._exit(code)  # no collective can finish now: leave, and the launcher ends the other processes
+            os._exit(code)  # no collective can finish any more: exit at once; the launcher ends the others
         return code
 
 
@@ -131,7 +131,7 @@ def _user_error(raised: BaseException) -> ElectraError | None:
 
 
 def as_flag(setting: str) -> str:
-    """Writes a setting as a flag: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
+    """Returns a setting as a flag: training.learning_rate=1e-3 is --training.learning-rate 1e-3."""
     name, equals, value = setting.partition("=")
     return f"--{name.replace('_', '-')}{' ' * bool(equals)}{value}"
 

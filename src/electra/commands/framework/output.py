@@ -12,7 +12,7 @@ _noted: list[str] = []
 
 
 def prepare() -> None:
-    """Has standard output escape the characters that its encoding lacks, instead of failing."""
+    """Makes standard output escape the characters that its encoding lacks, instead of failing."""
     codecs.register_error(ESCAPE, _escape)
     _noted.clear()
     if sys.stdout is None:  # closed by the caller
@@ -22,7 +22,7 @@ def prepare() -> None:
 
 
 def has_failed() -> bool:
-    """Whether standard output takes no more: its disk is full, or its terminal is gone."""
+    """Whether standard output can no longer be written: its disk is full, or its terminal is gone."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -51,7 +51,7 @@ def _escaped(character: str) -> str:
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
-    r"""Writes a character that the encoding lacks as \uXXXX; passes on an undecodable byte of an argument."""
+    r"""Returns \uXXXX for a character that the encoding lacks; passes on an argument's undecodable byte."""
     assert isinstance(error, UnicodeEncodeError)
     character = error.object[error.start]
     if "\udc80" <= character <= "\udcff":

@@ -28,7 +28,7 @@ from electra.commands.framework.command import (
 )
 from electra.foundation.errors import ConfigError
 
-OTHER_PROGRAMS = {  # their name of an option: ours
+OTHER_PROGRAMS = {  # their name of an option -> our names
     "lr": "learning-rate",
     "gradient-accumulation-steps": "micro-batch",
     "grad-accumulation": "micro-batch",
@@ -162,7 +162,7 @@ def _count(option: Option) -> Any:
 
 
 def _normalised(words: Sequence[str], flags: Mapping[str, Option]) -> list[str]:
-    """Returns the words with hyphens instead of underscores in names, and switches without values."""
+    """Returns the words with hyphens instead of underscores in option names, and switches without values."""
     normalised: list[str] = []
     for word in words:
         before = normalised[-1] if normalised else ""
@@ -196,7 +196,7 @@ def _label(option: Option) -> str:
 def _unknown(
     extra: Sequence[str], flags: Mapping[str, Option], options: Sequence[Option], fix: str
 ) -> ConfigError:
-    """Returns the error for words that no option takes, with what was probably meant."""
+    """Returns the error for words that no option takes, with a suggestion of what was meant."""
     from difflib import get_close_matches
 
     word = next((word for word in extra if word.startswith("--")), None)

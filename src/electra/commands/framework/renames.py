@@ -41,11 +41,11 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }
-MOVED = {  # command -> old flag -> the word that stands for the flag and its value now
+MOVED = {  # command -> old flag -> the word that now replaces the flag and its value
     "detect": {"--file": "{value}"},
     "evaluate": {"--option": "--finetune.{value}"},
 }
-SPLIT = {"--length": "lengthen", "--layers": "deepen"}  # option of `extend` -> the command for it now
+SPLIT = {"--length": "lengthen", "--layers": "deepen"}  # old option of `extend` -> the command now
 POSITIONAL = {  # command -> keyword argument that used to be the next positional argument in Python
     **dict.fromkeys(("deepen", "lengthen", "prepare", "pretrain"), "out"),
     **dict.fromkeys(("extend", "plan"), "budget"),

@@ -1,4 +1,4 @@
-"""Commands whose work several processes share: --engine, --copies, --missing."""
+"""Options of commands whose work several processes share: --engine, --copies, --missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 
 LOCAL = "local"
-OWN = ("--engine", "--copies", "--engine-options")  # what the copies are not given
+OWN = ("--engine", "--copies", "--engine-options")  # options that are not passed on to the copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +41,13 @@ class Copies:
     """Print what is left to do and which process is doing it, without starting anything."""
 
     def run_copies(self, folder: Path, say: Say, stop: Stop, left: Callable[[], Sequence[str]]) -> None:
-        """Has the engine run copies of this command to their end; does nothing where the engine is local.
+        """Makes the engine run copies of this command until they end; does nothing if the engine is local.
 
-        left: names what is not done.
+        left: returns what is not done, one string for each piece of work.
 
         Raises:
-            ConfigError: There is no such engine, it cannot be used here, or this is no command line.
-            RunFailed: The copies have ended and something is not done.
+            ConfigError: there is no such engine, it cannot be used here, or the command was called in Python.
+            RunFailed: the copies have ended, but some work is not done.
         """
         if self.missing:
             fix = "Use the command line, or look at the folder"
@@ -73,13 +73,13 @@ class Copies:
 
 
 def print_missing(left: Sequence[str]) -> int:
-    """Prints what is left to do, one piece of work a line. Returns the exit code."""
+    """Prints what is left to do, one piece of work per line. Returns the exit code."""
     sys.stdout.writelines(f"{line}\n" for line in left)
     return 0
 
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """A command line without some options and their values."""
+    """Returns a command line without some options and their values."""
     kept: list[str] = []
     rest = iter(words)
     for word in rest:

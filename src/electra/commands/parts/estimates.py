@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SIZES = ("tiny", "mini", "small")
 RATES = {128: 1e-3, 256: 5e-4}  # learning rates of our recipes by width; other widths keep the recipe's rate
-TOKENS_PER_PARAMETER = 20  # of the layers; more parameters pay off from there (Hoffmann et al. 2022)
+TOKENS_PER_PARAMETER = 20  # of the layers; with more, a larger model pays off (Hoffmann et al. 2022)
 EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
 
@@ -150,7 +150,7 @@ def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
 
 
 def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe at another model size, with the learning rate for it unless one was chosen."""
+    """Returns the recipe at another model size, with the learning rate for that size unless one was set."""
     from electra.model.sizes import SIZES as SHAPES
 
     if size not in SHAPES:
@@ -205,7 +205,7 @@ def estimate_options(
     """Measures the recipes one after the other in a separate process.
 
     Args:
-        recipes: what to measure.
+        recipes: the recipes to measure.
         read: returns the training tokens and the vocabulary size; called while the process starts.
         display: shows the progress.
         warm: the models that all of them start from.
@@ -218,7 +218,7 @@ def estimate_options(
 
     def questions() -> Iterator[tuple[Recipe, int] | None]:
         nonlocal tokens, vocab_size
-        yield None  # the process starts
+        yield None  # starts the process
         tokens, vocab_size = read()
         for recipe in recipes:
             display.progress(f"measuring size {recipe.model.size}", len(options) / len(recipes))
@@ -235,7 +235,7 @@ def estimate_options(
 def _estimator(
     shapes: Mapping[str, EncoderConfig] | None,
 ) -> Callable[[tuple[Recipe, int] | None], Estimate | None]:
-    """Returns a function that measures recipes, in the process that imports torch."""
+    """Returns a function that measures recipes; runs in the separate process, which imports torch."""
     from electra.training.estimate import estimator
 
     measure = estimator(shapes)
@@ -258,7 +258,7 @@ def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
 
 
 def duration(seconds: float) -> str:
-    """Writes a time in the unit that fits: 90 s, 12 min, 2.5 h, 3.1 days."""
+    """Returns a time in the unit that fits: 90 s, 12 min, 2.5 h, 3.1 days."""
     for limit, unit, size in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""The base of the commands that pre-train: it runs and previews a training."""
+"""The base of the commands that pre-train: it runs and previews the training."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         return source_names(self.data, "data", recipe.data.text_field, recipe.data.format, display.say)
 
     def _inputs(self, sources: list[str]) -> Inputs:
-        """Returns everything that a training needs besides its recipe. `sources` are the names in DATA."""
+        """Returns everything that training needs besides the recipe. `sources` are the names in DATA."""
         from electra.artifacts.store import DOCUMENTS_SUFFIX, StoreFolder
         from electra.commands.parts.train import Inputs
         from electra.commands.parts.warm_start import learning_rate_is_set

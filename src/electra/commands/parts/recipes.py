@@ -92,7 +92,7 @@ def _peek(words: Sequence[str], flag: str) -> str | None:
 def recipe_for(
     recipe: Source | None, purpose: str | None, out: Source | None = None, default: str = PURPOSES["pairs"]
 ) -> Source:
-    """Returns the recipe that was named, or that for a purpose.
+    """Returns the recipe that was named, or the one for a purpose. Raises ConfigError if both are given.
 
     With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
     """

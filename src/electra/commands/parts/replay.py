@@ -23,7 +23,7 @@ def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[F
 
 
 def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
-    """Returns the rows of the batch of update `step` as text. Documents in a row are joined."""
+    """Returns the rows of the batch of update `step` as text. The documents of a row are joined."""
     from electra.data.batches import Batches
     from electra.training.recipe import recorded_recipe
 
@@ -36,7 +36,7 @@ def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> li
 
 
 def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
-    """Returns the path of the store of a run: `store`, or that in its folder, or the recorded one.
+    """Returns the path of the store of a run: `store`, or the one in its folder, or the recorded one.
 
     Raises:
         ConfigError: there is none of these.

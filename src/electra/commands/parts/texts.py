@@ -1,7 +1,7 @@
 """Accepts text in any form: names of sources, or texts, which are written to a temporary file.
 
-Texts are strings that are not names of files, a DataFrame, a data set of the library `datasets`, dicts with a
-field for the text, or a generator of any of these.
+Texts are strings that are not names of files, a DataFrame, a Hugging Face dataset, dicts with a field for the
+text, or a generator of strings or dicts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from electra.foundation.visible import plural
 Text = Source | Iterable[Any]
 """Names of sources, or texts: what `source_names` takes."""
 Corpus = Annotated[Text | Mapping[str, Text], OnCommandLine(tuple[str, ...])]
-SAMPLED_ITEMS = 100  # items that are looked at to tell texts from names
+SAMPLED_ITEMS = 100  # items that are examined to tell texts from names
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def is_data_set(data: Mapping[Any, Any]) -> bool:
 
 
 def _are_texts(items: list[Any]) -> bool:
-    """Whether strings are texts: none is the name of a source, and some have spaces and so cannot be."""
+    """Whether strings are texts: none is the name of a source or a glob, and some have several words."""
     from electra.data.sources import is_name
 
     def exists(item: Any) -> bool:

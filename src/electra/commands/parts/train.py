@@ -1,6 +1,6 @@
 """Trains in one process: opens or prepares the store, trains, exports the networks, and writes the report.
 
-If several processes share a training, each runs this; the leading one does everything but the training.
+If several processes share the training, each runs this; the leading one does everything but the training.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EXAMPLES = 2  # example sentences from the held-out text
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a training needs besides its recipe."""
+    """What training needs besides the recipe."""
 
     out: str
     corpus: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
 
 
 def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
-    """Prepares the store, trains and exports, in a run folder that is locked."""
+    """Prepares the store, trains and exports, in a locked run folder. Raises Interrupted if it is stopped."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
     from electra.training.start import start
@@ -171,7 +171,7 @@ def finish(run: Training) -> None:
     if examples.exists() and page.exists():
         run.telemetry.say(f"{folder} is complete: {run.total_steps} steps, report in {page}")
         return
-    examples.unlink(missing_ok=True)  # written last but the report; marks a finished export
+    examples.unlink(missing_ok=True)  # written last, except for the report; marks a finished export
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
     run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
@@ -257,7 +257,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         return 0
     sys.stderr.flush()
-    os._exit(code)  # no collective can finish now: leave, and the launcher ends the other processes
+    os._exit(code)  # no collective can finish any more: exit at once; the launcher ends the others
 
 
 if __name__ == "__main__":

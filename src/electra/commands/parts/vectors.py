@@ -46,7 +46,7 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
 
 
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
-    """Yields the texts one by one: standard input and files may be larger than memory."""
+    """Yields the texts one by one, so that standard input and files may be larger than memory."""
     path = _file(texts)
     if texts == STANDARD_INPUT:
         yield from _standard_input()
@@ -112,7 +112,7 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
 
 
 def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
-    """Returns each row as a JSON object with its vector, in as many digits as float32 has."""
+    """Returns each row as a JSON object with its vector, in enough digits for a float32."""
     return [
         json.dumps({**row, "vector": [float(f"{value:.9g}") for value in vector]}, ensure_ascii=False) + "\n"
         for row, vector in zip(rows, vectors, strict=True)
@@ -140,5 +140,5 @@ def _looks_like_a_file(name: str) -> bool:
 
 
 def is_text(argument: str) -> bool:
-    """Whether this is a text: it has a space, and it is not a file and does not look like one."""
+    """Whether this is a text: it contains a space, is not a file, and does not look like a file's name."""
     return not _is_file(Path(argument)) and not _looks_like_a_file(argument) and " " in argument.strip()

@@ -59,7 +59,7 @@ def name_with_layers(model: str, layers: Sequence[int]) -> str:
 
 
 def split_layers(name: str) -> tuple[str, list[int] | None]:
-    """Splits such a name into the model and the layers to use (None: all)."""
+    """Splits a name such as tiny-en[0,2] into the model and the layers to use (None: all)."""
     match = _CUT.fullmatch(name)
     return (match[1], [int(number) for number in match[2].split(",")]) if match else (name, None)
 
@@ -69,8 +69,8 @@ def warm_start(
 ) -> WarmStart | None:
     """Returns the shapes of the models to start from and a function that loads their weights.
 
-    main, auxiliary: models for the main network and the generator; None for both: returns None.
-    tokenizer: the run's, which the models must have been trained with.
+    main, auxiliary: the models for the main network and the generator. If both are None, so is the result.
+    tokenizer: the run's tokenizer, with which the models must have been trained.
     """
     if main is None and auxiliary is None:
         return None
@@ -107,9 +107,9 @@ def warm_start(
 
 
 def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Recipe, WarmStart]:
-    """Lowers the learning rate to SHARE_OF_RATE of the recipe's, which is for random initialization.
+    """Returns the recipe with SHARE_OF_RATE of its learning rate, and the warm start with a note on that.
 
-    A run that resumes keeps the rate it started with.
+    The recipe's rate is for random initialization. A run that resumes keeps the rate it started with.
     """
     training = recipe.training
     recorded = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}

@@ -152,7 +152,7 @@ class Model:
             scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
                 pass per word; it is better at words that no generator would have written (see
                 `electra.inference.mlm_detection`). "auto": the latter if the model comes with a full-size
-                masked language model, as tiny-en does.
+                masked language model, as tiny-en does, else the former.
 
         Raises:
             AbsentNetwork: the model does not have this network.
@@ -204,7 +204,7 @@ class Model:
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
         """Returns the discriminator and the generator, None for a missing one.
 
-        `generator` names another model to take the generator from.
+        `generator` names another model to take the generator from. Raises AbsentNetwork if both are missing.
         """
         if generator is not None:
             return self.network("discriminator"), load(generator, device=self.device).network("generator")
@@ -269,7 +269,9 @@ class Model:
         return loaded
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes a discriminator, an encoder or a fine-tuned model as ONNX; returns a comparison with it.
+        """Writes a discriminator, an encoder or a fine-tuned model as an ONNX graph.
+
+        Returns a comparison of the graph's outputs with the model's.
 
         Args:
             out: a new folder.

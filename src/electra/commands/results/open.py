@@ -29,7 +29,10 @@ CLASSES = {  # kind of folder -> the class of its result
 def open(path: Source) -> Artifact[Any] | Model:
     """Returns the Store, Run, Model, FineTuned, Evaluation, Analysis or Study in a folder.
 
-    Raises RunFolderError for any other folder.
+    For a folder inside one of these, such as a seed or a checkpoint, returns a Part.
+
+    Raises:
+        RunFolderError: there is no such folder, or electra did not write it.
     """
     folder = open_folder(as_name(path, "path"))
     home = CLASSES.get(type(folder).__name__)

@@ -52,7 +52,7 @@ class Metrics(Rows):
 
 
 class Run(Artifact[RunFolder]):
-    """A folder written by `pretrain`, finished or not. Properties read the files each time."""
+    """A folder written by `pretrain`, finished or not. Its properties read the files on every access."""
 
     FOLDER = RunFolder
 
@@ -63,13 +63,13 @@ class Run(Artifact[RunFolder]):
 
     @property
     def step(self) -> int:
-        """Finished updates, according to the last logged row."""
+        """The number of finished updates, according to the last logged row."""
         last = self.folder.ledger().last("train", "eval")
         return 0 if last is None else int(last["step"])
 
     @property
     def total_steps(self) -> int | None:
-        """Updates of the whole run; None before it starts."""
+        """The number of updates of the whole run; None before it starts."""
         return self.folder.total_steps
 
     @property
@@ -98,7 +98,7 @@ class Run(Artifact[RunFolder]):
 
     @property
     def scores(self) -> dict[str, float | None]:
-        """The metrics of the last held-out evaluation by name, as docs/metrics.md explains them."""
+        """The metrics of the last held-out evaluation (see docs/metrics.md); empty before the first."""
         evals = self.folder.ledger().evals
         return dict(evals[-1].values) if evals else {}
 
@@ -131,7 +131,7 @@ class Run(Artifact[RunFolder]):
 
         Args:
             steps: how many updates to repeat.
-            store: the store that the run was trained on (None: RUN/store, or where it was).
+            store: the store that the run was trained on (None: RUN/store, or the recorded path).
 
         Returns:
             A finding for each comparison; its `problem` is empty if the values are equal.

@@ -43,12 +43,12 @@ class Store(Artifact[StoreFolder]):
 
     @property
     def num_tokens(self) -> int:
-        """Tokens to train on, without held-out and special tokens."""
+        """The number of tokens to train on, without held-out and special tokens."""
         return self.tokens.train.num_tokens
 
     @property
     def num_documents(self) -> int:
-        """Documents to train on, without held-out ones."""
+        """The number of documents to train on, without held-out ones."""
         return self.tokens.train.num_documents
 
     def verify(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from electra.finetuning.predict import Text
 
 
-OUTPUT_NAMES = (("score",), ("start", "end"))  # id2label of regression and question answering: no labels
+OUTPUT_NAMES = (("score",), ("start", "end"))  # the id2label of tasks without labels
 
 
 class FineTuned(Artifact[TuningFolder]):
@@ -113,7 +113,7 @@ class FineTuned(Artifact[TuningFolder]):
         return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes the saved model as a folder with an ONNX graph; returns how their outputs compare.
+        """Writes the saved model as a folder with an ONNX graph; returns a comparison of their outputs.
 
         Raises:
             ModelError: the outputs differ; nothing is written.
