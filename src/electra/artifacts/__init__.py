@@ -1,4 +1,4 @@
-"""The folders that electra writes: one class for each kind of folder, which alone knows its files.
+"""The folders that electra writes: one class for each kind, the only place that knows its files.
 
 artifacts.open_folder("runs/mine").facts()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
@@ -72,7 +72,7 @@ def kind_of(path: str | Path) -> type[Folder] | None:
 
 
 def open_folder(path: str | Path) -> Folder:
-    """Opens the folder at `path`, or the included model of that name, as its kind.
+    """Opens the folder at `path`, or the included model of that name, with the class of its kind.
 
     Raises:
         RunFolderError: there is no such folder, or electra did not write it.

@@ -1,4 +1,4 @@
-"""Finds checkpoints: directories `step-00001000/`, each committed at once. No file points to the latest."""
+"""Finds checkpoints: directories `step-00001000/`, committed atomically. No file points to the latest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"step-(\d{8,})")
 
 
 class Checkpoint(SealedFolder):
-    """The state of a training after `step` updates."""
+    """The state of a training run after `step` updates."""
 
     KIND = "checkpoint"
     RECORD = "state.json"
@@ -52,18 +52,18 @@ def at_step(folder: Path, step: int) -> Checkpoint:
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
     """Returns the checkpoints in `folder`, including damaged ones, newest first."""
     paths = (path for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name))
-    # A number with more leading zeros than we write marks a copy.
+    # A directory whose number has more leading zeros than we write is a copy.
     checkpoints = [each for each in map(Checkpoint, paths) if each.path == at_step(folder, each.step).path]
     return sorted(checkpoints, key=lambda checkpoint: checkpoint.step, reverse=True)
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """Returns the newest intact checkpoint (None: there are none), and a line about each damaged newer one.
+    """Returns the newest intact checkpoint (None if there are none) and a line about each damaged newer one.
 
     Damaged checkpoints are never deleted.
 
     Raises:
-        CheckpointError: all are damaged. Starting over silently would discard the user's training.
+        CheckpointError: all are damaged; starting over silently would discard the user's training.
     """
     intact, damaged = _intact(list_checkpoints(folder), 1)
     if damaged and not intact:
@@ -75,7 +75,7 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]
 
 
 def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpoint], dict[Path, str]]:
-    """Returns the first `count` checkpoints that verify, and the damage of those passed over."""
+    """Returns the first `count` intact checkpoints, and the damage to those that were skipped."""
     intact: list[Checkpoint] = []
     damaged: dict[Path, str] = {}
     for checkpoint in checkpoints:
@@ -101,7 +101,7 @@ def last_checkpoints(
 
     Raises:
         ConfigError: `count` is below 1.
-        CheckpointError: there are fewer, or the one of `step` is missing or damaged.
+        CheckpointError: fewer are intact, or the one of `step` is missing or damaged.
     """
     if not isinstance(count, int) or count < 1:
         raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")

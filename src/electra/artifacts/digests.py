@@ -1,7 +1,7 @@
 """SHA-256 of the files of a finished folder, kept in its digests.json.
 
 This is for folders that grow while a command works in them, so that they cannot be committed at once with a
-manifest. A command that continues removes the digests first (`forget`) and records new ones when it is done.
+manifest. A command that resumes removes the digests first (`forget`) and records new ones when it is done.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from electra.foundation import durable
 
 DIGESTS = "digests.json"
-_GROWS = ".jsonl"  # lines may be appended; the recorded ones stay
+_GROWS = ".jsonl"  # lines may be appended; the recorded ones must not change
 
 
 def record(folder: Path, files: list[Path]) -> None:
@@ -53,7 +53,10 @@ def forget(folder: Path) -> None:
 
 
 def compare(folder: Path) -> dict[str, str] | None:
-    """Returns the problem of each recorded file ("": none), or None if nothing was recorded."""
+    """Returns the problem of each recorded file ("": none), or None if nothing was recorded.
+
+    If the record itself is damaged, that is the only problem.
+    """
     try:
         listing: dict[str, Any] = json.loads((folder / DIGESTS).read_bytes())["files"]
         return {

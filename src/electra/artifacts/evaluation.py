@@ -25,7 +25,7 @@ class AnalysisFolder(Folder):
 
     OUT/  NAME.probe.json for each probe, log.txt, analysis.html, figures/
 
-    Each record holds its own settings; a probe that is run with other settings replaces its record.
+    Each record holds its own settings; rerunning a probe with other settings replaces its record.
     """
 
     KIND = "analysis"
@@ -95,7 +95,7 @@ class EvaluationFolder(Folder):
         return plan
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Compares the suite, and the models, tasks and probes that are in both; their paths may change."""
+        """Returns the differences in the suite and in what both plans have in common; paths may differ."""
         old, new = self.plan, record["plan"]
         changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
         for part in self.PARTS:
@@ -105,7 +105,7 @@ class EvaluationFolder(Folder):
         return sorted(relevant, key=lambda change: change[0])
 
     def with_earlier(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `plan` together with the models, tasks and probes that only the folder's own plan has."""
+        """Returns `plan` together with the models, tasks and probes that only the recorded plan has."""
         old = self.plan if self.exists() else plan
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 

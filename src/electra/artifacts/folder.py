@@ -31,9 +31,9 @@ class Finding:
 
     Attributes:
         path: the file or folder.
-        what: the subject of the check, for people.
+        what: the subject of the check, for the user.
         problem: what is wrong; empty if nothing is.
-        compared: False if there was nothing to compare it with, so that damage would not be noticed.
+        compared: False if there was nothing to compare the file with, so that damage would go unnoticed.
     """
 
     path: Path
@@ -141,7 +141,7 @@ class Folder:
         return []
 
     def record_digests(self) -> None:
-        """Records the SHA-256 of the final files, which `check` compares; call it when the work is done."""
+        """Records the SHA-256 of the final files for `check` to compare; call it when the work is done."""
         digests.record(self.path, self.final_files())
 
     def check_digests(self) -> Iterator[Finding]:
@@ -161,7 +161,7 @@ class Folder:
         """Checks this folder and its parts, reading every byte that has a recorded hash.
 
         Args:
-            checks: by class of folder, a check that replaces the class's own; checks of weights need torch.
+            checks: for a class of folder, the check to use instead of its own (checks of weights need torch).
         """
         check = checks.get(type(self))
         yield from self.check() if check is None else check(self)
@@ -174,7 +174,7 @@ class Folder:
 
     @property
     def leases(self) -> Path:
-        """The folder in which processes that share this one record which pieces of work they hold."""
+        """The folder where processes that share this one record the pieces of work that they hold."""
         return self.path / ".leases"
 
     def locked(self) -> AbstractContextManager[None]:

@@ -2,8 +2,8 @@
 
 Two questions about two recipes need different lists:
 
-    May this run be resumed with that recipe?   Keys that change the weights bit by bit must agree, including
-        the seed and the device (a GPU adds in another order). Held-out scores may come from other rows.
+    May this run be resumed with that recipe?   Keys that change any bit of the weights must agree, including
+        the seed and the device (a GPU sums in another order). Held-out scores may come from other rows.
     Are these two runs the same training?       Keys that change what is learned must agree. With another
         seed, a run is a replicate; on another device, it is the same training.
 """

@@ -30,7 +30,7 @@ Status = Literal["finished", "stopped", "in progress"]
 Row = dict[str, Any]
 COORDINATES = get_args(Axis)
 _TAIL = 1 << 14  # bytes at the end of the file that contain its last rows
-_FINGERPRINT = 512  # bytes before the offset by which a follower recognises the file it has read
+_FINGERPRINT = 512  # bytes before the offset, by which a follower notices that the file was replaced
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Ledger:
 
     @classmethod
     def read(cls, path: Path) -> Ledger:
-        """Reads what is readable of the file; if it is missing, the ledger has a note and no rows."""
+        """Reads the readable rows of the file; if it is missing, the ledger has a note and no rows."""
         rows, notes = read_rows(path)
         return cls(_without_abandoned(rows), notes)
 
@@ -106,14 +106,14 @@ class Ledger:
         )
 
     def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:
-        """Returns a curve: `ledger.curve("eval", "auc", "tokens")`, `ledger.curve("train", "losses.mlm")`."""
+        """Returns the values of `key` along an axis: `ledger.curve("train", "losses.mlm", "tokens")`."""
         points = self.train if kind == "train" else self.evals
         pairs = [(getattr(point, against), point.values.get(key)) for point in points]
         defined = [(float(x), y) for x, y in pairs if x is not None and y is not None]
         return Curve([x for x, _ in defined], [y for _, y in defined])
 
     def status(self, total_steps: int | None) -> Status:
-        """Returns the status of the run: finished once all `total_steps` are done, else by its last event.
+        """Returns the status: "finished" once all `total_steps` are done, otherwise that of the last event.
 
         A run that was killed is "in progress".
         """
@@ -157,7 +157,7 @@ class Writer:
         self._count += 1
 
     def sync(self) -> int:
-        """Makes all rows so far survive a power cut. Returns their number."""
+        """Flushes all rows to the disk, so that they survive a power cut. Returns their number."""
         with durable.explain_disk_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -187,7 +187,7 @@ class Follower:
         self._furthest: dict[Any, int] = {}  # kind -> step
 
     def read_new(self) -> NewRows:
-        """Returns the rows that were added. An incomplete last line is left for the next call."""
+        """Returns the rows added since the last call. An incomplete last line is left for the next call."""
         rows, from_start = self._read(), False
         if rows is None or self._went_back(rows):
             self._offset, self._tail, self._furthest, from_start = 0, b"", {}, True
@@ -242,7 +242,7 @@ def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
 
 
 def newest_row(path: Path, kind: str) -> Row | None:
-    """Returns the last row of a kind, or None; reads only the end of the file."""
+    """Returns the last row of a kind; reads only the end of the file, and returns None if it has none."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
@@ -258,7 +258,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _row(line: bytes) -> Row | None:
-    """Parses a line; None if it is incomplete or not a ledger row."""
+    """Parses a line; returns None if it is incomplete or not a ledger row."""
     try:
         row = json.loads(line)
         step = int(row["step"])
@@ -297,7 +297,7 @@ def point_of(row: Row) -> Point:
 
 
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields the numbers of a row; those nested one level deep have dotted names."""
+    """Yields the numbers of a row, None if not finite; those nested one level deep have dotted names."""
     for key, value in values.items():
         items = value.items() if isinstance(value, dict) else [("", value)]
         for name, entry in items:

@@ -23,7 +23,7 @@ HEAD = "head.safetensors"
 SHARED = "encoder_beside"  # in config.json: the name of the sibling folder with the encoder's weights
 SHARED_DIGEST = "encoder_beside"  # in the weights' header: SHA-256 of the sibling's encoder and tokenizer
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files that were written with them
-SHARDS = f"{WEIGHTS}.index.json"  # present instead if the weights are in several files
+SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
 PICKLE = "pytorch_model.bin"
 GENERATOR_PICKLE = "pytorch_model.generator.bin"  # in DeBERTaV3's repository, next to the discriminator's
 OTHER_WEIGHTS = ("tf_model.h5", "flax_model.msgpack", "model.ckpt.index", "rust_model.ot")
@@ -52,7 +52,7 @@ TOKENIZER_FILES = (
 
 
 class ModelFolder(Folder):
-    """One model: config.json, model.safetensors, tokenizer files, pooling, README.md, and nothing else."""
+    """One model and nothing else: configuration, weights or a graph, tokenizer, pooling, task and card."""
 
     KIND = "model folder"
     RECORD = CONFIG
@@ -76,8 +76,8 @@ class ModelFolder(Folder):
     def shares_encoder_with(self) -> Path | None:
         """The sibling folder with this network's encoder and tokenizer; None if this folder has its own.
 
-        Two networks with one encoder are thus stored once: this folder then only has the weights of a head.
-        Raises ModelError if the sibling is missing.
+        An encoder that two networks share is thus stored only once; this folder then has only the weights of
+        the head. Raises ModelError if the sibling is missing.
         """
         name = self.record.get(SHARED)
         if name is None:
@@ -95,7 +95,7 @@ class ModelFolder(Folder):
         return self.onnx.is_file() and not self.weights.is_file()
 
     def changed(self) -> dict[str, str]:
-        """Returns the files that differ from the digests in the weights' header, with their problems."""
+        """Returns the problem with each file that is missing or differs from its recorded digest."""
         problems = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
             path = self.path / name
@@ -106,7 +106,7 @@ class ModelFolder(Folder):
         return problems
 
     def damage_of_graph(self) -> str | None:
-        """Returns the damage of a folder with a graph, or None. Changes of the card are allowed."""
+        """Returns what is damaged in a folder with a graph, or None. The card may have been changed."""
         return durable.verify_directory(self.path, skip=(CARD,))
 
     def check(self) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ class ModelFolder(Folder):
 
 
 def _problem_of_weights(path: Path) -> str:
-    """Compares the size of a safetensors file with its header, which has the offsets of every tensor."""
+    """Returns what is wrong with a safetensors file, judging by its size and header; "" if nothing is."""
     if not path.is_file():
         return "missing"
     try:
@@ -140,9 +140,9 @@ def _problem_of_weights(path: Path) -> str:
 
 
 def recorded_files(weights: Path) -> dict[str, str] | None:
-    """Returns the digests of other files from the weights' header.
+    """Returns the digests, by name, of the model's other files, which the weights' header records.
 
-    None if there are none: another program or an older version wrote the weights.
+    Returns None if there are none: the file is unreadable, or another program or an older version wrote it.
     """
     try:
         with safe_open(weights, "np") as file:

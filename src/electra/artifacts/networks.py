@@ -1,4 +1,4 @@
-"""The names of a training's networks in weights, records, folders and options."""
+"""The names of a run's networks in weights, records, folders and options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NAMES: dict[Head, tuple[str, str]] = {
     "generator": ("generator", "sampler"),
 }
 ORDER = ("generator", "discriminator", "sampler")  # order in files; further networks follow
-EXPORTED: tuple[Head, Head] = ("discriminator", "generator")  # as model folders, the preferred one first
+# Networks that are written as model folders; the preferred one first.
+EXPORTED: tuple[Head, Head] = ("discriminator", "generator")
 
 
 def network_tables(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Removes paths of this machine from data that is published."""
+"""Removes paths of this machine from data that will be published."""
 
 from __future__ import annotations
 

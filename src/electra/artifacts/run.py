@@ -35,7 +35,7 @@ class PairFolder(Folder):
     RECORD = f"{EXPORTED[0]}/{CONFIG}"
     BESIDE: ClassVar[tuple[str, ...]] = ()
 
-    # The main network as a masked language model, from objectives that train both.
+    # The main network as a masked language model, if the objective trains it as one too.
     language_model = Inside(ModelFolder, LANGUAGE_MODEL)
 
     @classmethod
@@ -126,9 +126,9 @@ class RunFolder(PairFolder):
 
     @staticmethod
     def shape(record: Mapping[str, Any]) -> tuple[str, str]:
-        """Describes the main network in two texts: its layers and width; its size name and vocabulary.
+        """Returns two descriptions of the main network: its layers and width; its size name and vocabulary.
 
-        If the record has no network tables, the texts are the size name and "".
+        If the record has no network tables, they are the size name and "".
         """
         model = record.get("model", {})
         shapes = network_tables(record)
@@ -155,7 +155,7 @@ class RunFolder(PairFolder):
         return Ledger.read(self.metrics)
 
     def lost_rows(self, checkpoint: Checkpoint) -> str:
-        """Describes the ledger rows that a checkpoint was saved with and that are now missing; "" if none."""
+        """Describes the ledger rows that existed at the checkpoint and are now missing; "" if none are."""
         rows, notes = read_rows(self.metrics)
         expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
         count = sum(row["step"] <= checkpoint.step for row in rows)

@@ -26,10 +26,10 @@ from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import StopRequest
 from electra.foundation.visible import with_article
 
-Differences = Sequence[tuple[str, Any, Any]]  # as `electra.foundation.config.differences` gives them
+Differences = Sequence[tuple[str, Any, Any]]  # as returned by `electra.foundation.config.differences`
 LOG = "log.txt"
 POLL_SECONDS = 0.1
-SILENT_SECONDS = 3.0  # of waiting for another process, before a line says so
+SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 
 
 class Owned(Protocol):
@@ -67,12 +67,12 @@ class Session:
         self._held = ExitStack()  # the folder's lock
 
     def share(self) -> None:
-        """Releases the lock for other processes; files that they write too are then written in `alone`."""
-        digests.forget(self.folder.path)  # until all files are written
+        """Releases the lock for other processes; files that they write too must be written within `alone`."""
+        digests.forget(self.folder.path)  # no digests until all files are written
         self._held.close()
 
     def alone(self) -> AbstractContextManager[None]:
-        """Locks the folder of a shared session for as long as a file that all processes write is written."""
+        """Locks the folder of a shared session, to write a file that all of its processes write."""
         return hold(self.folder.path, self.say)
 
     def begin(
@@ -128,8 +128,8 @@ def open_session(
         folder: the folder to work in.
         record: the settings that identify the work (None: the caller calls `begin` later).
         say: prints the session's lines.
-        stop: polled between two steps of the work (None: the session catches signals).
-        leads: False in a process whose group has another process that locks and writes the folder.
+        stop: returns whether to stop; polled between steps of the work (None: the session catches signals).
+        leads: False if another process of the same group locks and writes the folder.
         shared: wait for other sessions of the folder instead of failing; each calls `share` to let others in.
 
     Raises:
@@ -169,7 +169,7 @@ def hold(folder: Path, say: Say = quiet) -> Iterator[None]:
 
 
 def _wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
-    """Waits for the folder's lock and enters it. Raises RunFolderError on a request to stop."""
+    """Waits for the folder's lock and acquires it. Raises RunFolderError on a request to stop."""
     start, is_announced = time.monotonic(), False
     while True:
         try:

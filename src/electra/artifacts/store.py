@@ -80,7 +80,7 @@ class ShardFolder(StoreFolder):
 
 
 def shard_name(number: int, count: int) -> str:
-    """Returns the name of a shard as a piece of work."""
+    """Returns the name under which a shard is claimed as a piece of work: "shard 3/8"."""
     return f"shard {number}/{count}"
 
 

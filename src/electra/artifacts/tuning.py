@@ -60,12 +60,12 @@ class TuningFolder(Folder):
     OUT/  finetune.json      settings, identity of the run, environment
           log.txt            data/ (rows passed from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: complete or absent
-          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: of a trial, or its result)
+          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: a trial's, or its result)
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
           search.json        the trials of a search and the chosen settings
           floors.json        the scores of the baselines, which need no network
-          untrained/seeds/   the same from random weights, with --untrained-baseline
+          untrained/seeds/   seeds trained from random weights, with --untrained-baseline
           dev.jsonl          the dev set: texts, gold answers, the chosen seed's predictions, probabilities
           all_results.json   the scores, written last
     """
@@ -117,7 +117,7 @@ class TuningFolder(Folder):
         return TuningFolder(self.path / "untrained")
 
     def read_dev(self) -> list[dict[str, Any]]:
-        """Returns the chosen seed's dev rows, predicted and gold; [] in folders of older versions.
+        """Returns the chosen seed's dev rows, predictions and gold answers; [] in folders of older versions.
 
         Raises:
             RunFolderError: the file is damaged.
@@ -191,7 +191,7 @@ def baseline_results(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
 
 
 def chance_note(results: Mapping[str, Any]) -> str:
-    """Returns a note on how much a score may differ by chance; "" with enough dev examples.
+    """Returns a note on how much a score may differ by chance; "" if there are enough dev examples.
 
     The 95 % confidence interval of a proportion of n examples extends at most 1 / sqrt(n) to either side.
     """

@@ -1,7 +1,7 @@
 """The model card: the README.md of an exported folder, generated from the run's records.
 
 The recipe comes from run.toml, the description of the text from audit.json, and metrics from the last
-evaluation in metrics.jsonl. Licence and language of the text are unknown and left to the author.
+evaluation in metrics.jsonl. The licence and the language of the text are unknown and left to the author.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class Card:
     base_model: str = ""
     # meaning of a discriminator's logits
     output: str = LOG_ODDS
-    # P(replaced) from which `detect` marks a word
+    # lowest P(replaced) at which `detect` marks a word
     threshold: float | None = None
 
 
 def card_of_run(
     run: Path, kind: Kind, architecture: str = "", step: int | None = None, averaged: Sequence[int] = ()
 ) -> Card:
-    """Makes the card of a network of the run folder `run`.
+    """Makes the card of a network in the run folder `run`.
 
     Args:
         run: the run folder.
@@ -154,7 +154,7 @@ def card_of_run(
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name is on the hub: "runs/mine" has the form of a hub name, but may be a local folder."""
+    """Whether a name is one on the hub: "runs/mine" has the form of one, but may be a local folder."""
     return could_be_hub_name(name) and not Path(name).exists()
 
 
@@ -176,7 +176,7 @@ def card_of_language_model(run: Path, threshold: float | None) -> Card:
 
 def render(card: Card) -> str:
     """Renders README.md: YAML front matter for the hub, then Markdown."""
-    # Lists, of file names for example, are omitted.
+    # Lists, such as those of file names, are omitted.
     audit = {
         name.replace("_", " "): value for name, value in flatten(card.audit) if not isinstance(value, list)
     }
@@ -247,7 +247,7 @@ def _front_matter(card: Card) -> str:
 
 
 def _usage(card: Card) -> str:
-    """Returns the section on use, without an example text: a card is published, texts may be private."""
+    """Returns the section on use, without an example text: cards are published, and texts may be private."""
     if not card.architecture:
         return ""
     name = f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub"

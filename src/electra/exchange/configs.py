@@ -1,4 +1,4 @@
-"""Converts between config.json of transformers (ELECTRA, ModernBERT, DeBERTa-v2) and `EncoderConfig`."""
+"""Converts between transformers' config.json (ELECTRA, ModernBERT, DeBERTa-v2) and `EncoderConfig`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLASSES: dict[str, dict[Kind, str]] = {
 }
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
-# These have the same encoder as the paper's; their networks are saved as an ELECTRA.
+# These have the paper's encoder; their networks are saved as ELECTRA models.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
 # softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
@@ -52,8 +52,8 @@ ORIGINAL, REPLACED = "ORIGINAL", "REPLACED"
 # The key for the meaning of a discriminator's logits, and its default: log-odds of "replaced". The logits of
 # Electric are energies, approximately the negative log-probability of the token.
 OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
-# The key for the P(replaced) above which a word is marked, and its default. Training sets it to the threshold
-# with the best F1 on held-out text.
+# The key for the lowest P(replaced) at which a word is marked, and its default. Training sets it to the
+# threshold with the best F1 on held-out text.
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
@@ -74,7 +74,7 @@ class FolderConfig:
     pooling: Pooling  # pooling of a classifier
     skipped: int = 0  # rows of the position table before that of the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits
-    threshold: float = DEFAULT_THRESHOLD  # P(replaced) above which `detect` marks a word
+    threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
     decoder_bias: bool = True  # whether a modern generator's output layer has a bias
 
 
@@ -190,7 +190,7 @@ def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
         "pooler_dropout": config.dropout,
         "pooler_hidden_act": "gelu",
         "pooler_hidden_size": config.hidden_size,
-        "legacy": True,  # then a masked language model's head may be narrower than the token table
+        "legacy": True,  # with this, a masked language model's head may be narrower than the token table
     }
 
 
@@ -249,7 +249,7 @@ class UnsupportedConfig(Exception):
 
 
 def _electra_config(values: dict[str, Any]) -> EncoderConfig:
-    """Returns the shape; missing keys have the defaults of ElectraConfig, or of BertConfig."""
+    """Returns the encoder's shape; missing keys have the defaults of ElectraConfig or BertConfig."""
     _require(values, "hidden_act", "gelu")
     _require(values, "position_embedding_type", "absolute")
     is_electra = values["model_type"] == "electra"
@@ -274,7 +274,7 @@ def _electra_config(values: dict[str, Any]) -> EncoderConfig:
 
 
 def first_position(values: Mapping[str, Any]) -> int:
-    """Returns the row of the first token in the position table: in RoBERTa, the one after the padding id."""
+    """Returns the first token's row in the position table: in RoBERTa, the one after the padding id."""
     return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
 
 
@@ -284,7 +284,7 @@ def _pad_id(values: Mapping[str, Any]) -> int:
 
 
 def _integer(values: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """Returns an integer. Raises KeyError if it is missing and has no default."""
+    """Returns an integer. Raises KeyError if missing without a default, UnsupportedConfig if not whole."""
     value = values[name] if default is None else values.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise UnsupportedConfig(f"{name} is {json.dumps(value)}, not a whole number")
@@ -332,7 +332,7 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
 
 
 def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
-    """Returns the shape; missing keys have the defaults of DebertaV2Config."""
+    """Returns the encoder's shape; missing keys have the defaults of DebertaV2Config."""
     for name in ("hidden_act", "pooler_hidden_act"):
         _require(values, name, "gelu")
     if values.get("relative_attention", False) is not True:
@@ -410,7 +410,7 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
 
 
 def validate(config: EncoderConfig) -> EncoderConfig:
-    """Returns the shape unchanged if an encoder can have it. Raises UnsupportedConfig, also for NaN."""
+    """Returns the shape unchanged. Raises UnsupportedConfig if no encoder can have it, also for NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,

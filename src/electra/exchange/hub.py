@@ -63,7 +63,7 @@ class UploadFile:
 
     @property
     def size(self) -> int:
-        """Bytes of the local file."""
+        """The size of the local file in bytes."""
         return self.path.stat().st_size
 
     def content(self, repo: str) -> bytes | Path:
@@ -82,7 +82,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     """Returns the files to upload of a run, a pair of networks, a fine-tuning or a model folder.
 
     Raises:
-        ModelError: `source` has no finished network, or a damaged one.
+        ModelError: `source` is not a model, or has no finished network or a damaged one.
     """
     folder = open_folder(source)
     if isinstance(folder, TuningFolder):
@@ -123,7 +123,7 @@ def refuse_shared(folder: ModelFolder) -> None:
 def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
     """Yields the files of a model that match MODEL_FILES.
 
-    Links that lead out of the folder are skipped, except those of the hub's cache to its own files.
+    Links that lead out of the folder are skipped, except those in the hub's cache to its own files.
     """
     refuse_damaged(folder)
     root = folder.path.resolve()

@@ -3,7 +3,7 @@
 A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
 README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
 It is written atomically. The header of the weights file contains the digests of the weights and of every file
-but the card, so that `electra verify` detects damage without a file of its own.
+but the card, so that `electra verify` detects damage without an extra file.
 """
 
 from __future__ import annotations
@@ -88,13 +88,13 @@ def write_model(
     """Writes any model as a folder, atomically, replacing an existing model folder.
 
     Args:
-        folder: must not exist, or contain only a model.
+        folder: the folder, which must not exist or must contain only a model.
         encoder: the encoder.
         head: the head, with parameters named as in `names.py`; those of a fine-tuned head are dense, norm
             (modern encoders only) and output.
         kind: the kind of the head.
         labels: the names of a fine-tuned head's outputs.
-        tokenizer: its vocabulary must fit the encoder.
+        tokenizer: the tokenizer, whose vocabulary must fit the encoder.
         card: the model card.
         dtype: number format of the stored weights.
         pooling: how token states become one vector of the text.

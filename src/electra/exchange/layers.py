@@ -1,8 +1,8 @@
-"""Changes the layers or the vocabulary of a trained model; no weight changes.
+"""Changes the layers or the vocabulary of a trained model; the values of its weights stay.
 
-With other layers, the model computes another function, so it must be trained further. Repeating all layers is
-stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is cheap
-to train, and the deep network stacked from it continues from there.
+With other layers, the model computes a different function and must be trained further. Repeating all layers
+is stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is
+cheap to train, and the deep network stacked from it continues from there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from electra.model.heads import DiscriminatorHead
 from electra.model.pair import build_encoder
 
 MAX_LAYERS = 1_000
-TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # in the three encoders
+TOKEN_TABLES = ("embeddings.words.weight", "tokens.weight")  # names in the three encoders
 
 
 def deepen(source: str, out: Path, layers: int) -> list[str]:
@@ -33,7 +33,7 @@ def deepen(source: str, out: Path, layers: int) -> list[str]:
     The networks of a run go to subfolders, each with its number of layers multiplied by the same factor.
 
     Raises:
-        ConfigError: `layers` is not a multiple of the model's.
+        ConfigError: `layers` is not a multiple of the model's number of layers, or out of range.
         ModelError: the model cannot be read, or `out` cannot be written.
     """
     old = load_main(source).config.num_layers
@@ -58,10 +58,10 @@ def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
 
 
 def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
-    """Returns the model with only these of its layers, counted from 0, in ascending order.
+    """Returns the model with only the given layers, counted from 0 and in ascending order.
 
     Raises:
-        ConfigError: the layers are not in ascending order, or not the model's.
+        ConfigError: no layers are given, they are not in ascending order, or the model does not have them.
         ModelError: the layers of the model alternate between full attention and windows.
     """
     old = model.config
@@ -76,10 +76,10 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
 
 
 def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
-    """Returns the model with copies of these of its layers.
+    """Returns the model with copies of the layers at these indices.
 
     If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
-    attention norm), the parameter has its initial value.
+    attention norm), the parameter keeps its initial value.
     """
     config = replace(model.config, num_layers=len(layers))
     encoder, old_state = build_encoder(config), model.encoder.state_dict()
@@ -95,7 +95,7 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
 
 
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
-    """Returns the model for the ids of `tokenizer`; None unless that is its own or cut from its own."""
+    """Returns the model for the ids of `tokenizer`; None unless it is the model's own or cut from that."""
     if model.tokenizer.digest == tokenizer.digest:
         return model
     ids = cut_vocabulary.entries(tokenizer, model.tokenizer)
@@ -107,6 +107,6 @@ def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
         if name in state:
             state[name] = state[name][torch.from_numpy(ids)]
     encoder.load_state_dict(state)
-    # Other heads have an output for each token.
+    # Other heads have an output for each entry of the vocabulary; they are left out.
     head = model.head if isinstance(model.head, DiscriminatorHead) else None
     return replace(model, encoder=encoder.eval(), head=head, config=config, tokenizer=tokenizer)

@@ -74,7 +74,7 @@ class Loaded:
     text_vector: TextVector = field(default_factory=TextVector)
     # meaning of a discriminator's logits: log-odds of "replaced", or energies
     output: str = LOG_ODDS
-    # P(replaced) above which `detect` marks a word
+    # lowest P(replaced) at which `detect` marks a word
     threshold: float = DEFAULT_THRESHOLD
     # steps of the checkpoints that were averaged; empty for the weights of a single one
     averaged: tuple[int, ...] = ()
@@ -128,12 +128,13 @@ def load(
         network: the kind of network. "encoder" accepts any model; for a run, it means the discriminator, or
             the generator if there is no discriminator.
         step: the step of a run's checkpoint.
-        average: average the weights of this many checkpoints, the last ones up to `step`.
+        average: the number of checkpoints whose weights to average, the last ones up to `step`.
         allow_pickle: also read weights that are stored as a pickle.
 
     Raises:
         AbsentNetwork: the model has no such network.
         ModelError: the model is missing, damaged or not supported.
+        CheckpointError: a requested checkpoint is missing or damaged.
 
     Warns:
         DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
@@ -194,6 +195,9 @@ def load_folder(
     Raises:
         AbsentNetwork: the model has no such network.
         ModelError: the model is missing, damaged or not supported.
+
+    Warns:
+        DamagedModel: other files of the model changed since it was saved.
     """
     text_vector = read_text_vector(folder) or TextVector()
     folder = transformer_folder(folder)
@@ -331,7 +335,7 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
         # With weights_only, the unpickler only makes tensors and plain containers, and calls nothing else.
         tensors = torch.load(pickle, map_location="cpu", weights_only=True)
     except Exception as error:  # damage can make the unpickler raise anything
-        called = _GLOBAL.search(str(error))  # PyTorch's message advises to load it without restrictions
+        called = _GLOBAL.search(str(error))  # PyTorch's message advises loading it without restrictions
         reason = f"it calls {called[1]}" if called else "damaged"
         fix = "Do not trust this file: weights never call code" if called else "Download the file again"
         raise ModelError(f"cannot be read as weights ({reason})", where=pickle, fix=fix) from None
@@ -343,7 +347,7 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
 
 
 def refuse_unused_weights(unused: Sequence[str], architecture: str, folder: Path) -> None:
-    """Raises ModelError if a tensor of the encoder is unused, since config.json and the weights do not match.
+    """Raises ModelError if a tensor of the encoder is unused: config.json and the weights do not match.
 
     Unused tensors of other heads are allowed.
     """
@@ -358,7 +362,7 @@ def refuse_unused_weights(unused: Sequence[str], architecture: str, folder: Path
 
 
 def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
-    """Returns the kind of head to load: `network`, or for "encoder" any. Raises AbsentNetwork."""
+    """Returns the kind of head to load: `network`, or any if that is "encoder". Raises AbsentNetwork."""
     present = names.kinds_in(tensors, described.encoder.architecture, described.kind)
     if network == "encoder":
         kind = described.kind if described.kind in present else "encoder"
@@ -380,7 +384,7 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
 def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a generator's output layer is its token table.
 
-    As in transformers, config.json is overridden by weights that contain both, with different values.
+    As in transformers, weights that contain both override config.json: the two are tied if they are equal.
     """
     table, decoder = names.table_and_decoder(tensors, described.encoder.architecture)
     if table is None or decoder is None:

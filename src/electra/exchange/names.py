@@ -1,7 +1,7 @@
-"""Converts between our names of weights and those of transformers, which only this file knows.
+"""Converts between our names for weights and those of transformers, which only this file knows.
 
-Our encoders have plain names for their parts, and one matrix for queries, keys and values where checkpoints
-of ELECTRA have three. If one of our parameters has several names in transformers, those tensors are
+Our encoders have plain names for their parts, and one matrix for queries, keys and values where ELECTRA
+checkpoints have three. If one of our parameters corresponds to several tensors in transformers, these are
 concatenated along the first dimension.
 """
 
@@ -89,7 +89,7 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "generator": {
             "dense": "generator_predictions.dense",
             "norm": "generator_predictions.LayerNorm",
-            "": "generator_lm_head",  # a bias over the vocabulary; a weight where it is not the token table
+            "": "generator_lm_head",  # a bias over the vocabulary, and a weight unless it is the token table
         },
         "classifier": {"dense": "classifier.dense", "output": "classifier.out_proj"},
         "tagger": {"output": "classifier"},
@@ -118,7 +118,7 @@ _HEAD: dict[str, dict[str, dict[str, str]]] = {
         "reader": {"output": "qa_outputs"},
     },
 }
-# Heads whose weights have the same names; the configuration says which of them it is.
+# Heads whose weights have the same names; the configuration says which one is present.
 _SAME_NAMES: dict[str, tuple[Kind, ...]] = {
     "modern": ("discriminator", "generator", "classifier", "tagger", "reader"),
     "deberta": ("classifier", "tagger"),
@@ -147,7 +147,7 @@ _POOLER = re.compile(r"(electra\.)?pooler\.dense\.")
 
 
 def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
-    """Returns the tensors of a transformers checkpoint that form our parameter `encoder.X` or `head.X`."""
+    """Returns the names of the transformers tensors that form our parameter `encoder.X` or `head.X`."""
     part, _, rest = ours.partition(".")
     module, _, leaf = rest.rpartition(".")
     if part == "head":
@@ -161,7 +161,7 @@ def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
 
 
 def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """Renames our weights to transformers' names."""
+    """Returns copies of our weights as transformers stores them, with its names."""
     renamed: dict[str, Tensor] = {}
     for ours, tensor in state.items():
         names = transformers_names(ours, architecture, kind)
@@ -192,15 +192,15 @@ def from_transformers(
     Args:
         tensors: the checkpoint, with names from `normalise_names`.
         template: our parameters, for their names and shapes.
-        architecture: of the encoder.
-        kind: of the head.
+        architecture: the architecture of the encoder.
+        kind: the kind of the head.
         where: the folder, for messages.
 
     Returns:
         Our weights, and the names of tensors that were not used.
 
     Raises:
-        ModelError: a tensor is missing or has another shape.
+        ModelError: a tensor is missing or has the wrong shape.
     """
     state: dict[str, Tensor] = {}
     used: set[str] = set()
@@ -240,7 +240,7 @@ def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: i
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
-        if any(_BERT.match(name) for name in renamed):  # heads with the names of ELECTRA's are others here
+        if any(_BERT.match(name) for name in renamed):  # here, ELECTRA's names of heads belong to other heads
             head = {
                 f"{stem}.{leaf}": f"{ours}.{leaf}"
                 for ours, stems in _BERT_HEAD.items()
@@ -267,7 +267,7 @@ def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: i
 
 
 def kinds_in(names: set[str], architecture: str, described: Kind) -> list[Kind]:
-    """Returns the heads with all their weights; of heads with the same names, only `described`."""
+    """Returns the heads whose weights are all present; of heads with the same names, only `described`."""
     stems = {name.rpartition(".")[0] for name in names}
     heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     ambiguous = _SAME_NAMES.get(architecture, ())
@@ -314,6 +314,6 @@ def complete_from_weights(
 
 
 def num_layers(tensors: Mapping[str, Tensor], architecture: str) -> int:
-    """Returns the number of layers according to the names of the tensors, at least 1."""
+    """Returns the number of layers, judging by the names of the tensors; at least 1."""
     stem = re.compile(re.escape(f"{PREFIX[architecture]}{_LAYER_LIST[architecture]}.") + r"(\d+)\.")
     return 1 + max((int(match[1]) for name in tensors if (match := stem.match(name))), default=0)

@@ -1,6 +1,6 @@
-"""Exports a network as an ONNX graph, and checks that the outputs are equal.
+"""Exports a network as an ONNX graph, and checks that their outputs agree.
 
-The result is a model folder with a graph instead of weights. onnx_session.py describes inputs and outputs.
+The result is a model folder with a graph instead of weights; onnx_session.py describes inputs and outputs.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
         int8: store and multiply weights as 8-bit integers.
 
     Raises:
-        ModelError: the graph's outputs differ, the network is fine-tuned, or `out` cannot be written to.
+        ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
+            written.
     """
     if loaded.kind == "generator":  # neither detection nor embedding needs its output layer
         loaded = replace(loaded, kind="encoder", head=None)
@@ -143,7 +144,7 @@ def commit_graph(
         int8: quantise the graph.
 
     Raises:
-        ModelError: the graph's outputs differ, or `out` cannot be written.
+        ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
     """
     refuse_foreign_folder(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
@@ -188,7 +189,7 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
 
 
 def _remove_sources(path: Path) -> None:
-    """Removes what the exporter records of the source of each node, which includes paths of this machine."""
+    """Removes the records of the source code of each node, which include paths of this machine."""
     onnx = library("onnx", "onnx")
     model = onnx.load(str(path))
 
@@ -209,8 +210,8 @@ def _quantize(source: Path, target: Path) -> Path:
     library("onnxruntime", "onnx")
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # With 7 bits: processors with AVX2 or AVX512 but without VNNI add two products in 16 bits, which would
-    # saturate with 8.
+    # Weights get 7 bits (reduce_range): processors with AVX2 or AVX512 but without VNNI add two products in
+    # 16 bits, which could overflow with 8-bit weights.
     with _quietly():
         quantize_dynamic(source, target, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
     return target
@@ -254,7 +255,7 @@ def _compare(
 
 
 def _timed(run: Callable[[], object], rounds: int = 5) -> float:
-    """Returns the shortest duration of several calls, in seconds."""
+    """Returns the shortest duration of several calls, in seconds, after one to warm up."""
     run()
     times = []
     for _ in range(rounds):

@@ -33,7 +33,7 @@ REEXPORT = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
-    """Loads a folder's graph. Raises ModelError (missing or damaged) or AbsentNetwork (of another kind)."""
+    """Loads a graph. Raises ModelError if it is missing or damaged, AbsentNetwork if its kind is wrong."""
     model = ModelFolder(folder)
     if not model.onnx.is_file():
         fix = "Create it: electra export MODEL --format onnx --out FOLDER"
@@ -86,7 +86,7 @@ class OnnxEncoder(Encoder):
     def run(
         self, output: str, input_ids: Tensor, piece_ids: Tensor | None, token_type_ids: Tensor | None = None
     ) -> npt.NDArray[np.float32]:
-        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError."""
+        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError if that fails."""
         arrays = {
             IDS: input_ids,
             MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,

@@ -1,8 +1,8 @@
 """Pooling of a text's token states into one vector, as sentence-transformers stores it in a folder.
 
 `modules.json` lists the steps: the transformer, a pooling, and further steps (dense layers, normalisation).
-An unsupported step is an error that names it. The file that is written for the pooling has a switch for each
-mode, which every version of that library can read.
+A step that is not supported raises an error that names it. The file written for the pooling sets the modes by
+switches, which every version of that library can read.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TextVector:
         return replace(self, modes=(pooling,), steps=(), files={})
 
     def check(self, hidden_size: int, folder: Path) -> None:
-        """Raises ModelError if the sizes of the steps do not match."""
+        """Raises ModelError if the sizes of the steps do not match each other or `hidden_size`."""
         try:
             self.apply(np.zeros((1, hidden_size * len(self.modes))))
         except ValueError:
@@ -76,7 +76,7 @@ class TextVector:
             raise ModelError(problem, where=folder / MODULES) from None
 
     def apply(self, pooled: Array) -> Array:
-        """Returns the result [N, D'] of the steps after the pooling for pooled states [N, D]."""
+        """Applies the steps after the pooling to pooled states [N, D]. Returns [N, D']."""
         for step in self.steps:
             pooled = step(pooled)
         return pooled
@@ -120,7 +120,7 @@ class PooledText:
 
 
 def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Content]:
-    """Returns the files with which `SentenceTransformer(folder)` gives the same vectors."""
+    """Returns the files that make `SentenceTransformer(folder)` return the same vectors as we do."""
     steps = [("", "Transformer"), (POOLING.partition("/")[0], "Pooling")]
     modules = [
         {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
@@ -233,7 +233,7 @@ class _Reader:
         return values
 
     def tensors(self, path: str, names: Sequence[str]) -> list[Array]:
-        """Returns tensors of a step's weights file, by name."""
+        """Returns the tensors called `names` in a step's weights file, in that order. Raises ModelError."""
         from electra.exchange.weights import (  # imports torch, which most callers do not need
             read_safetensors,
             refuse_not_finite,

@@ -49,7 +49,7 @@ def holds_networks(path: Path) -> bool:
 
 
 def finished_network(path: Path, network: Kind) -> Path | None:
-    """Returns the folder of a finished network; None if the run has only checkpoints of it.
+    """Returns the folder of a finished network; None if it must be read from a checkpoint of the run.
 
     Raises:
         AbsentNetwork: a pair outside of a run has no such network.
@@ -93,10 +93,11 @@ def open_checkpoint(
         run: the run folder.
         network: the kind of network; "encoder" accepts any.
         step: the step of the checkpoint (None: the newest intact one).
-        average: average this many checkpoints, the last ones up to `step`.
+        average: the number of checkpoints to average, the last ones up to `step` (None: do not average).
 
     Raises:
         AbsentNetwork: the run has no such network.
+        ConfigError: `average` is below 1.
         CheckpointError: there is no such checkpoint, or it is damaged.
         RunFolderError: run.toml does not describe the networks, or the tokenizer is missing.
     """
@@ -140,8 +141,12 @@ def find_tokenizer(run: Path) -> Tokenizer:
 def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
     """Returns the unweighted mean of every trainable parameter over the checkpoints.
 
-    Sums are computed in float64 and rounded once to the dtype of the parameters. A single checkpoint is
-    returned unchanged.
+    Sums are computed in float64 and rounded once to the dtype of the parameters. The weights of a single
+    checkpoint are returned unchanged.
+
+    Raises:
+        CheckpointError: a checkpoint was deleted in the meantime, or its tensors differ from the others'.
+        ModelError: a tensor contains NaN or infinity.
     """
     first, *others = selected
     tensors = _read(first)
@@ -214,7 +219,7 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
-    """Copies a checkpoint into both networks of a pair, because shared tensors are stored only once."""
+    """Copies a checkpoint into all networks of a pair at once: tensors that they share are stored once."""
     parameters = dict(pair.named_parameters())
     kinds = {f"{kind}.encoder" for kind in NETWORKS}
     unknown = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in parameters]

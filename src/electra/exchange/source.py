@@ -45,7 +45,7 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     """
     path = expand_path(source, ModelError)
     if not path.exists():
-        durable.recover(path)  # an export that was killed between two renames
+        durable.recover(path)  # in case an export was killed between two renames
     if path.is_dir():
         return path
     if (included := included_model(str(source))) is not None:

@@ -68,7 +68,7 @@ def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
 
 
 def share_encoder(folder: Path, neighbour: str) -> None:
-    """Reduces the model in `folder` to its head; the encoder stays in the neighbouring folder `neighbour`.
+    """Reduces the model in `folder` to its head; its sibling `neighbour` keeps the encoder and the tokenizer.
 
     Only this package can read such a folder.
 
@@ -102,8 +102,8 @@ def share_encoder(folder: Path, neighbour: str) -> None:
 def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str]]) -> list[str]:
     """Writes a changed copy of `source` to `out`; the networks of a run or pair go to subfolders.
 
-    Nothing is written until all networks are changed. The new card has no metrics, because they do not apply
-    to the changed model.
+    Nothing is written until all networks are changed. The new card has no metrics, because those of the
+    source do not apply to the changed model.
 
     Args:
         source: a path or a name on the hub.

@@ -39,14 +39,14 @@ def load_weights_into(
 ) -> tuple[str, ...]:
     """Copies weights from model folders, runs or hub names into the networks of `pair`.
 
-    If both are loaded, weights that the pair shares are the discriminator's.
+    If both are loaded, weights that the two networks share are taken from the discriminator.
 
     Args:
         pair: the run's networks.
         discriminator: the source of the discriminator's weights, which may also be a masked language model or
-            an encoder (None: they stay).
-        generator: the source of the generator's weights (None: they stay).
-        tokenizer: the run's tokenizer; a model with another one is an error.
+            an encoder (None: unchanged).
+        generator: the source of the generator's weights (None: unchanged).
+        tokenizer: the run's tokenizer, which the models must have too (None: not checked).
 
     Returns:
         Notes for the log.
@@ -129,7 +129,7 @@ def load_main(source: str | Path) -> Loaded:
 
 @torch.no_grad()
 def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
-    """Copies the encoder, and the output layer if the objective has an MLM head. Returns a note."""
+    """Copies the encoder, and the MLM head if the model and the objective have one. Returns a note."""
     _copy(nn.ModuleDict({"encoder": pair.main.encoder}), replace(loaded, head=None), set(), "discriminator")
     _fill_mlm_heads(pair, loaded)
     origin = "a masked language model's encoder" if isinstance(loaded.head, GeneratorHead) else "an encoder"
@@ -218,7 +218,7 @@ def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Lo
 
 
 def _is_derived(key: str, encoder: nn.Module) -> bool:
-    """Whether a token table is derived from this parameter and another network's; it is set separately."""
+    """Whether a parameter is set separately: a token table is derived from it and another network's table."""
     projected = (
         isinstance(encoder, ModernEncoder)
         and isinstance(encoder.tokens, ProjectedTable)

@@ -1,7 +1,7 @@
 """Inference with trained models.
 
 detection      P(replaced) of the tokens and words of a text
-mlm_detection  the same by a masked language model, which reads a row per word
+mlm_detection  the same, by a masked language model that reads a text once per word
 embedding      one vector per text
 filling        a generator's candidates for each [MASK]
 examples       the table Original | Masked | Generated | Label | P(replaced)

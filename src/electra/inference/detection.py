@@ -2,8 +2,8 @@
 
 Offsets count Unicode code points, as Python's str does: text[start:end] is a token as it stands in the
 original text, before lower-casing or any other normalisation, with its combining marks. Texts are never
-truncated: a text that is longer than the model's positions is read in overlapping windows, and each token is
-scored in the window where it is farthest from the edge.
+truncated: a text with more tokens than the model has positions is read in overlapping windows, and each token
+is scored in the window where it is farthest from the edge.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Detection:
-    """The scores of a text; words with P(replaced) of at least `threshold` are marked."""
+    """The scores of a text; words whose P(replaced) is at least `threshold` are marked."""
 
     text: str
     tokens: tuple[Span, ...]
@@ -52,7 +52,7 @@ class Detection:
 
     @property
     def marked(self) -> tuple[Span, ...]:
-        """The words that look replaced."""
+        """The words whose P(replaced) is at least `threshold`."""
         return tuple(word for word in self.words if word.p_replaced >= self.threshold)
 
     def suspects(self, most: int = 3) -> tuple[Span, ...]:
@@ -71,7 +71,7 @@ class Detection:
         return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
     def for_terminal(self) -> Text:
-        """Returns the text as a rich `Text`: suspect words in colour, marked ones as "[word 0.93]"."""
+        """Returns a rich `Text`: words from half the threshold in colour, marked ones as "[word 0.93]"."""
         from rich.text import Text
 
         line, position, text = Text(), 0, visible(self.text)
@@ -87,7 +87,7 @@ class Detection:
         return line
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what `electra detect --json` and the server write; probabilities have 6 decimals."""
+        """Returns the JSON data of `electra detect --json` and the server; probabilities have 6 decimals."""
 
         def rows(spans: Sequence[Span], name: str) -> list[dict[str, Any]]:
             return [
@@ -127,8 +127,8 @@ def detect(
     Args:
         loaded: a discriminator whose logits are log-odds.
         texts: the texts, read lazily, `TEXTS_PER_CHUNK` at a time.
-        threshold: P(replaced) from which a word is marked (default: the model's own).
-        overlap: fraction of a window that the next one repeats.
+        threshold: the lowest P(replaced) at which a word is marked (None: the model's own).
+        overlap: the fraction of a window that the next one repeats.
 
     Raises:
         ConfigError: the threshold is not a probability.
@@ -176,7 +176,7 @@ def require_log_odds(loaded: Loaded) -> None:
 
 
 def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
-    """Tokenises a text of any length, without special tokens; offsets include combining marks."""
+    """Tokenises a text of any length, without special tokens; offsets include a token's combining marks."""
     encoding = tokenizer.encode(text)
     ordinary = [i for i, special in enumerate(encoding.special) if not special]
     ids = [encoding.ids[i] for i in ordinary]
@@ -191,8 +191,8 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
 def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
     """Returns windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
-    A window gives the results of the tokens from keep_from to keep_to; neighbouring windows divide their
-    overlap in half. The last window is as long as the others, so that its tokens have as much context.
+    Each window provides the results for tokens keep_from to keep_to (exclusive); neighbouring windows split
+    their overlap in half. The last window is as long as the others, so that its tokens have as much context.
     """
     if length == 0:
         return []
@@ -205,7 +205,7 @@ def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int,
 def build_detection(
     text: str, tokenized: TokenizedText, scores: npt.NDArray[np.float64], threshold: float
 ) -> Detection:
-    """Returns the detection of a text, from P(replaced) of each token [T]; a word has its tokens' maximum."""
+    """Returns the detection of a text, given each token's P(replaced) [T]; a word has its tokens' maximum."""
     starts, ends = zip(*tokenized.offsets, strict=True) if tokenized.offsets else ((), ())
     tokens = tuple(map(Span, tokenized.names, starts, ends, scores.tolist()))
     words = []

@@ -1,7 +1,8 @@
 """One vector per text, pooled from the last hidden states of its tokens.
 
-A text that is longer than the model's positions is read in overlapping windows, as in detection: each token
-counts once, in the window where it is farthest from the edge. [CLS] is that of the first window.
+A text with more tokens than the model has positions is read in overlapping windows, as in detection: each
+token counts once, in the window where it is farthest from the edge. [CLS] counts in the first window only,
+and [SEP] in the last.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ def embed(
     Args:
         loaded: any model with an encoder.
         texts: the texts.
-        pooling: "mean" over all tokens including [CLS] and [SEP], their "max", the "last" token or "cls";
-            None: as the model's folder says, including the steps of sentence-transformers before and after
-            pooling.
-        overlap: fraction of a window that the next one repeats.
+        pooling: "mean" or "max" over all tokens, including [CLS] and [SEP]; the "last" token; or "cls". None:
+            as recorded in the model folder, with the steps of sentence-transformers before and after pooling;
+            for a classifier, the pooling of its head.
+        overlap: the fraction of a window that the next one repeats.
         progress: called with the fraction that is done.
+
+    Raises:
+        ConfigError: the pooling is unknown.
     """
     pooling = convert(Pooling | None, pooling, "pooling")
     recipe = loaded.text_vector if pooling is None else loaded.text_vector.with_pooling(pooling)
@@ -57,7 +61,7 @@ def _pool_texts(
 ) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    # for each row: index of its text, number of tokens before it, first and last position that counts
+    # for each row: index of its text, number of tokens before those that count, their start and end
     sources: list[tuple[int, int, int, int]] = []
     for text_index, text in enumerate(texts):
         full = recipe.prompt + text

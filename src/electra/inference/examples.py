@@ -1,6 +1,6 @@
 """The paper's Figure 2 for any sentence: masked tokens, the generator's samples, and P(replaced).
 
-Masks and samples depend only on the seed, so the same text and seed give the same rows.
+All random numbers depend only on the seed, so the same models, text and seed give the same rows.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def example_rows(
     seed: int = 1,
     masked: float = 0.4,
 ) -> list[Row]:
-    """Corrupts `text` with the generator, scores the result with the discriminator; returns a row per token.
+    """Returns a row per token of `text`, corrupted by the generator and scored by the discriminator.
 
     Args:
         discriminator: the discriminator, or None for rows without probabilities.
-        generator: the generator, or None to score the text as it is.
-        text: a text of at least one token that fits into the positions of both models.
+        generator: the generator, or None to score the unchanged text. One of the two is required.
+        text: at least one token, and no more than the positions of either model allow.
         seed: determines masks and samples.
         masked: fraction of the tokens to mask (at least one is masked). By default two of five are, as in the
             paper's figure.
@@ -106,9 +106,9 @@ def example_rows(
 
 
 def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> Table:
-    """Returns a rich table of rows with five values each, in the order of COLUMNS.
+    """Returns a rich table of `rows`, which have five values each, in the order of COLUMNS.
 
-    Tokens with P(replaced) of at least `threshold` have a star as well as a colour.
+    Tokens whose P(replaced) is at least `threshold` are marked by a star as well as by colour.
     """
     from rich.markup import escape
     from rich.table import Table

@@ -24,9 +24,9 @@ class Candidate:
 
 
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
-    """Returns, for each mask of each text, the `top` most probable tokens, most probable first.
+    """Returns, for each mask of each text, a generator's `top` most probable tokens, most probable first.
 
-    A mask in a text is spelled as the tokenizer spells its mask token.
+    In a text, a mask is written as the tokenizer's mask token, such as [MASK].
 
     Raises:
         ModelError: a text has no mask, or more tokens than the model has positions.
@@ -56,7 +56,10 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
 
 
 def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
-    """Returns the token ids of a text. Tokenises between the masks, which would be read as plain text."""
+    """Returns the token ids of a text.
+
+    The parts between the masks are tokenised separately: the tokenizer would read a mask as plain text.
+    """
     first, *rest = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
     ids: list[int] = first + [i for part in rest for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2

@@ -1,8 +1,8 @@
-"""Detection by a masked language model, which masks each word in turn and scores how probable it is there.
+"""Detection by a masked language model: each word is masked in turn, and scored by its probability there.
 
-A discriminator scores a whole text in one pass. But it was trained on a generator's samples, which are seldom
-rare words, so it seldom flags a rare word. A masked language model needs a row per word, and flags any word
-that does not fit.
+A discriminator scores a whole text in one pass, but it was trained on a generator's samples, which are seldom
+rare words, so it seldom flags one. A masked language model must read the text once per word, and flags any
+word that does not fit.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def detect_by_mlm(
 ) -> Iterator[Detection]:
     """Yields the detection of each text, in order, by a masked language model.
 
-    P(replaced) is the posterior, from even prior odds, that a word was drawn uniformly from the vocabulary
-    rather than from the model. Its likelihood is the mean over the word's tokens of log p(token | the text
-    with the word masked).
+    P(replaced) is the posterior probability, with even prior odds, that a word was drawn uniformly from the
+    vocabulary rather than from the model. The word's log-likelihood under the model is the mean over its
+    tokens of log p(token | the text with the word masked).
 
     Raises:
         ConfigError: the threshold is not a probability.
@@ -92,12 +92,13 @@ def detect_by_mlm(
 def insert_wrong_words(
     tokenizer: Tokenizer, texts: Sequence[str], *, share: float = INSERTED_SHARE, seed: int = 0
 ) -> list[tuple[str, set[int]]]:
-    """Replaces a random `share` of the words of each text with words drawn from all the texts.
+    """Replaces each word, with probability `share`, by a word drawn from all the texts.
 
-    Punctuation stays, since a word in its place could merge with its neighbour.
+    Punctuation stays, because a word in its place could merge with its neighbour. A word for which the same
+    word is drawn does not count as replaced.
 
     Returns:
-        For each text, the changed text and the offsets in it at which replaced words begin.
+        For each text, the changed text and the offsets at which its replaced words begin.
     """
     rng = np.random.default_rng(seed)
     words_of_texts = []
@@ -122,7 +123,7 @@ def insert_wrong_words(
 
 
 def _words(tokenized: TokenizedText, start: int, stop: int) -> Iterator[list[int]]:
-    """Yields the positions of each word's tokens; a token outside of words is a word of its own."""
+    """Yields the positions of each word's tokens in a window; a token outside words is a word of its own."""
     words = tokenized.words
     for _, members in groupby(range(start, stop), key=lambda i: i if words[i] is None else (words[i],)):
         yield list(members)
@@ -146,7 +147,7 @@ def _mask_words(
 def count_read_tokens(
     loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, most: float = math.inf
 ) -> int:
-    """Counts the tokens that `detect_by_mlm` reads, a window for each word; stops above `most`."""
+    """Counts the tokens that `detect_by_mlm` reads, with a window for each word; stops above `most`."""
     count, size = 0, loaded.config.max_positions - 2
     for tokenized in (tokenize(loaded.tokenizer, text) for text in texts):
         windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
@@ -160,7 +161,7 @@ def count_read_tokens(
 def _surprisal(
     loaded: Loaded, rows: Iterable[MaskedWord]
 ) -> Iterator[tuple[MaskedWord, npt.NDArray[np.float64]]]:
-    """Yields each row with -log p of its masked tokens. Few rows are in memory at a time."""
+    """Yields each row with -log p of its masked tokens. Only a few rows are in memory at a time."""
     pending: dict[int, MaskedWord] = {}
 
     def ids() -> Iterator[npt.NDArray[np.int64]]:

@@ -102,7 +102,7 @@ def send_curves(
 def _send_seeds(
     folder: TuningFolder, to: str, out: Path, project: str, name: str, *, follow: bool, stop: Stop
 ) -> int:
-    """Sends the curves of a fine-tuning; each finished seed is a run of its own in the tracker."""
+    """Sends a fine-tuning's curves, each finished seed as its own run. Returns the number of rows sent."""
     settings = dict(flatten(without_paths(folder.record["settings"])))
     sent, ended = 0, False
     while True:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from electra.exchange.trackers.interface import Target, Tracker
 
 BATCH = 100  # maximum values per request
-LONGEST = 500  # maximum characters of a parameter
+LONGEST = 500  # maximum characters of a parameter's value
 
 
 class MLflow(Tracker):

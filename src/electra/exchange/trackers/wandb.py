@@ -28,7 +28,7 @@ class WeightsAndBiases(Tracker):
     def __init__(self, target: Target) -> None:
         mode: Any = os.environ.get("WANDB_MODE", "offline")
         if target.id:
-            time.sleep(1.1)  # the library names folders by the second, and would overwrite one of this second
+            time.sleep(1.1)  # folders are named by the second: one from the same second would be overwritten
         self._run = wandb.init(
             project=target.project,
             name=target.run,
