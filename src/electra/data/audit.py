@@ -20,7 +20,7 @@ class Audit:
     documents_near_duplicate: int = 0  # dropped: nearly the same text, if `near_duplicates` is set
     documents_train: int = 0
     documents_heldout: int = 0
-    heldout_by: str = "hash"  # or "smallest hash", or "end of one document" if a document is too long
+    heldout_by: str = "hash"  # or another rule of `hold_out`, such as "smallest hash"
     characters: int = 0  # characters of the kept documents; all counts below are of kept documents
     words: int = 0  # separated by white space
     tokens_train: int = 0
@@ -34,7 +34,7 @@ class Audit:
     # length of training rows -> fraction of [PAD] in an epoch
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, least similar first
-    # whether the tokenizer removes accents, and the fraction of characters that this changes
+    # whether the tokenizer removes accents, and the fraction of characters that have any
     accents: dict[str, Any] | None = None
     mixture: list[dict[str, Any]] = field(default_factory=list)  # counts of each named corpus
     notes: list[str] = field(default_factory=list)  # on skipped or repaired text, one line each
@@ -47,17 +47,17 @@ class Audit:
 
     @property
     def unknown_rate(self) -> float:
-        """The fraction of tokens that are [UNK]."""
+        """The fraction of tokens that are [UNK]; 0 without tokens."""
         return self.tokens_unknown / self.tokens if self.tokens else 0.0
 
     @property
     def tokens_per_word(self) -> float:
-        """Tokens per white-space separated word, without the repetitions of a mixture."""
+        """Tokens per whitespace-separated word, without the repetitions of a mixture; 0 without words."""
         return (self.tokens - self.tokens_mixed_in) / self.words if self.words else 0.0
 
     @property
     def tokens_mixed_in(self) -> int:
-        """The tokens of a mixture minus those of its corpora: a few documents, and possibly negative."""
+        """The tokens of a mixture minus those of its corpora: few, possibly negative; 0 without a mixture."""
         return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Batches: a pure function of the indices of the examples, with no state to save.
+"""Builds batches as a pure function of the indices of their examples, so that there is no state to save.
 
 The documents are laid end to end in one virtual stream, with two slots between neighbours for [SEP] and
 [CLS]. Block b is the b-th stretch of `length - 2` slots, between [CLS] and [SEP]:
@@ -30,8 +30,8 @@ from electra.foundation.errors import ConfigError, StoreError
 
 Int64 = npt.NDArray[np.int64]
 _BLOCK = 1 << 17  # documents read at a time
-_MARK = 256  # the position of every 256th document is in memory; a power of two
-SHORTEST = 5  # then a block has 3 slots, of which at least one is a token
+_MARK = 256  # the position of every 256th document is kept in memory; a power of two
+SHORTEST = 5  # tokens in a row; a block then has 3 slots, of which at least one is a token
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Batches:
         self.num_blocks = -(-self._slots // (length - 2))
 
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
-        """Returns examples `start` to `stop` (None: the end) of the batch at `step`, a process's part."""
+        """Returns examples `start` to `stop` (None: the end) of the batch at `step`, for one process."""
         first = step * batch_size
         examples = np.arange(first + start, first + (batch_size if stop is None else stop), dtype=np.uint64)
         epochs, positions = np.divmod(examples, np.uint64(self.num_blocks))
@@ -90,7 +90,7 @@ class Batches:
         return Batch(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, rows.packed, examples)
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
-        """Returns the rows of these blocks, by their indices, in the same order."""
+        """Returns the rows of the blocks with these indices, in the same order."""
         indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
         begin, begin_document = self._first_token(indices * width)
@@ -146,7 +146,7 @@ class Batches:
 class _Stream:
     """The positions of documents in the virtual stream.
 
-    Those of every 256th document are in memory; the others are read from the memory-mapped index.
+    Every 256th position is kept in memory; the others are read from the memory-mapped index.
     """
 
     def __init__(self, documents: TokenDocuments) -> None:

@@ -1,13 +1,13 @@
-"""The training tokens of a store at an address, cut into chunks that are fetched as they are read.
+"""The training tokens of a store at an address, cut into chunks that are fetched when they are read.
 
     ADDRESS/ store.json, tokenizer/, heldout.*, train.ds.index, ...   as in a local store
-             chunks.json      bytes of a chunk, and the SHA-256 of each
+             chunks.json      size of a chunk in bytes, and the SHA-256 of each chunk
              chunks/00000000  the bytes of train.ds, in order
 
-Fetched chunks are stored in a folder that all processes of this machine share. They are renamed into place,
-compared with their digest whenever they are read, and deleted when they are the least recently used. Rows are
-read in random order, so each row usually needs a chunk of its own; so chunks are small, and many are fetched
-at a time.
+Fetched chunks are stored in a folder that all processes of this machine share. They are renamed into place
+and compared with their digests whenever they are read. If there is no room, the least recently used are
+deleted. Rows are read in random order, so each usually needs a different chunk; therefore chunks are small,
+and many are fetched at a time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from electra.foundation.machine import launch_variable
 
 CHUNK_BYTES = 1 << 18
 AT_ONCE = 32  # chunks that are transferred at the same time
-PAUSES = (1.0, 5.0)  # seconds before a failed transfer is tried again
-PERMANENT = (FileNotFoundError, PermissionError, ImportError)  # errors that no other attempt would avoid
+PAUSES = (1.0, 5.0)  # seconds before each retry of a failed transfer
+PERMANENT = (FileNotFoundError, PermissionError, ImportError)  # errors that a retry would not avoid
 T = TypeVar("T")
 U = TypeVar("U")
 RECORD, FORMAT = "chunks.json", 1
@@ -46,7 +46,7 @@ UPLOAD = "Rerun to try again; if that does not help, run electra prepare with an
 
 
 def name_of(index: int) -> str:
-    """Returns the file name of a chunk, by its index."""
+    """Returns the file name of the chunk with this index."""
     return f"{index:08}"
 
 
@@ -60,7 +60,7 @@ class ChunkedTokens:
         chunk_bytes: the size of every chunk but the last.
         tokens: the number of tokens.
         dtype: the type of a token id.
-        limit: the most bytes in the cache, if at most 8 processes share it.
+        limit: the maximum size of the cache in bytes, if at most 8 processes share it.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class ChunkedTokens:
                 os.replace(temporary, path)
 
     def _make_room(self, size: int) -> int:
-        """Deletes the least recently used chunks. Returns how many bytes this process may then write."""
+        """Deletes the least recently used chunks, so that `size` bytes fit. Returns this process's room."""
         files = sorted(_files(self.cache), reverse=True)
         total = size + sum(file_size for _, file_size, _ in files)
         while files and total > self.limit * 7 // 8:
@@ -204,7 +204,7 @@ def uploaded(address: str) -> Iterator[Path]:
     """Yields a local folder in which to make a store or shard, and then uploads it to an address.
 
     If the address already has one, yields its local copy instead. The manifest is uploaded last. If the
-    upload fails, the folder stays, so that the next attempt finds it complete.
+    upload fails, the folder is kept, so that the next attempt need not build it again.
 
     Raises:
         StoreError: the address cannot be written to.
@@ -258,7 +258,7 @@ def _upload_chunk(tokens: Path, system: Any, path: str, index: int) -> str:
 
 
 def _in_threads(function: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """Returns the function's value for each item, computed in threads; after an error, no item is begun."""
+    """Computes the function's values in threads and returns them in order; an error stops further items."""
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         return list(pool.map(function, items))

@@ -19,13 +19,13 @@ from electra.data.tables import Row
 from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 
-# A column chunk or a batch is decompressed at once: to at most so many bytes, or so many times its size.
+# A column chunk or batch is decompressed whole, to at most this many bytes or this many times its size.
 AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000
 BATCH = 256  # rows
 
 
 def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
-    """Returns the columns of a parquet file; `name` is the file's name in messages. Raises DataError."""
+    """Returns a parquet file's column names; `name` names the file in messages. Raises DataError."""
     return tuple(_parquet(path, name).schema_arrow.names)
 
 
@@ -48,10 +48,10 @@ def parquet_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | No
 def write_parquet(
     target: Path | BytesIO, records: Sequence[Mapping[str, Any]], name: str = "", vectors: Any = None
 ) -> None:
-    """Writes records as parquet, with the columns of all of them.
+    """Writes records as parquet, with every column that occurs in any of them.
 
     Args:
-        target: the file.
+        target: the file, or a buffer.
         records: the rows.
         name: the file's name in messages.
         vectors: a float array [N, D] for a further column `vector`, which replaces one in the records.
@@ -77,7 +77,7 @@ def write_parquet(
 
 
 def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
-    """Returns the columns of an Arrow stream or file; `name` is its name in messages. Raises DataError."""
+    """Returns an Arrow stream's or file's column names; `name` names it in messages. Raises DataError."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
@@ -87,7 +87,7 @@ def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
 
 
 def arrow_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
-    """Yields the rows of an Arrow stream or file, as `datasets` and feather write them. Raises DataError."""
+    """Yields the rows of an Arrow stream or file (such as feather); see `parquet_rows`. Raises DataError."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
@@ -110,7 +110,7 @@ def _reader(pyarrow: Any, source: Any, name: str) -> Any:
 
 
 def _refuse_large_batches(pyarrow: Any, source: Any, name: str, start: int) -> None:
-    """Refuses compressed batches that declare a far larger size, since a batch is decompressed at once."""
+    """Refuses compressed batches that declare a far larger size, since a batch is decompressed whole."""
     source.seek(start)
     while True:
         try:
@@ -130,7 +130,7 @@ def _refuse_expansion(packed: int, unpacked: int, part: str, name: str) -> None:
 
 
 def _unpacked_size(metadata: bytes, body: Any) -> int:
-    """Returns the decompressed size that the buffers of a message declare.
+    """Returns the decompressed size that the buffers of a message declare; 0 if they are not compressed.
 
     Message and RecordBatch are flatbuffers. In a Message, field 1 is the type of the header and field 2 the
     header; in a DictionaryBatch, field 1 is the data; in a RecordBatch, field 2 are the buffers (pairs of
@@ -185,7 +185,7 @@ def _rows(  # noqa: PLR0917
 
 
 def _converter(pyarrow: Any, kind: Any, budget: SizeBudget) -> Callable[[Any], Any]:
-    """Returns a function from a type's scalars to Python values, charged to `budget`; UTF-8 becomes text."""
+    """Returns a converter of a type's scalars to Python values, charged to `budget`; UTF-8 becomes text."""
     types = pyarrow.types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         convert_item = _converter(pyarrow, kind.value_type, budget)
@@ -249,7 +249,7 @@ def class_names(features: Any) -> dict[str, list[str]]:
 
 
 def _refuse_large_chunks(metadata: Any, name: str) -> None:
-    """Refuses column chunks that declare a far larger size, since a chunk is decompressed at once."""
+    """Refuses column chunks that declare a far larger size, since a chunk is decompressed whole."""
     for group in range(metadata.num_row_groups):
         for column in range(metadata.num_columns):
             chunk = metadata.row_group(group).column(column)

@@ -20,14 +20,14 @@ Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare neighbours do not dominate
-MOST_TOKENS = 8_000_000  # counted, in evenly spaced blocks; half a second per million
+MOST_TOKENS = 8_000_000  # to count at most, in evenly spaced blocks; takes half a second per million
 ROUNDS = 5  # rounds of subspace iteration
-GRID = 2.0**-12  # standard deviations; vectors are rounded to multiples, since processors differ in last bits
+GRID = 2.0**-12  # vectors are rounded to multiples of this, since processors differ in the last bits
 BLOCK = 1 << 21  # tokens counted at once
 
 
 def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int = WINDOW) -> sparse.csr_array:
-    """Counts how often two tokens occur within `window` of each other in a document.
+    """Counts how often each pair of tokens occurs within `window` of each other in a document.
 
     A neighbour at distance d counts 1 / d. Returns a symmetric matrix [V, V] of int64, in units of
     1 / lcm(1 ... window), so that it is exact. A long corpus is sampled in evenly spaced blocks.
@@ -93,7 +93,7 @@ def _power(columns: Float64, exponent: float) -> Float64:
 def token_vectors(documents: TokenDocuments, vocab_size: int, dimensions: int) -> Float64:
     """Returns vectors [V, D] with mean 0 and standard deviation 1; zeros for tokens without neighbours.
 
-    They do not depend on the number of threads nor, in about 99.9 % of cases, on the processor.
+    They do not depend on the number of threads or, in about 99.9 % of cases, on the processor.
     """
     matrix = positive_pmi(cooccurrence_counts(documents, vocab_size))
     vectors = factorise(matrix, dimensions)

@@ -20,7 +20,7 @@ class Documents:
 
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
     `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects part i (from
-    0) of n contiguous parts of the sources, so that all shards in order are the corpus.
+    0) of n contiguous parts of the sources, so that all shards, in order, make up the corpus.
     """
 
     def __init__(

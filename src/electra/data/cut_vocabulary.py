@@ -1,8 +1,8 @@
 """Cuts a WordPiece vocabulary to the entries that a text needs most.
 
 The normalisation, the names of the special tokens and the spelling of the remaining entries do not change.
-Without its entry, a word is encoded by shorter entries. So single letters stay, both for the start of a word
-and for inside a word.
+A word whose entry is removed is encoded by shorter entries. So single letters are kept, both for the start
+and for the inside of a word.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, TokenizerError
 
 AT_ONCE = 1000  # texts encoded per call
-RARE = 1e-6  # fraction of the text's characters; rarer letters get no entry
+RARE = 1e-6  # fraction of the text's characters; rarer letters beyond ASCII get no entry
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class VocabularyCut:
 
 
 def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
-    """Returns how often each id of the tokenizer occurs in the texts [V]."""
+    """Returns the number of occurrences [V] of each token id in the texts."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     for first in range(0, len(texts), AT_ONCE):
         for ids in tokenizer.encode_corpus(texts[first : first + AT_ONCE]):
@@ -47,7 +47,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
 
     Args:
         tokenizer: a WordPiece tokenizer.
-        counts: how often each id occurs in the text [V].
+        counts: the number of occurrences [V] of each id in the text.
         size: the number of entries to keep, including special tokens and letters.
 
     Raises:
@@ -85,7 +85,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
 
 
 def entries(small: Tokenizer, large: Tokenizer) -> Ints | None:
-    """Returns the id in `large` of each entry of `small` [V]; None if `small` was not cut from `large`."""
+    """Returns the ids [V] in `large` of the entries of `small`; None if `small` was not cut from `large`."""
     definitions = [json.loads(tokenizer.definition) for tokenizer in (small, large)]
     entries, all_entries = (definition["model"].get("vocab") for definition in definitions)
     if not isinstance(entries, dict) or not isinstance(all_entries, dict):

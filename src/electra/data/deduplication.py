@@ -37,14 +37,14 @@ def keep_documents(
     work: Path,
     memory: int = MEMORY,
 ) -> Iterator[KeptDocument]:
-    """Yields the documents to encode, and counts the documents that are read and dropped in the audit.
+    """Yields the documents to encode, and records in the audit how many are read and dropped.
 
     Args:
         documents: the corpus.
         audit: receives the counts.
         progress: receives the number of characters read so far.
         work: a folder for hashes that do not fit in memory.
-        memory: the bound on hashes in memory, in bytes.
+        memory: the limit on hashes in memory, in bytes.
     """
     config = documents.config
     if config.near_duplicates is None:
@@ -89,7 +89,7 @@ def _unique(
 
 
 def chunks(documents: Iterable[KeptDocument]) -> Iterator[list[KeptDocument]]:
-    """Yields lists of documents with about a million characters each."""
+    """Yields lists of documents: about a million characters, or 4096 documents, in each."""
     chunk: list[KeptDocument] = []
     size = 0
     for document in documents:

@@ -1,8 +1,8 @@
 """Reads and writes cells of csv and tsv files, in several dialects.
 
-A csv is quoted as in RFC 4180, a tsv is not (GLUE's files contain lone double quotes: reading them as csv
-swallows rows). If the beginning of a file does not fit, other dialects are tried, and the first in which all
-rows have the same number of cells is used, with a note.
+A csv is quoted as in RFC 4180; a tsv is not quoted (GLUE's files contain lone double quotes, and reading them
+as csv would swallow rows). If the beginning of a file does not fit, other dialects are tried, and the first
+in which all rows have the same number of cells is used, with a note.
 """
 
 from __future__ import annotations
@@ -145,5 +145,5 @@ def _no_formula(cell: str) -> str:
 
 def _csv_line(row: Sequence[str]) -> str:
     line = io.StringIO(newline="")
-    csv.writer(line).writerow(row)  # with "\n" as line end it would not quote a "\r"
+    csv.writer(line).writerow(row)  # with "\n" as the line end, it would not quote a "\r"
     return line.getvalue().removesuffix("\r\n") + "\n"

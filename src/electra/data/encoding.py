@@ -1,9 +1,9 @@
-"""Encodes the text of a corpus many times faster than the library, with identical ids.
+"""Encodes the text of a corpus many times faster than the `tokenizers` library, with identical ids.
 
 In BERT's pipeline (clean, normalise, split at white space and punctuation, WordPiece), no step looks across
-white space or an ASCII punctuation mark. So the ids of a text are the concatenated ids of its words, and
-words recur. Their ids are cached, and arrays of words are looked up at once: the UTF-8 bytes of a word of up
-to 15 bytes, with its length, form a key of 128 bits. Longer and new words are looked up in a dictionary, and
+white space or an ASCII punctuation mark. So the ids of a text are the concatenated ids of its words. Words
+recur, so their ids are cached, and arrays of words are looked up at once: the UTF-8 bytes of a word of up to
+15 bytes, with its length, form a key of 128 bits. Longer and new words are looked up in a dictionary, and
 encoded by the library if they are not in it.
 
 White space means the four characters that the cleaner turns into spaces and never deletes; all other control
@@ -27,7 +27,7 @@ Ids = npt.NDArray[np.unsignedinteger[Any]]
 UInt64 = npt.NDArray[np.uint64]
 Int64 = npt.NDArray[np.int64]
 
-# The cache is emptied beyond so many words (about 200 MB) or bytes of words.
+# The cache is emptied when it exceeds this many words (about 200 MB) or bytes of words.
 _MAX_CACHED, _MAX_CACHED_BYTES = 1_000_000, 1 << 26
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SPACE, _MARK, _LETTER = 0, 1, 2
@@ -36,7 +36,7 @@ _KINDS[list(b" \t\n\r")] = _SPACE
 _KINDS[list(string.punctuation.encode())] = _MARK
 _LOWER = np.array(list(bytes(range(256)).lower()), dtype=np.uint8)
 _FIRST_BYTES = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
-_SHORT = 15  # bytes of the longest word that forms a key; the 16th byte is its length
+_SHORT = 15  # bytes of the longest word that forms a key; the 16th byte of the key is the length
 _SEPARATORS = ".,-()!?:'"  # candidates: no other character is normalised into one of them
 
 
@@ -46,7 +46,7 @@ def id_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 class CorpusEncoder:
-    """Encodes texts without special tokens and offsets, with a cache of words if the pipeline is BERT's."""
+    """Encodes texts without special tokens or offsets, with a cache of words if the pipeline is BERT's."""
 
     def __init__(self, raw: tokenizers.Tokenizer, definition: dict[str, Any], vocab_size: int) -> None:
         self._raw = raw
@@ -140,7 +140,7 @@ class CorpusEncoder:
         return indices
 
     def _encode_new(self, words: list[bytes]) -> None:
-        """Encodes words, many in one text, with a separator after each that no word contains."""
+        """Encodes and caches words: many in one text, each followed by a separator that no word contains."""
         self._bytes += sum(map(len, words))
         groups = [words[i : i + 256] for i in range(0, len(words), 256)]
         texts = [self._separator.join(word.decode() for word in group) + self._separator for group in groups]
@@ -178,7 +178,7 @@ class _Table:
         return (mixed >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def find(self, low: UInt64, high: UInt64) -> Int64:
-        """Returns the value of each key, or -1."""
+        """Returns the value of each key, or -1 if it is absent."""
         slots = self._slots(low, high)
         values = self._value[slots]
         other = np.flatnonzero((values >= 0) & ((self._low[slots] != low) | (self._high[slots] != high)))

@@ -1,4 +1,4 @@
-"""Holds out documents of a small corpus, in which the hash of the text selects none, few or all of them."""
+"""Holds out documents of a small corpus, where the hash of the text selects none, few or all of them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
 
 FEWEST_HELD_OUT = 10_000  # tokens, if the corpus has at least ten times as many
-# What a split records of each document, in SPLIT.docs.
+# The record of each document in SPLIT.docs.
 RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
 
 def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
     """Moves documents between the splits in `work` until both have enough text, and updates the audit.
 
-    If the hash holds out none, the document with the smallest hash is held out, or the end of it if it is
-    more than a tenth of the corpus. If it holds out few, more follow in the order of their hashes. If it
-    holds out all, they become training documents first.
+    If the hash selects none, the document with the smallest hash is held out, or only its end if it is more
+    than a tenth of the corpus. If the hash selects few, more documents follow in the order of their hashes.
+    If it selects all, they all become training documents first.
 
     Raises:
         CorpusError: there is no text, or too little.

@@ -9,11 +9,11 @@ from typing import Any
 from electra.foundation.errors import TokenizerError
 
 MOST_ENTRIES, MOST_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
-MOST_GROWTH = 1000  # characters into which a normalizer may turn one
+MOST_GROWTH = 1000  # the most characters into which a normalizer may turn one
 
 
 def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
-    """Raises TokenizerError for a definition that exceeds all published ones; call it before building it."""
+    """Raises TokenizerError for a definition that is far too large or has invalid ids, before it is built."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
     sizes = [(entries, MOST_ENTRIES, "vocabulary"), (added, MOST_ADDED, "list of added tokens")]
@@ -33,7 +33,7 @@ def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
 
 
 def _ids(entries: Any, added: Any) -> Iterator[Any]:
-    """Yields the ids of a vocabulary (in a list, the positions) and of added tokens."""
+    """Yields the ids of a vocabulary (of a list: the positions) and of added tokens."""
     if isinstance(entries, Mapping):
         yield from entries.values()
     elif isinstance(entries, list):
@@ -67,7 +67,7 @@ def _growth(normalizer: Any) -> int:
 
 @contextmanager
 def explain_panics(origin: object) -> Iterator[None]:
-    """Turns a panic of the library (not an Exception) or its bare Exception into a TokenizerError."""
+    """Turns a panic of the library (not an Exception) or a bare Exception from it into a TokenizerError."""
     try:
         yield
     except BaseException as error:

@@ -19,7 +19,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w[\w./-]*)?"
 def could_be_hub_name(name: str) -> bool:
     """Whether a string may be a name on the hub: owner/name or name, with an optional @revision.
 
-    texts/typo is a path if there is a folder texts/ in the working directory.
+    A string such as texts/typo is a path if the working directory has a folder texts/.
     """
     parent = Path(in_repository(name)[0]).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
@@ -35,7 +35,7 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
     """Returns a folder with the files of a repository that match the patterns, from the hub or its cache.
 
     Raises:
-        ElectraError: an `error`: there is no such repository or revision, or the hub cannot be reached.
+        ElectraError: of class `error`; no such repository or revision exists, or the hub cannot be reached.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (
@@ -65,6 +65,6 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
 
 
 def _suggest(name: str) -> str:
-    """Suggests an included model with a similar name."""
+    """Returns a suggestion of an included model with a similar name; "" if there is none."""
     similar = get_close_matches(name, included_names(), n=1)
     return f"Did you mean {similar[0]!r}?" if similar else ""

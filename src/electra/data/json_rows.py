@@ -12,13 +12,13 @@ from typing import Any
 from electra.data.tables import ReadOptions, Rows
 from electra.foundation.errors import DataError
 
-LONGEST_VALUE = 1 << 28  # characters of a JSON value that is not a list
+LONGEST_VALUE = 1 << 28  # the most characters of a JSON value that is not a list
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
 _SEPARATORS = re.compile(r"[\s,]*")  # between JSON values
 
 
 def json_line_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
-    """Yields the rows of a file with one JSON object per line."""
+    """Yields the rows of a file with one JSON object per line; other lines go to `options.leave_out`."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -38,7 +38,11 @@ def json_line_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Ro
 
 
 def json_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
-    """Yields the rows of a JSON file in any of the supported layouts; see `electra.data.rows`."""
+    """Yields the rows of a JSON file in any of the supported layouts; see `electra.data.rows`.
+
+    Raises:
+        DataError: the file is not valid JSON, or holds no table.
+    """
     pieces = _pieces(lines)
     beginning = next(pieces, "")
     values = _values(chain([beginning], pieces), path)
@@ -94,7 +98,7 @@ def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[str]:
-    """Joins lines to pieces of at least 64 Ki characters."""
+    """Joins lines into pieces of at least 64 Ki characters; the last one may be shorter."""
     size, pending = 0, []
     for line in lines:
         pending.append(line)
@@ -131,7 +135,7 @@ def _rows_of_object(document: Mapping[str, Any], path: Path) -> Iterator[Any]:
 
 
 def without_surrogates(value: Any) -> Any:
-    """Returns a JSON value with `?` for lone surrogates in its texts, since UTF-8 files cannot hold them."""
+    """Returns a JSON value with `?` for lone surrogates in strings, since UTF-8 files cannot hold them."""
     if isinstance(value, dict):
         return {without_surrogates(name): without_surrogates(inner) for name, inner in value.items()}
     if isinstance(value, list):

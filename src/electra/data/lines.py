@@ -57,7 +57,7 @@ class SizeBudget:
 
 
 def expansion_error(problem: str, name: str, error: type[ElectraError] = DataError) -> ElectraError:
-    """Returns the error for a file that expands further than any text."""
+    """Returns the error for a file that expands further than any text would."""
     return error(problem, where=name, fix="No text compresses that well: check the file's source")
 
 
@@ -75,7 +75,7 @@ def open_bytes(
         path: the file.
         compression: one of COMPRESSIONS, or "" (None: by the extension).
         name: the name of the file in messages (by default its path).
-        most: the most bytes that it may expand to (None: unlimited).
+        most: the number of bytes that it may expand to (None: unlimited).
         error: the class of every error, raised here or while reading.
     """
     if compression is None:
@@ -84,7 +84,7 @@ def open_bytes(
 
 
 class _Plain(io.RawIOBase):
-    """A stream of the decompressed bytes of a file, which raises one-line errors."""
+    """A stream of the decompressed bytes of a file, whose errors are one-line messages."""
 
     def __init__(
         self, path: Path, compression: str, name: str, most: int | None, error: type[ElectraError]
@@ -164,7 +164,7 @@ class _Frames(io.RawIOBase):
             if not block:
                 return 0
             if self._frame is None:
-                block = block if self._is_first else block.lstrip(b"\0")  # padding may follow a frame of xz
+                block = block if self._is_first else block.lstrip(b"\0")  # padding may follow an xz frame
                 if not block:
                     continue
                 self._frame, self._is_first = self._decompressor(), False
@@ -200,7 +200,7 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
 
     Args:
         head: the first bytes.
-        name: the encoding that the user set (None: UTF-16 or 32 if a mark or zeros show it, else UTF-8).
+        name: the encoding that the user set (None: UTF-16 or UTF-32 if it is detected, else UTF-8).
         key: the setting that holds the name, for messages.
 
     Raises:
@@ -210,7 +210,7 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
     if name is not None:
         try:
             codec = codecs.lookup(name).name
-            io.TextIOWrapper(io.BytesIO(), name)  # refuses codecs that do not make text (hex)
+            io.TextIOWrapper(io.BytesIO(), name)  # refuses codecs that do not decode to text, such as hex
         except LookupError:
             fix = "Use a name such as utf-8, cp1252, latin-1 or utf-16"
             raise ConfigError(f"unknown encoding {name!r}", key=key, fix=fix) from None
@@ -239,7 +239,7 @@ def guess_encoding(content: bytes) -> str:
         except UnicodeDecodeError:
             runs = re.findall(rb"[\x80-\xff]+", content)
             decodable = "\ufffd" not in content.decode("cp1252", "replace")
-            # One letter, or up to three characters of which at most one is a letter, not a quote or a dash.
+            # Up to three characters, of which at most one is a letter; the others are quotes or dashes.
             western = sum(
                 len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run)
                 for run in runs
@@ -261,7 +261,8 @@ def open_text(stream: IO[bytes], encoding: str, newline: str | None) -> io.TextI
 def line_end(head: str) -> str:
     """Returns the line end of a file: a line feed, or a carriage return if it has no line feeds.
 
-    Other characters at which Python splits lines may occur in texts. Quoted cells of a csv may contain both.
+    Quoted cells of a csv may contain either, so they are ignored. Other characters at which Python splits
+    lines may occur in texts.
     """
     outside = _QUOTED.sub("", head)
     return "\r" if "\r" in outside and "\n" not in outside else "\n"

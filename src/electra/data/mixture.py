@@ -55,7 +55,7 @@ class Mixture:
         self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
 
     def count(self, split: str, corpora: Ints) -> None:
-        """Counts documents that were written to a split, by the corpus index of each (in ascending order)."""
+        """Counts documents written to a split, given the corpus index of each, in ascending order."""
         self._documents[split] += np.bincount(corpora, minlength=len(self.names))
 
     def swap_splits(self) -> None:
@@ -64,7 +64,7 @@ class Mixture:
         counts["train"], counts["heldout"] = counts["heldout"], counts["train"]
 
     def hold_out(self, indices: Ints) -> None:
-        """Removes documents, by their indices in the training split, from its counts."""
+        """Removes documents, given by their indices in the training split, from the counts of that split."""
         corpora = np.searchsorted(np.cumsum(self._documents["train"]), indices, side="right")
         self._documents["train"] -= np.bincount(corpora, minlength=len(self.names))
 

@@ -33,9 +33,9 @@ UInt64 = npt.NDArray[np.uint64]
 MINIMA = 128
 WINDOW = 8  # bytes
 LONGEST = 1 << 20  # characters of a document that are compared
-COMPARED = 64  # a document is compared with at most so many earlier ones, earliest first
-MISSED = 0.01  # fraction of pairs at the threshold
-SMALLEST = 0.5  # threshold
+COMPARED = 64  # a document is compared with at most this many earlier ones, earliest first
+MISSED = 0.01  # the largest fraction of pairs at the threshold that may be missed
+SMALLEST = 0.5  # the smallest threshold
 SHOWN, SHOWN_BYTES = 10, 240  # examples in the audit, and bytes of each document shown
 SHOWN_OF = 1 << 20  # documents whose beginnings are stored, for the examples
 _SEED = 1
@@ -197,7 +197,7 @@ def beginning(text: str) -> str:
 
 
 def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
-    """Returns the minima of N texts [N, MINIMA], uint32."""
+    """Returns the minima [N, MINIMA], uint32, of N texts."""
     rensa = library("rensa", "dedup", "near-duplicates", key="near_duplicates")
     contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
     content = b"".join([*contents, bytes(WINDOW)])

@@ -61,12 +61,12 @@ def build_store(
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
     Args:
-        arguments: files, folders, patterns, addresses, as `data.corpus.Documents` takes them.
-        tokenizer: a tokenizer, or the settings of one to train on the corpus or to cut.
+        arguments: the sources, as for `data.corpus.Documents`.
+        tokenizer: a tokenizer, or the settings for training one on the corpus or cutting a vocabulary.
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
-        memory: bytes of memory for finding duplicates; the rest is on disk.
+        memory: bytes of memory for finding duplicates; what exceeds it is on disk.
         progress: see `StageProgress`.
 
     Raises:
@@ -211,7 +211,12 @@ def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """Yields an empty folder next to `out`, locked against a second build and removed afterwards."""
+    """Yields an empty folder next to `out`, locked against another build and removed afterwards.
+
+    Raises:
+        RunFolderError: another process is building this store.
+        StoreError: another process has just finished building it.
+    """
     work = out.with_name(f".{out.name}.building")
     with durable.lock(work) as lock:
         if not (work / ".lock").exists() or not os.path.samestat(
@@ -277,7 +282,7 @@ def _existing_store(
 
 
 def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
-    """Returns what a store records of its tokenizer: a digest, or the settings it was trained with."""
+    """Returns what a store records about its tokenizer: a digest, or the settings it was trained with."""
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
@@ -292,7 +297,7 @@ def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str
 def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
     """Returns an even sample of the training documents, by their hashes, of at most `characters` in all.
 
-    If the hash holds out every document, the sample is all documents: `hold_out` makes them train documents.
+    If the hash holds out every document, all are returned: `hold_out` makes them training documents.
     """
     sample: list[tuple[int, str]] = []
     held_out: list[str] = []

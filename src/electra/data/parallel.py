@@ -61,5 +61,5 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
 
 
 def _encoder(definition: str, names: dict[str, str]) -> Callable[[Sequence[str]], Encoded]:
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are the parallelism
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes already run in parallel
     return partial(encode, Tokenizer(definition, names))

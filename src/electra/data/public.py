@@ -1,9 +1,9 @@
 """Public data sets: where each is published, and the folders that tasks, suites and probes read.
 
 `public.toml` lists them with the size and SHA-256 of every file. Downloads stay in OUT/.downloads until their
-folder is complete, so that an interrupted one resumes. Archives are unpacked only after their checksum is
-verified, and only the members that `public.toml` lists, under names without a slash. A folder is committed in
-one rename, with `source.json` (its origin) and `manifest.json` (hashes of its files).
+folder is complete, so that an interrupted download resumes. Archives are unpacked only after their checksum
+is verified, and only the members that `public.toml` lists, under names without a slash. A folder is committed
+in one rename, with `source.json` (its origin) and `manifest.json` (hashes of its files).
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def fetch(
     say: Say = quiet,
     progress: Progress = no_progress,
 ) -> None:
-    """Writes the folders of these sets below `out`, except those that are complete.
+    """Writes the folders of these sets below `out`, except those that are already complete.
+
+    With `mirror`, an address or a folder, each file is read from MIRROR/SET/FILE.
 
     Raises:
         DataError: a file cannot be read or is not the published one, or a folder holds something else.
@@ -178,7 +180,7 @@ def _is_complete(folder: DataFolder, record: Mapping[str, Any], say: Say) -> boo
 
 @contextmanager
 def _downloads(out: Path) -> Iterator[Path]:
-    """Yields the locked folder of downloads, and removes it afterwards unless it holds one to resume."""
+    """Yields the locked folder of downloads, and removes it afterwards unless a download can resume."""
     folder, existed = out / DOWNLOADS, out.exists()
     try:
         with durable.lock(folder):

@@ -43,7 +43,7 @@ def documents() -> tuple[str, ...]:
 
 
 def describe() -> dict[str, object]:
-    """Returns the version of Python, and the size and SHA-256 of this corpus, which libraries also change."""
+    """Returns Python's version, and the corpus's size and SHA-256, which also depend on the libraries."""
     state, size = hashlib.sha256(), 0
     for text in documents():
         content = text.encode("utf-8", "replace") + b"\0"

@@ -190,7 +190,7 @@ def _with_faults(
 
 
 def clean_text(text: str) -> Text:
-    """Repairs text that was decoded with `surrogateescape`, as the module's documentation says."""
+    """Repairs text that was decoded with `surrogateescape`, as this module's docstring describes."""
     replaced = nuls = 0
     if "\0" in text:
         nuls = text.count("\0")
@@ -245,7 +245,7 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
 
 
 def _cut_position(text: str) -> int:
-    """Returns where to cut a long document: after its last white space, or at its end without one."""
+    """Returns where to cut a long document: after its last white space, or at its end if it has none."""
     space = _SPACE.search(text, max(0, len(text) - (1 << 16)))
     return space.end() if space else len(text)
 

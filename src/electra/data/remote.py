@@ -1,8 +1,8 @@
 """Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
 The cache is $ELECTRA_CACHE, or ~/.cache/electra. The name of a copy is the hash of the store's manifest, so
-that a store that was rebuilt is fetched again. A copy is used only if all files have the hashes of the
-manifest. A store that was prepared at its address is copied without its training tokens; see `data.chunks`.
+that a rebuilt store is fetched again. A copy is used only if all its files match the hashes in the manifest.
+A store that was prepared at its address is copied without its training tokens; see `data.chunks`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from electra.data.sources import copy_bytes, explain, is_remote
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError, StoreError
 
-MOST = 1 << 24  # bytes of the largest manifest
+MOST = 1 << 24  # bytes read of a manifest
 
 __all__ = ["fetch_store", "is_remote"]
 
@@ -70,7 +70,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
 
 
 def address_of(folder: Path) -> str | None:
-    """Returns the address that a local copy of a store is from; None for another folder."""
+    """Returns the address that a local copy of a store came from; None for any other folder."""
     file = _address_file(folder)
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
@@ -81,7 +81,7 @@ def _address_file(folder: Path) -> Path:
 
 @contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Waits while another process copies the same store."""
+    """Waits until no other process copies the same store, and then keeps others waiting."""
     with ExitStack() as stack:
         while True:
             try:
@@ -115,7 +115,7 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
         try:
             opened: IO[bytes] = urlopen(Request(address, headers=headers), timeout=60)
         except HTTPError as error:
-            error.close()  # it holds the connection
+            error.close()  # it holds the connection open
             raise
         return opened
     import fsspec
@@ -140,7 +140,7 @@ def read_whole(address: str) -> bytes:
 
 
 def expand_patterns(names: Iterable[str]) -> Iterator[str]:
-    """Yields the names, and for an address with wildcards, such as s3://bucket/shards/*, what matches it.
+    """Yields the names; an address with wildcards, such as s3://bucket/shards/*, is replaced by its matches.
 
     Raises:
         StoreError: nothing matches.

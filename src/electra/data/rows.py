@@ -7,7 +7,7 @@ json            a list of objects; an object with such a list; columns of equal 
 parquet, arrow, feather, and folders that `datasets` saved: columnar.py
 zip             containing one such file
 
-Files may be compressed, or in parts (train-*-of-00008.parquet). Rows are streamed, each with its place
+Files may be compressed or split into parts (train-*-of-00008.parquet). Rows are streamed, each with its place
 ("file.csv:12", or "file.json: row 12" if rows are not lines). A file that expands to far more than its size
 on disk is refused before it fills the memory.
 """
@@ -59,7 +59,7 @@ HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # members of a zip file that are no
 
 
 def open_table(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
-    """Opens labelled data, whose rows must fit in memory; `columns` are those of all rows.
+    """Opens labelled data, held in memory unless it is a csv or tsv; `columns` are those of all rows.
 
     Raises:
         DataError: the file is missing, empty, or cannot be read.
@@ -78,7 +78,7 @@ def open_table(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
 def stream_table(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """Opens a file, a saved folder or a pattern of parts, to be read row by row in bounded memory.
 
-    `columns` is empty if they are known only from the rows.
+    `columns` is empty if the columns are known only from the rows.
 
     Raises:
         DataError: the file is missing, empty, or cannot be read.
@@ -277,7 +277,7 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
 def _rows_of_cells(
     table: Table, lines: Iterator[tuple[int, list[str]]], options: ReadOptions, header: Sequence[str]
 ) -> Rows:
-    """Yields rows from numbered lines of cells, without repeated headers and lines of another length."""
+    """Yields rows from numbered lines of cells; a repeated header or another number of cells is an error."""
     expected = len(table.columns)
     for number, cells in lines:
         if header and [cell.strip("\ufeff \t") for cell in cells] == header:
@@ -300,7 +300,7 @@ def _without_nuls(rows: Rows) -> Rows:
 
 
 def refuse_nul(value: Any, where: str) -> None:
-    """Raises DataError if any text of a value contains a NUL, which our output files could not hold."""
+    """Raises DataError if any string in a value contains a NUL, which our output files could not hold."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in items:
         refuse_nul(item, where)

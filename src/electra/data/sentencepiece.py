@@ -1,4 +1,4 @@
-"""Reads SentencePiece's Unigram models (`spm.model`) without the library.
+"""Reads SentencePiece's Unigram models (`spm.model`) without its library.
 
 The file is a protocol buffer: a list of pieces with scores and kinds, the trainer's settings, and a map of
 characters that normalises text. Other fields are skipped.
@@ -101,7 +101,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
-    """Yields (number, value) of each field; the value is an integer, or bytes for any other type."""
+    """Yields (number, value) of each field; the value is an integer, or bytes for any other wire type."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)

@@ -15,7 +15,7 @@ SHORTEST, LONGEST = 5, 24  # tokens
 
 
 def sentences_of(documents: TokenDocuments, tokenizer: Tokenizer, count: int) -> list[str]:
-    """Returns up to `count` short sentences, each from another document.
+    """Returns up to `count` short sentences, each from a different document.
 
     If there are too few, the beginnings of documents follow.
     """

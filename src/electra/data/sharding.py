@@ -9,8 +9,8 @@ The store is byte-identical to that of a single command: shards are contiguous p
 merge drops duplicates of documents in earlier shards, and the hash of a document decides whether it is held
 out.
 
-With all/8 each process takes shards that no other has taken, in .store.shards beside the store, and one of
-them merges.
+With all/8, each process takes shards that no other has taken, in .store.shards beside the store, and one of
+the processes merges them.
 
     SHARD/ train.ds  train.ds.index  train.docs  heldout.*   shard.json   tokenizer/   manifest.json
 """
@@ -227,7 +227,7 @@ def build_shards(
 
 
 def _stoppable(progress: StageProgress, stop: Stop, out: Path) -> StageProgress:
-    """Returns `progress`, which raises Interrupted once `stop` returns True."""
+    """Returns a `progress` that also raises Interrupted once `stop` returns True."""
 
     def report(stage: str, characters: int) -> None:
         if stop():
@@ -238,7 +238,7 @@ def _stoppable(progress: StageProgress, stop: Stop, out: Path) -> StageProgress:
 
 
 def missing_shards(out: Path, count: int) -> list[str]:
-    """Returns what `build_shards` has left to do, each with the process that is working on it, if any."""
+    """Returns what `build_shards` has left to do, each item with the process working on it, if any."""
     folder = ShardsFolder.of(out)
     if StoreFolder(out).exists():
         return []

@@ -1,9 +1,9 @@
 """Finds sources of text: files, folders, globs, stdin, URLs, hub data sets, Python's documentation.
 
-The arguments become a list of `Source`s in a stable order: arguments as given, the files of a folder, glob or
-zip sorted. Sources that cannot be read twice (stdin, pipes, remote files) are first copied into a scratch
-folder. The files of a folder that are not read are counted and reported; it is an error if they hold most of
-its text.
+The arguments become a list of `Source`s in a stable order: arguments as given, and the files of a folder,
+glob or zip file sorted. Sources that cannot be read twice (stdin, pipes, remote files) are first copied into
+a scratch folder. The files of a folder that are not read are counted and reported; it is an error if they
+hold most of its text.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def is_remote(name: str) -> bool:
 
 
 def is_name(argument: str) -> bool:
-    """Whether a string must be the name of a source: a special name, a URL, or a known file extension."""
+    """Whether a string must name a source: a special name, a URL, or a file with a known extension."""
     special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
     return special or ("\n" not in argument and _has_known_extension(argument))
 
@@ -124,12 +124,12 @@ def find_sources(
     scratch: Path,
     options: SourceOptions = SourceOptions(),
 ) -> list[Source]:
-    """Resolves the user's arguments; a file that is named twice is read once.
+    """Resolves the user's arguments to sources; a file that is named twice is read once.
 
     Args:
         arguments: files, folders, globs, addresses and special names.
         scratch: a folder for copies of sources that cannot be read twice.
-        options: which files are read, and options.
+        options: which files are read, and how.
 
     Raises:
         CorpusError: an argument does not exist or has no text.
@@ -247,7 +247,7 @@ class _Folder:
     def _decide(self, source: Source) -> tuple[str, str, bool]:
         """Returns the format in which to read a file ("": skip it), and a phrase for files of its kind.
 
-        The third value is whether a skipped file surely holds text: an archive, or a table without the field.
+        The third value says whether a skipped file must hold text: an archive, or a table without the field.
         """
         suffix, advice = _extension(source.member or source.path.name, source.compression)
         has_extension = bool(suffix) and not suffix[1:].isdigit()
@@ -320,7 +320,7 @@ def is_binary(head: str) -> int:
 
 
 def _has_text_field(source: Source, options: SourceOptions) -> bool:
-    """Whether a table has the text field, by its columns or its first 100 rows."""
+    """Whether a table has the text field, judging by its columns or its first 100 rows."""
     try:
         with source.file() as path:
             settings = ReadOptions(
@@ -379,7 +379,7 @@ def _has_known_extension(name: str) -> bool:
 
 
 def _format_and_compression(name: str) -> tuple[str, str]:
-    """Returns the format and compression that the extension of a file shows ("" if unknown)."""
+    """Returns the format and compression that a file's extension indicates ("" if unknown)."""
     stem, suffix = os.path.splitext(name.lower())
     compression = suffix if suffix in COMPRESSIONS else ""
     return FORMATS.get(os.path.splitext(stem)[1] if compression else suffix, ""), compression
@@ -412,7 +412,7 @@ def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
 
 
 def _format_of(listed: str, name: str, forced: str, path: Path | None = None) -> tuple[str, str]:
-    """Returns (format, compression), judging by a file's name, or as the user set it; detects WikiExtractor.
+    """Returns (format, compression), judging by a file's name or as the user set it; detects WikiExtractor.
 
     Raises:
         CorpusError: the extension is not supported.
@@ -534,10 +534,10 @@ def explain(
     error: type[ElectraError] = CorpusError,
     what: str = "read",
 ) -> Iterator[None]:
-    """Turns a file system's errors into an `error` of one line that names the source.
+    """Turns a file system's errors into a one-line `error` that names the source.
 
-    Only exceptions of class `kind` are caught; the file systems of fsspec raise any. `what` names the action
-    that failed.
+    Only exceptions of class `kind` are caught; the file systems of fsspec raise many kinds. `what` is
+    the failed action as a participle, for the message: "read" or "written".
     """
     try:
         yield

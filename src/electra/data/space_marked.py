@@ -124,7 +124,7 @@ def _candidates(words: Counter[str], alphabet: list[str], config: TokenizerConfi
 
 
 def _count(words: Counter[str], order: list[str], pieces: dict[str, int]) -> dict[str, int]:
-    """Counts how often each piece is used, at least 1, with every word split into its most likely pieces."""
+    """Returns the uses of each piece, at least 1, with every word split into its most likely pieces."""
     total = sum(pieces.values())
     names = ["[UNK]", *sorted(pieces)]
     model = models.Unigram(

@@ -78,7 +78,7 @@ class TokenDocuments:
 
 @dataclass(frozen=True)
 class TokenStore:
-    """A corpus as token ids, with the tokenizer that made them. Read-only; opening reads no ids."""
+    """A corpus as token ids, with the tokenizer that made them. Read-only; ids are read when used."""
 
     path: Path
     train: TokenDocuments
@@ -101,12 +101,13 @@ class TokenStore:
 
         Args:
             path: the folder of the store, its address, or NAME.ds.
-            tokenizer: the tokenizer that made the ids. Required for a bare pair; for a store it is compared.
+            tokenizer: the tokenizer that made the ids. Required for a bare pair; a store's must equal it.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
             cache_gb: for a store that was prepared at its address, the size of its cache on this machine.
 
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
+            ConfigError: `cache_gb` is not above 0.
         """
         if not 0 < cache_gb < math.inf:
             raise ConfigError(f"must be above 0, not {cache_gb:g}", key="store_cache_gb")
@@ -182,7 +183,7 @@ class TokenStore:
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the training tokens are fetched as they are read."""
+        """Whether the training tokens are fetched when they are read."""
         return isinstance(self.train.tokens, ChunkedTokens)
 
     @property
@@ -305,10 +306,10 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
 def map_documents(
     path: Path, dtype: np.dtype[Any], num_tokens: int | None = None, chunked: ChunkedTokens | None = None
 ) -> TokenDocuments:
-    """Maps a `.ds` file and its index into memory; with `chunked`, its index alone.
+    """Maps a `.ds` file (unless `chunked` replaces it) and its index into memory, without reading the ids.
 
     Raises:
-        StoreError: a file is missing or its size is wrong. The ids are not read.
+        StoreError: a file is missing, or its size is wrong.
     """
     index = index_path(path)
     for file, item in ((path, dtype.itemsize), (index, 8)):
@@ -333,7 +334,7 @@ def map_documents(
 
 
 def count_ids(documents: TokenDocuments, vocab_size: int) -> npt.NDArray[np.int64]:
-    """Returns how often each token occurs [V], int64."""
+    """Returns the number of occurrences [V], int64, of each token id."""
     counts = np.zeros(vocab_size, dtype=np.int64)
     for start in range(0, documents.num_tokens, _BLOCK):
         counts += np.bincount(documents.tokens[start : start + _BLOCK], minlength=vocab_size)

@@ -1,4 +1,4 @@
-"""Which files hold a table: a single file, the parts of one, or a folder that `datasets` saved."""
+"""Finds the files that hold a table: a single file, the parts of one, or a folder that `datasets` saved."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def saved_splits(folder: Path) -> dict[str, Path]:
 
 
 def parts_of(path: Path) -> list[Path]:
-    """Returns the files or saved folders that match a path or pattern; may be empty for a pattern.
+    """Returns the files or saved folders that match a path or pattern; there may be none for a pattern.
 
     Raises:
         DataError: a pattern matches only some of the parts that should exist.
@@ -66,7 +66,7 @@ def data_digest(path: Path) -> str:
 
 
 def parts_pattern(path: Path) -> Path:
-    """Returns the pattern of all parts for a file that is one of them (train-00000-of-00002.parquet)."""
+    """Returns the pattern of all parts if a file is one of several (a-00000-of-00002.csv), else its path."""
     part = _PART.fullmatch(path.name)
     if part and part[3] == "00001":
         return path
@@ -76,7 +76,7 @@ def parts_pattern(path: Path) -> Path:
 def split_name(path: Path) -> tuple[str, str]:
     """Splits a file name into stem and extension: "train-10k.jsonl.gz" -> ("train-10k", ".jsonl").
 
-    All parts of a table have its stem, "train". The stem of a folder that `datasets` saved is its name.
+    All parts of a table share one stem. The stem of a folder that `datasets` saved is its name.
     """
     if is_saved_dataset(path):
         return path.name.lower(), ".arrow"

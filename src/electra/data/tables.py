@@ -1,4 +1,4 @@
-"""Tables being read: named columns, rows one by one, and how to read them."""
+"""Tables that are being read: their columns and rows, and the options for reading them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ReadOptions:
     """Called with the error of a row, which is then left out (None: the error is raised)."""
 
     def leave_out(self, error: DataError) -> None:
-        """Raises the error of a row, unless `on_broken` takes it."""
+        """Passes the error of a row to `on_broken`, or raises it if that is None."""
         if self.on_broken is None:
             raise error from None
         self.on_broken(error)
@@ -95,7 +95,7 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
 
 
 def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
-    """Returns a cell that must be a text or a list of words, which is joined by spaces. Raises DataError."""
+    """Returns a text cell, or a list of words joined by spaces. Raises DataError for any other value."""
     value = get_field(row, column)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         value = " ".join(value)

@@ -92,7 +92,7 @@ class Tokenizer:
             raise TokenizerError(problem, where=origin, fix=fix)
 
     def with_plain_roles(self) -> dict[str, Any]:
-        """Returns the definition, with only those tokens marked as special that have a role.
+        """Returns the definition with only the tokens that have a role marked as special.
 
         In a text, special tokens are then encoded as plain text, and other added tokens as tokens.
         """
@@ -103,7 +103,7 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """Trains a vocabulary on `texts`, iterating several times. Raises TokenizerError without text."""
+        """Trains a vocabulary on `texts`, iterated repeatedly. Raises TokenizerError if there is no text."""
         trained = {
             "wordpiece": wordpiece.train,
             "bpe": space_marked.train_bpe,
@@ -143,7 +143,7 @@ class Tokenizer:
 
     @cached_property
     def continues(self) -> Bools:
-        """Whether each token continues a word [V]; all False if the tokenizer does not mark words.
+        """[V] whether each token continues a word; all False if the tokenizer does not mark words.
 
         WordPiece marks continuations. Byte-level BPE and Unigram mark tokens after a space instead, so that a
         word extends to the next white space and includes its punctuation.
@@ -165,12 +165,12 @@ class Tokenizer:
         return CorpusEncoder(self._raw, self.with_plain_roles(), self.vocab_size)
 
     def encode_corpus(self, texts: Sequence[str]) -> list[npt.NDArray[np.unsignedinteger[Any]]]:
-        """Returns the ids of each text, without special tokens and offsets; faster than `encode`."""
+        """Returns the ids of each text, without special tokens or offsets; faster than `encode`."""
         with hostile.explain_panics(self.origin):
             return self._corpus_encoder(texts)
 
     def removed_accents(self, characters: Characters) -> Accents | None:
-        """Returns the share of characters that lose their accents in this tokenizer; None if none does."""
+        """Returns the fraction of characters that lose their accents in this tokenizer; None if none do."""
         normalizer = self._raw.normalizer
         if normalizer is None:
             return None
@@ -180,7 +180,7 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """Encodes a text or a pair with special tokens.
 
-        Beyond `max_length` tokens (None: any length), the longer text is truncated.
+        Beyond `max_length` tokens (None: no limit), the longer text is truncated.
 
         Raises:
             TokenizerError: `max_length` leaves no room for text.
@@ -214,7 +214,7 @@ class Tokenizer:
         return text
 
     def id_to_token(self, token_id: int) -> str:
-        """Returns the token of an id, or a placeholder for a gap in the vocabulary. Raises TokenizerError."""
+        """Returns the token of an id, or a placeholder for a gap. Raises TokenizerError without either."""
         token: str | None = self._raw.id_to_token(int(token_id))
         if token is None and not 0 <= token_id < self.vocab_size:
             raise TokenizerError(f"no token has id {token_id}")
@@ -243,7 +243,7 @@ class Tokenizer:
         return token_id
 
     def files(self) -> dict[str, bytes]:
-        """Returns the files of a tokenizer folder, with which transformers gives identical ids.
+        """Returns the files of a tokenizer folder, from which transformers produces identical ids.
 
         For the tokenizer classes that it knows, transformers 5 rebuilds the pipeline from a few flags, and
         would lower-case a cased vocabulary. PreTrainedTokenizerFast uses tokenizer.json unchanged, and the

@@ -105,7 +105,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
             ("sep", "eos_token", "[SEP]", "</s>"),
         ):
             present = (name for name in usual if tokenizer.token_to_id(name) is not None)
-            # Some folders only name the bos and eos token.
+            # Some folders name only the bos and eos tokens.
             roles[role] = roles.get(role) or next(present, "") or _content(settings.get(key)) or ""
         named = {role: name for role, name in roles.items() if name}
         return json.dumps(definition, ensure_ascii=False), named
@@ -263,7 +263,7 @@ def _from_sentence_pieces(
 def _from_vocabulary(
     path: Path, settings: Mapping[str, Any], roles: Mapping[str, str]
 ) -> tokenizers.Tokenizer:
-    """Builds the tokenizer of a vocab.txt and its options; like BERT, it lower-cases by default.
+    """Builds the tokenizer from a vocab.txt and its options; like BERT, it lower-cases by default.
 
     Each line is an entry; white space at its end is ignored. If an entry occurs twice, the last one counts.
     """

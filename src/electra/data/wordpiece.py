@@ -31,7 +31,7 @@ SPECIAL_TOKENS = {
 }  # ids 0 to 4, in this order
 PREFIX = "##"
 MIN_FREQUENCY = 2  # rarer characters and pairs get no entry
-_COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers, without the rarest
+_COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers; the rarest are left out
 _RARE_ACCENTS = 0.0025  # fraction of characters; 0.0005 in English encyclopaedias, 0.012 in German ones
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LONG = re.compile(r"\S{1000}")
@@ -68,7 +68,7 @@ class Characters:
 def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, Accents | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
-    Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are
+    Without accents, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, become
     equal.
 
     Returns:
@@ -160,7 +160,7 @@ def add_special_tokens(
 
 
 def count_words(texts: Iterable[str]) -> Counter[str]:
-    """Counts the words of the texts, separated by white space."""
+    """Counts the whitespace-separated words of the texts."""
     words: Counter[str] = Counter()
     for text in texts:
         words.update(_SPACE.split(text))
@@ -179,8 +179,8 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
 def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
     """Returns the sorted alphabet of normalised words.
 
-    It consists of the most frequent characters that make up 99.99 % of the text, and of at most a quarter of
-    the vocabulary. Each character may need `entries` entries.
+    It consists of the most frequent characters, which make up 99.99 % of the text, and has at most a quarter
+    of the vocabulary size, or up to 500 in a small vocabulary. Each character needs up to `entries` entries.
     """
     counts: Counter[str] = Counter()
     for word, count in words.items():

@@ -1,4 +1,4 @@
-"""Types of numpy arrays by dtype; docstrings give the shapes."""
+"""Types of NumPy arrays by dtype; docstrings give the shapes."""
 
 from __future__ import annotations
 

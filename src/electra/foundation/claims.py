@@ -1,12 +1,13 @@
-"""The jobs of a command, shared with whoever runs the same command on the same folder.
+"""The jobs of a command, divided among the processes that run the same command on the same folder.
 
     claims = Claims(jobs, Leases(folder / ".leases"), done)
-    for job in run_parallel(claims, 2, ...):      # and run_in_turn
-        job.state                                 # "done" as well for what another process has done
+    for job in run_parallel(claims, 2, ...):      # or run_in_turn
+        job.state                                 # also "done" if another process did the job
 
-Without leases the jobs are this process's alone. With them it takes those that nobody has done or holds,
-waits for those that others hold (unless `wait` is False), and takes over what the dead leave. `done` says
-whether a job's results are there: they are the truth, and are looked at again once a lease is held.
+Without leases, this process does all jobs. With leases, it takes the jobs that are neither done nor held,
+waits for those that others hold (unless `wait` is False), and takes over the jobs of processes that died.
+`done` returns whether the results of a job exist. It is called again once a lease is held, because another
+process may have completed the job meanwhile.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class Piece(Protocol):
 
 
 P = TypeVar("P", bound=Piece)
-LOOK_SECONDS = 1.0  # between two looks at what others hold
+LOOK_SECONDS = 1.0  # between two checks of the jobs that others hold
 
 
 class Claims(Generic[P]):
-    """The jobs that wait for this process, and the leases of those that it is at work on."""
+    """The jobs that are waiting, and the leases of those that this process is working on."""
 
     def __init__(
         self,
@@ -49,11 +50,15 @@ class Claims(Generic[P]):
 
     @property
     def left(self) -> bool:
-        """Whether jobs wait for this process, or for others to end them."""
+        """Whether any jobs are waiting, for this process or for others to complete them."""
         return bool(self._waiting)
 
     def take(self) -> tuple[list[P], P | None]:
-        """(jobs that others have done meanwhile, a job to do now; None: others hold all that is left)."""
+        """Returns the jobs that others have completed meanwhile, and a job to do now.
+
+        The latter is None if no job can be taken now. If `wait` is False, the jobs that others hold are then
+        dropped.
+        """
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
         if time.monotonic() - self._looked < self._look:
@@ -78,12 +83,12 @@ class Claims(Generic[P]):
         return elsewhere, None
 
     def lost(self, job: P) -> bool:
-        """Whether another process has taken over a job that this one is at work on."""
+        """Whether another process has taken over a job that this one is working on."""
         lease = self._held.get(id(job))
         return lease is not None and lease.lost()
 
     def end(self, job: P) -> bool:
-        """Let go of a job. False where it was lost to another process, whose result is waited for."""
+        """Releases a job. Returns False if another process took it over; its result is then awaited."""
         lease = self._held.pop(id(job), None)
         if lease is None:
             return True

@@ -26,7 +26,7 @@ RECIPES = Path(__file__).parents[1] / "training" / "recipes"
 
 T = TypeVar("T")
 _INTEGER_LIMIT = 1 << 63  # integers must be below this, as in TOML
-_MAX_DOTS = 1000  # in a line, outside strings: for keys with very many parts tomllib takes minutes
+_MAX_DOTS = 1000  # per line, outside strings: tomllib takes minutes for keys with very many parts
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -148,7 +148,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         where: the file or section that the values come from, for messages.
 
     Raises:
-        ConfigError: an unknown name, a value of the wrong type or outside its limits.
+        ConfigError: a name is unknown, or a value has the wrong type or is outside its limits.
     """
     hints = typing.get_type_hints(cls)
     kinds = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -286,12 +286,12 @@ def check_at_most(settings: Any, maxima: Mapping[str, float], section: str = "")
 
 
 def check_positive(settings: Any, names: Iterable[str], section: str = "") -> None:
-    """Raises ConfigError if a setting is not finite and above 0; None passes."""
+    """Raises ConfigError if a setting is not a finite number above 0; None passes."""
     _check(settings, names, section, lambda value: 0 < value < math.inf, "above 0")
 
 
 def check_not_negative(settings: Any, names: Iterable[str], section: str = "") -> None:
-    """Raises ConfigError if a setting is not finite and 0 or more; None passes."""
+    """Raises ConfigError if a setting is not a finite number of 0 or more; None passes."""
     _check(settings, names, section, lambda value: 0 <= value < math.inf, "0 or more")
 
 

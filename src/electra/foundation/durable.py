@@ -1,9 +1,9 @@
 """The only module that writes files that must survive a crash or a power cut, and that verifies them.
 
 A durable directory is committed in one rename: its files are written under a temporary name and fsynced,
-`manifest.json` (size and SHA-256 of each) comes last, then the directory takes its name and the parent is
-fsynced. So a directory either does not exist, or verifies. There is no "latest" pointer: the newest directory
-whose manifest verifies is used.
+`manifest.json` (size and SHA-256 of each) comes last, then the directory is renamed and its parent fsynced.
+So a directory either does not exist or is complete. There is no "latest" pointer: the newest directory that
+matches its manifest is used.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2 (Linux 3.15)
 
 
 class Ops:
-    """The file operations of a commit: a seam where tests count them, kill the process or fill the disk."""
+    """The file operations of a commit; tests replace them to count calls, kill the process or fill a disk."""
 
     def write(self, path: Path, content: bytes | Callable[[Path], None]) -> None:
         """Writes the bytes, or calls the function with the path, without fsync."""
@@ -60,7 +60,7 @@ class Ops:
             os.close(descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Renames atomically, replacing a file that has the name."""
+        """Renames atomically, replacing any file that has the target's name."""
         os.replace(source, target)
 
     def exchange(self, first: Path, second: Path) -> bool:
@@ -116,7 +116,7 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
 
     Args:
         error: the operating system's error.
-        path: the file being written (None: the one that the error names, or the fullest usual volume).
+        path: the file being written (None: the one named by the error, or the fullest of the usual volumes).
     """
     if error.filename == STDOUT:
         where: str | Path = STDOUT
@@ -180,7 +180,7 @@ def make_folder(path: Path, ops: Ops = OPS) -> None:
 def commit_file(path: Path, content: Content, ops: Ops = OPS) -> None:
     """Writes a file atomically: a crash leaves either the old content or the new.
 
-    A link stays and its target is replaced. A device or a pipe (/dev/stdout) is written into. Raises
+    A link stays and its target is replaced. A device or a pipe (/dev/stdout) is written to. Raises
     DiskError, or RunFolderError for a link that leads out of its folder.
     """
     path = _follow_link(Path(path))
@@ -250,7 +250,7 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
 
 
 def sweep_leftovers(path: Path) -> None:
-    """Restores or removes what killed processes left of one directory; its neighbours may be in use."""
+    """Restores or removes what killed processes left of one directory; does not touch its neighbours."""
     recover(path)
     _remove_leftovers(path)
 
@@ -317,7 +317,7 @@ def _is_special(path: Path) -> bool:
 
 
 def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
-    """Compares a directory with its manifest. Returns the problem and its file, or None if they agree.
+    """Compares a directory with its manifest. Returns the problem, with the file, or None if they agree.
 
     Args:
         path: the directory.
@@ -472,7 +472,7 @@ def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process on this machine holds the folder's lock, without taking it."""
+    """Whether a process on this machine holds the folder's lock; does not take the lock."""
     file = folder / ".lock"
     try:
         inode, holder = file.stat().st_ino, file.read_text(encoding="utf-8")

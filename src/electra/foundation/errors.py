@@ -64,7 +64,7 @@ def _subclasses(kind: type[ElectraError]) -> Iterator[type[ElectraError]]:
 
 
 class ConfigError(ElectraError):
-    """A wrong option or recipe file."""
+    """An invalid option or recipe file."""
 
 
 class CorpusError(ElectraError):
@@ -154,7 +154,7 @@ def _limit() -> str:
 
 
 class LostProcess(RunFailed):
-    """Another process of the run has ended or does not respond; its own error tells the cause."""
+    """Another process of the run has ended or does not respond; its own error states the cause."""
 
 
 class Note(UserWarning):

@@ -83,7 +83,7 @@ class Job:
     state: State = "waiting"
     result: Any = None  # the return value, if the state is "done"
     error: ElectraError | None = None  # set if the state is "failed"
-    elsewhere: bool = False  # it was done by another process, or before
+    elsewhere: bool = False  # done by another process, or by an earlier run
 
 
 def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
@@ -107,27 +107,27 @@ def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> I
 
 
 class HeldElsewhere(Exception):
-    """Other processes are at work on all that is left."""
+    """Other processes are working on everything that is left."""
 
 
 class Shared:
-    """Pieces of work that processes on a shared folder divide among themselves, each in its own process.
+    """Runs pieces of work in this process, and shares them with other processes on the same folder.
 
     Args:
-        leases: says which process works on which piece.
-        say: receives the lines of the work.
-        stop: whether to stop.
-        wait: whether to wait for pieces that others hold, and to take over what the dead leave.
+        leases: record which process works on which piece.
+        say: receives the lines that the work prints.
+        stop: returns whether to stop.
+        wait: whether to wait for pieces that others hold, and to take over those of processes that died.
     """
 
     def __init__(self, leases: Leases, say: Say, stop: Stop, wait: bool = True) -> None:
         self.leases, self.say, self.stop, self.wait = leases, say, stop, wait
 
     def run(self, pieces: Mapping[str, Callable[..., Any]], done: Callable[[str], bool]) -> Iterator[str]:
-        """Runs the pieces that are not done, in their order; yields the name of each once it is done.
+        """Runs the pieces that are not done, in their order; yields the name of each when it is done.
 
         Each is called as `work(say=say, stop=stop)`, and raises Interrupted if `stop()` becomes true. `done`
-        says of a name whether its result is there.
+        returns whether the piece with a name has its result.
 
         Raises:
             ElectraError: a piece failed.
@@ -210,7 +210,7 @@ class _Worker:
     connection: Connection
 
     def listen(self, say: Say, stopping: bool) -> bool:
-        """Passes on the child's lines. Returns whether it has ended, and then sets the outcome of its job."""
+        """Passes on the child's lines. Returns whether it has ended; then its job's outcome is set."""
         try:
             while self.connection.poll():
                 kind, message = self.connection.recv()

@@ -1,15 +1,16 @@
-"""Leases on a shared folder: each piece of work is done by one process at a time, on whatever machine.
+"""Leases on a shared folder: each piece of work is done by one process at a time, on any machine.
 
     leases = Leases(folder)
-    lease = leases.take("glue/cola")      # None: another process is at work on it
-    ...                                   # work, and stop when lease.lost()
+    lease = leases.take("glue/cola")      # None: another process is working on it
+    ...                                   # do the work; stop if lease.lost()
     lease.release()
 
-A lease is a file that names its holder and counts up while the holder lives. It needs no locks of the file
-system and no common clock: a file appears under its name at one moment (link), and a reader takes a lease for
-abandoned when its count has stood still for `PATIENCE` seconds of the reader's own clock, or at once when the
-holder was a process of the reader's machine that is gone. A lease that was abandoned or released is succeeded
-by a file with the next number, which only one process can create; a holder that finds one has lost its own.
+A lease is a file that names its holder and contains a counter, which the holder increments while it lives.
+This needs neither file-system locks nor a common clock. The file appears under its name in one step (a hard
+link). A lease counts as abandoned once its counter has not changed for `PATIENCE` seconds of the reader's own
+clock, or at once if the holder was a process on the reader's machine that has ended. An abandoned or released
+lease is succeeded by a file with the next number, which only one process can create. A holder that finds such
+a file has lost its lease.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from uuid import uuid4
 from electra.foundation import durable
 
 BEAT = 5.0
-"""Seconds between two counts of a holder."""
+"""Seconds between two increments of the counter."""
 PATIENCE = 60.0
-"""Seconds after which a count that stands still means that the holder is gone."""
+"""Seconds without a change of the counter after which the holder is considered gone."""
 
 
 @dataclass
@@ -45,24 +46,24 @@ class Lease:
     _lost: threading.Event = field(default_factory=threading.Event)
 
     def lost(self) -> bool:
-        """Whether another process has taken the work over, because this one was not heard of for long."""
+        """Whether another process has taken over the work, because this one did not update its counter."""
         return self._lost.is_set()
 
     def release(self) -> None:
-        """Let others take the work, if it is not done."""
+        """Lets other processes take the work, if it is not done."""
         self._ended.set()
         if not self.lost() and not _succeeded(self.path):
-            with suppress(OSError):  # then it is taken over once it is old
+            with suppress(OSError):  # then others take it over once their patience ends
                 _write(self.path, {**self.holder, "released": True})
 
     def keep(self, beat: float) -> None:
-        """Count up until released or lost; runs in a thread of its own."""
+        """Increments the counter until the lease is released or lost; runs in a thread of its own."""
         while not self._ended.wait(beat):
             if _succeeded(self.path):
                 self._lost.set()
                 return
             self.holder["count"] += 1
-            with suppress(OSError):  # a full disk, a cable: others will wait for their patience to end
+            with suppress(OSError):  # such as a full disk: others take over once their patience ends
                 _write(self.path, self.holder)
 
 
@@ -71,10 +72,10 @@ class Leases:
 
     def __init__(self, folder: Path, beat: float = BEAT, patience: float = PATIENCE) -> None:
         self.folder, self.beat, self.patience = folder, beat, patience
-        self._seen: dict[str, tuple[Any, float]] = {}  # name -> what its lease said, and since when
+        self._seen: dict[str, tuple[Any, float]] = {}  # name -> its lease as read, and since when
 
     def take(self, name: str) -> Lease | None:
-        """The lease of a piece of work; None while a living process holds it."""
+        """Returns a lease of a piece of work, or None if another process holds it. Raises DiskError."""
         safe = quote(name, safe=" ")
         with durable.explain_disk_errors(self.folder):
             durable.make_folder(self.folder)
@@ -90,12 +91,12 @@ class Leases:
         return lease
 
     def clear(self) -> None:
-        """Remove the files, once all work is done; does nothing while somebody holds some."""
+        """Removes the files once all work is done; does nothing while any lease is held."""
         if self.folder.is_dir() and not self.held():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def holder(self, name: str) -> str:
-        """Who holds a piece of work, in words; "" where nobody does."""
+        """Returns the holder of a piece of work as text, or "" if there is none."""
         safe = quote(name, safe=" ")
         number = max(_numbers(self.folder, safe), default=-1)
         says = _read(self.folder / f"{safe}.{number}") if number >= 0 else None
@@ -104,12 +105,12 @@ class Leases:
         return f"process {says.get('process')} on {says.get('host')}"
 
     def held(self) -> dict[str, str]:
-        """Who holds which piece of work, as far as this process can tell."""
+        """Returns the holder of each piece of work that is held, as far as this process can tell."""
         names = {unquote(path.name.rpartition(".")[0]) for path in self.folder.glob("[!.]*")}
         return {name: holder for name in sorted(names) if (holder := self.holder(name))}
 
     def described(self, name: str) -> str:
-        """The work, and who holds it, if anybody does."""
+        """Returns the name of a piece of work, followed by its holder if there is one."""
         holder = self.holder(name)
         return f"{name} ({holder})" if holder else name
 
@@ -136,7 +137,7 @@ def _myself() -> dict[str, Any]:
 
 
 def _is_gone(says: dict[str, Any]) -> bool:
-    """Whether the holder was a process of this machine that has ended."""
+    """Whether the holder was a process on this machine that has ended."""
     number = says.get("process")
     if not isinstance(number, int) or (says.get("host"), says.get("boot")) != (socket.gethostname(), _boot()):
         return False
@@ -144,7 +145,7 @@ def _is_gone(says: dict[str, Any]) -> bool:
 
 
 def _boot() -> str:
-    """What tells this system and its processes from others, containers included; "" where nothing does."""
+    """Returns an identifier of this system since its start, or of this container; "" if there is none."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{start} {os.readlink('/proc/self/ns/pid')}"
@@ -153,12 +154,12 @@ def _boot() -> str:
 
 
 def _started(process: int) -> str:
-    """When a process began, in ticks since the start of the system; "" where that is not known."""
+    """Returns when a process started, in clock ticks since the start of the system; "" if unknown."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return fields.rpartition(")")[2].split()[19]  # the name in parentheses may hold anything
+    return fields.rpartition(")")[2].split()[19]  # the name in parentheses may contain anything
 
 
 def _numbers(folder: Path, safe: str) -> list[int]:
@@ -172,7 +173,7 @@ def _succeeded(path: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """What a lease says; None where it cannot be read now."""
+    """Returns the content of a lease, or None if it cannot be read now."""
     try:
         says = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -191,13 +192,13 @@ def _write(path: Path, holder: dict[str, Any]) -> None:
 
 
 def _create(path: Path, holder: dict[str, Any]) -> bool:
-    """Make the file, whole at once. False where another process was quicker."""
+    """Creates the file, complete in one step if possible. Returns False if another process was quicker."""
     draft = _draft(path, holder)
     try:
         os.link(draft, path)
     except FileExistsError:
         return False
-    except OSError:  # no links here; creating is exclusive everywhere
+    except OSError:  # no hard links here; exclusive creation works everywhere
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:

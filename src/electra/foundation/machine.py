@@ -1,4 +1,4 @@
-"""What the machine offers this process: cores, memory, devices, launcher variables and optional libraries."""
+"""The resources of this process: cores, memory, devices, launcher variables and optional libraries."""
 
 import importlib
 import importlib.util
@@ -169,7 +169,7 @@ def threads_are_set() -> bool:
 
 
 def is_distributed() -> bool:
-    """Whether a launcher started this process as one of several that share a training."""
+    """Whether a launcher started this process as one of several that train together."""
     return launch_variable("WORLD_SIZE", 1) > 1
 
 

@@ -13,7 +13,7 @@ _IPV6 = Path("/proc/net/if_inet6")
 
 
 def local_address(host: str) -> str | None:
-    """Returns the address of this machine from which `host` is reached; None: it is not reached.
+    """Returns the address of this machine on the route to `host`, or None if there is no route.
 
     Nothing is sent: connecting a UDP socket only chooses the route.
     """
@@ -49,5 +49,5 @@ def interfaces() -> dict[str, set[str]]:
 
 def interface_of(address: str) -> str | None:
     """Returns the interface with this address; None if none has it."""
-    plain = address.partition("%")[0]  # of IPv6 addresses of one link
+    plain = address.partition("%")[0]  # without the zone of a link-local IPv6 address
     return next((name for name, addresses in interfaces().items() if plain in addresses), None)

@@ -32,7 +32,7 @@ RepeatedNames = Annotated[str | Sequence[str], OnCommandLine(tuple[str, ...], re
 
 
 def as_name(source: Source, key: str = "") -> str:
-    """Returns a path (`~` expanded) or a name on the hub as text.
+    """Returns a path (`~` expanded) or a name on the hub as a string.
 
     Raises:
         ConfigError: the value of the option `key` is neither.

@@ -1,4 +1,4 @@
-"""Reports of functions at work: lines that stay, and progress, which the next report replaces."""
+"""How functions report their work: lines that stay, and progress, which the next report replaces."""
 
 from __future__ import annotations
 

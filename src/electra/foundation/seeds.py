@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 
 
 def mix(x: UInt64) -> UInt64:
-    """Applies SplitMix64's finalizer, a bijection that spreads each of 64 input bits over the output."""
+    """Applies SplitMix64's finalizer, a bijection that spreads each of the 64 input bits over the output."""
     with np.errstate(over="ignore"):
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

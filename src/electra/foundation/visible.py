@@ -1,4 +1,4 @@
-"""Text for a terminal or a log: a filter, so that untrusted text cannot control the terminal, and grammar.
+"""Text for a terminal or a log: a filter against control characters, articles and plurals.
 
 Control characters (C0 and C1, hence escape sequences) and characters that change the direction of writing
 become U+FFFD. Line ends and tabs stay; `one_line` turns them into spaces.
@@ -33,7 +33,7 @@ def decode_argument(text: str) -> str:
 
 
 def with_article(noun: str) -> str:
-    """Returns a noun with its article: "a run", "an evaluation"."""
+    """Returns a noun with its indefinite article: "a run", "an evaluation"."""
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
