@@ -100,12 +100,13 @@ def test_show_finds_the_networks_it_needs(export_pair: ExportPair, capsys: Captu
     folder = export_pair()[1]
     for argv in (
         [folder],
-        [folder / "discriminator", folder / "generator"],
-        [folder, folder / "generator", "the chef cooked the meal"],
+        [folder / "discriminator", "--generator", folder / "generator"],
+        [folder, "the chef cooked the meal", "--generator", folder / "generator"],
     ):
         assert main(["show", *map(str, argv)]) == 0
         shown = capsys.readouterr().out
         assert shown.count("[MASK]") == 2 and "cooked" in shown
+    assert "--generator" in fails(capsys, "show", folder / "discriminator", folder / "generator")
     assert main(["show", str(folder), "the meals"]) == 0
     assert "##s" in capsys.readouterr().out
     assert main(["show", str(folder / "discriminator"), "the meals"]) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
@@ -9,6 +10,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.results.model import Model, load
 from electra.commands.results.rows import Rows
+from electra.foundation.errors import ConfigError
 from electra.foundation.visible import decode_argument
 
 
@@ -44,6 +46,8 @@ class Show(
         return self._rows()[1]
 
     def _rows(self) -> tuple[Model, Rows]:
+        if self.text and os.path.isdir(self.text):
+            raise ConfigError("a folder, not a text", where=self.text, fix="Pass a generator as `generator`")
         model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
         rows = model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
         return model, rows
