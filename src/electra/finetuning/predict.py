@@ -66,11 +66,11 @@ class Predictions:
         return as_text(self.table())
 
     def records(self) -> list[dict[str, Any]]:
-        """Returns the rows of the file with `predicted`, `probability` and other columns of the task."""
+        """Returns the user's rows with `predicted`, `probability` and other columns of the task added."""
         return join_columns(as_records(self.table()), self.examples)
 
     def content(self, kind: Format = "tsv") -> bytes:
-        """Returns the records as a file; for questions, "json" is SQuAD's predictions file."""
+        """Returns the records as the content of a file; for questions, "json" is SQuAD's predictions file."""
         official = self.task.files("", self.values, self.examples).get(".predictions.json")
         return official if kind == "json" and official else format_records(self.records(), kind)
 
@@ -239,7 +239,7 @@ def predict(  # noqa: PLR0917
     device: str = "auto",
     threshold: float | None = None,
 ) -> Predictions:
-    """Predicts each row of a file; calls `open_predictor` and the `Predictor`."""
+    """Loads a model with `open_predictor`, and predicts each row of a file."""
     return open_predictor(model, device)(file, text_column, columns, threshold)
 
 
@@ -376,7 +376,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     try:
         common = (
             weights.keys() & expected.keys()
-        )  # heads of older versions may have other names, which heads map
+        )  # older heads may use other names, which `load_state_dict` maps
         if any(weights[key].is_floating_point() != expected[key].is_floating_point() for key in common):
             raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)

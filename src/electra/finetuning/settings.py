@@ -2,10 +2,10 @@
 
 The paper (appendix) uses batches of 32, 10 % warm-up, weight decay 0, learning rates of 3e-4 / 1e-4 / 5e-5
 and layer-wise decays of 0.8 / 0.8 / 0.9 for small / base / large models, 10 epochs on RTE and STS-B and 3 on
-the other tasks. Widths up to 128, which the paper does not have, use 1e-3 and 0.9. Two deliberate departures
-from the published code: its weight decay defaults to 0.01, and its layer-wise decay skips an exponent
-(decay^0 for the head, decay^2 for the top layer); here the exponent is 0 for the head, 1 for the top layer,
-..., layers + 1 for the embeddings. This module does not import torch, so that `--help` is fast.
+the other tasks. Widths up to 128, which the paper does not have, use 1e-3 and 0.9. There are two deliberate
+departures from the published code: its weight decay defaults to 0.01, and its layer-wise decay skips an
+exponent (decay^0 for the head, decay^2 for the top layer); here the exponent is 0 for the head, 1 for the top
+layer, ..., layers + 1 for the embeddings. This module does not import torch, so that `--help` is fast.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from electra.foundation.extensions import HEADS
 
 
 def load_head(name: str) -> HeadFactory:
-    """Returns the head with this name, built in or from an installed package, or that of a .py file.
+    """Returns the head with this name, built in or from an installed package, or the head in a .py file.
 
     Args:
         name: the name of the head, or the path of the file.

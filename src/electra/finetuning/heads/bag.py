@@ -25,8 +25,8 @@ from electra.finetuning.heads.transformers import HEAD as STANDARD
 from electra.finetuning.windows.features import Batch
 from electra.foundation.arrays import Floats
 
-MIN_DEVIATION = 0.3  # of a feature, as a fraction of the states' root mean square
-VECTOR_LENGTH = 0.3  # of a text's mean state in the fit (root mean square); its terms have length 1
+MIN_DEVIATION = 0.3  # the lowest deviation of a feature, as a fraction of the states' root mean square
+VECTOR_LENGTH = 0.3  # a text's mean state has this RMS length in the fit; its terms have length 1
 
 
 class BagHead(HybridHead):
@@ -59,16 +59,17 @@ class BagHead(HybridHead):
         ]
 
     def feature_scale(self, features_NK: Floats) -> Floats:
-        """Returns the standard deviations, bounded below and scaled to the length `VECTOR_LENGTH`.
+        """Returns the divisor of each feature [K]: its standard deviation, bounded below and scaled.
 
-        The bound exists because fine-tuning moves the states by more than very small deviations.
+        The scale gives a text's mean state the length `VECTOR_LENGTH`. The bound is needed because
+        fine-tuning moves the states by more than very small deviations.
         """
         min_deviation = MIN_DEVIATION * np.sqrt(np.square(features_NK).mean()) + 1e-6
         scale: Floats = features_NK.std(0).clip(min_deviation) * (features_NK.shape[1] ** 0.5 / VECTOR_LENGTH)
         return scale
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Also loads heads of older versions, with other names for terms and without weights for states."""
+        """Also loads heads of older versions, which name terms differently and have no weights for states."""
         if (bias := state.pop(f"{prefix}bias", None)) is not None:
             state[f"{prefix}wide.weight"] = torch.zeros_like(self.wide.weight)
             state[f"{prefix}wide.bias"] = bias

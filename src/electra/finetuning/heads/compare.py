@@ -1,14 +1,14 @@
 """The head `compare`, for pairs of texts: a hybrid of the standard head and a linear model of their overlap.
 
 A cross-encoder of a few million parameters must learn from a task's labels which tokens of one text occur in
-the other. A few thousand examples are too few for that: a model of word overlap beats it. Here a linear model
-supplies the overlap (parts/hybrid.py).
+the other. A few thousand examples are too few for that, and a model of word overlap scores higher. Here a
+linear model supplies the overlap (parts/hybrid.py).
 
 `FEATURES` lists the features of a pair: the proportions of each text's tokens and bigrams that occur in the
 other text; the mean similarity of each text's tokens to the nearest token of the other text (Khattab &
-Zaharia 2020), by token embeddings and by the encoder's output; the log ratio of their lengths; and those of
-`OVERLAP`, which compare words, characters and word order. Proportions and similarities also occur weighted by
-the rarity of the tokens in the training texts.
+Zaharia 2020), by token embeddings and by the encoder's output; the log ratio of the texts' lengths; and the
+features of `OVERLAP`, which compare words, characters and word order. Proportions and similarities are also
+included weighted by the rarity of the tokens in the training texts.
 
 The tokens themselves matter as well ("not" in one text only, a date in both: Ji & Eisenstein 2013). The terms
 of a pair are the tokens that occur only in the first text, only in the second, in exactly one of them, and in
@@ -42,7 +42,7 @@ FEATURES = tuple(
     for text in ("first", "second")
     for weighted in ("", ", weighted")
 ) + ("log ratio of lengths", *OVERLAP)
-MIN_DEVIATION = 0.01  # of a feature
+MIN_DEVIATION = 0.01  # the lowest standard deviation of a feature
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms; EITHER: in exactly one text
 
 
@@ -65,7 +65,7 @@ class CompareHead(HybridHead):
         across_BTT = _across(first_BT, second_BT)
         rarity_BT = self.rarity[ids_BT]
         words_BTE = F.embedding(ids_BT, table_VE - table_VE.mean(0))
-        token_values = [  # a value for each token, and the masks of the tokens of each text that have one
+        token_values = [  # a value for each token, and masks of the tokens of each text that have one
             (_occurs_across(ids_BT, across_BTT), first_BT, second_BT),
             self._bigrams(ids_BT, first_BT, second_BT),
             (_nearest(words_BTE, across_BTT), first_BT, second_BT),
@@ -82,7 +82,7 @@ class CompareHead(HybridHead):
         return torch.cat([torch.stack([*columns, torch.log(lengths[1] / lengths[0])], 1), overlaps], 1)
 
     def extract_terms(self, batch: Batch) -> list[Terms]:
-        """Returns the terms of each pair: its tokens, by the texts in which they occur."""
+        """Returns the terms of each pair: its tokens, marked by which of the texts they occur in."""
         ids, *masks = (tensor.cpu().numpy() for tensor in (batch.input_ids, *self.text_masks(batch)))
         return [
             self._compare(row[first], row[second]) for row, first, second in zip(ids, *masks, strict=True)
@@ -107,17 +107,20 @@ class CompareHead(HybridHead):
 
     @staticmethod
     def _bigrams(ids_BT: Tensor, first_BT: Tensor, second_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns 1 for each token whose bigram with the next one occurs in the other text, and the masks."""
+        """Returns whether each token's bigram occurs in the other text (1 or 0), and masks of the bigrams.
+
+        All are [B, T]; the bigram of a token is the token and the next one, and both must be in one text.
+        """
         masks = [mask_BT & F.pad(mask_BT[:, 1:], (0, 1)) for mask_BT in (first_BT, second_BT)]
         next_BT = F.pad(ids_BT[:, 1:], (0, 1))
         across_BTT = _across(*masks) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
         return _occurs_across(ids_BT, across_BTT), masks[0], masks[1]
 
     def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """Stores the special tokens `between`, and the rarity of each token.
+        """Stores which tokens are `between` texts, and the rarity of each token.
 
-        A token's rarity is the log of the inverse proportion of training windows that contain it, scaled to
-        mean 1.
+        A token's rarity is the log of the inverse of the proportion of training windows that contain it,
+        scaled so that the mean is 1.
         """
         window_counts, num_windows = torch.zeros(len(self.rarity), dtype=torch.float64), 0
         for ids in windows:
@@ -128,7 +131,7 @@ class CompareHead(HybridHead):
         self.between[list(between)] = True
 
     def feature_scale(self, features_NK: Floats) -> Floats:
-        """Returns the standard deviations, bounded below because some are only rounding errors."""
+        """Returns the standard deviations [K], bounded below because some are only rounding errors."""
         deviation: Floats = features_NK.std(0).clip(MIN_DEVIATION)
         return deviation
 
@@ -155,7 +158,7 @@ def _occurs_across(ids_BT: Tensor, across_BTT: Tensor) -> Tensor:
 
 
 def _nearest(x_BTD: Tensor, across_BTT: Tensor) -> Tensor:
-    """Returns the highest cosine of each token with one of the other text [B, T]; -1 if that is empty."""
+    """Returns each token's highest cosine with a token of the other text [B, T]; -1 if there is none."""
     unit_BTD = F.normalize(x_BTD.float(), dim=-1)
     near_BTT: Tensor = unit_BTD @ unit_BTD.transpose(1, 2)
     return near_BTT.float().masked_fill(~across_BTT, -1.0).amax(2)

@@ -9,8 +9,8 @@ answer.
     no answer   dense(512) on the state of [CLS] and the mean of the states weighted by the start
                 probabilities, concatenated; gelu; a linear layer
 
-In training the end is conditioned on the gold start, in inference on each of the 20 most probable starts (the
-beam). The output has a row for each window, in fp32:
+In training, the end is conditioned on the gold start; in inference, on each of the 20 most probable starts
+(the beam). The output has a row for each window, in fp32:
 
     0-2                  -log P(gold start), -log P(gold end | gold start), log-odds of "no answer"; the first
                          two are 0 without targets
@@ -36,7 +36,7 @@ from electra.finetuning.windows.features import Batch
 from electra.finetuning.windows.span_search import BEAM
 from electra.model.sizes import EncoderConfig
 
-WIDTH = 512  # of the two dense layers, whatever the encoder's width
+WIDTH = 512  # the width of the two dense layers, whatever the encoder's width
 MASKED = -1e4  # the logit of a token that cannot be part of an answer
 
 
@@ -80,7 +80,7 @@ class JointHead(Head):
     def ends(self, hidden_BTD: Tensor, start_states_BKD: Tensor, allowed_BT: Tensor) -> Tensor:
         """Returns log P(end | start) [B, K, T] for K starts.
 
-        The dense layer on two concatenated states is computed as the sum of two layers on one state each.
+        The dense layer on two concatenated states is computed as the sum of two layers, on one state each.
         """
         start_weight, end_weight = self.end_dense.weight.chunk(2, -1)
         dense_BKTW = F.linear(start_states_BKD, start_weight).unsqueeze(2) + F.linear(

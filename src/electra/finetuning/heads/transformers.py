@@ -1,4 +1,4 @@
-"""The head `transformers`: the head of the transformers class as which the model is saved.
+"""The head `transformers`: the head of the transformers class that the model is saved as.
 
 The saved folder therefore contains the whole trained model. The classes are ElectraFor... or ModernBertFor...
 SequenceClassification, TokenClassification and QuestionAnswering.

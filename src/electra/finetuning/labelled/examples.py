@@ -11,12 +11,12 @@ from typing import Any
 class Example:
     """One row of a file: its texts and its gold answer."""
 
-    id: str  # from the file, else the row's number from 0
+    id: str  # from the file, else the row's index
     where: str  # file:line
     texts: tuple[str, ...]  # a text, a pair of texts, or the words of a sentence
     gold: Any = None  # the answer as in the file; None if there is none
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all columns of the row
-    spans: tuple[tuple[int, int], ...] = ()  # offsets of words in the text they were split from; else ()
+    spans: tuple[tuple[int, int], ...] = ()  # (start, end) of each word in the text; () if given as words
 
 
 Examples = tuple[Example, ...]
@@ -27,5 +27,5 @@ class Split:
     """The examples of one file."""
 
     examples: Examples
-    dropped: int = 0  # malformed rows left out, if the task allows it
+    dropped: int = 0  # number of malformed rows left out, if the task allows it
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user

@@ -1,8 +1,8 @@
 """Reads the n-best lists of a speech recogniser.
 
 The format is JSON Lines with one utterance per line, {"ref": a transcript, "hyps": [{"text": a hypothesis,
-NAME: a score, ...}, ...]}. The recogniser's best hypothesis is the first. All hypotheses of a file have
-scores of the same names.
+NAME: a score, ...}, ...]}. The recogniser's best hypothesis is the first. All hypotheses in a file have
+scores with the same names.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ jsonl:         {"id", "question", "context", "answers"}
 on the Hugging Face hub; or, in jsonl, a string or a list of strings, which are searched for in the context.
 An empty list means that the context does not answer the question. Offsets count Unicode code points, like
 Python's str. An answer that is not at its offset is moved to its nearest occurrence; one that does not occur
-in its context is used for scoring, but not for training. Notes report how many there are of both. An offset
-outside the context is an error.
+in its context is used for scoring, but not for training. The numbers of both are reported. An offset outside
+the context is an error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_questions(path: Path, columns: Columns, labelled: bool) -> tuple[Exampl
         unanswerable, None if the file has no answers.
 
     Raises:
-        DataError: the file is empty, not in one of the formats, or has an id twice.
+        DataError: the file is empty or in another format, an answer is invalid, or an id occurs twice.
     """
     if known_extension(path, FORMATS) == ".json":
         questions = _squad(path, columns, labelled)
@@ -100,7 +100,7 @@ def _squad(path: Path, columns: Columns, labelled: bool) -> Iterator[Example]:
 
 
 def _entries(parent: Any, field: str, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (place, object) for a list in SQuAD's JSON; a place is "dev.json: data 0 paragraphs 3"."""
+    """Yields (place, object) for a list in SQuAD's JSON, with places like "dev.json: data 0 paragraphs 3"."""
     entries = parent.get(field) if isinstance(parent, dict) else None
     if not isinstance(entries, list):
         fix = "See docs/finetuning-data.md, Question answering"
@@ -150,7 +150,7 @@ def _gold(
 
 
 def _answer(entry: Any, context: str, where: str) -> GoldAnswer:
-    """Parses an answer and finds it in its context."""
+    """Parses an answer and finds it in its context. Raises DataError if it is invalid."""
     if isinstance(entry, str):
         entry = {"text": entry}
     if not isinstance(entry, dict):

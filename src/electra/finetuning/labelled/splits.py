@@ -27,7 +27,8 @@ def find_split(
 ) -> Path | None:
     """Returns the file of a split, such as `train.tsv` or `mine.valid.csv`; None if there is none.
 
-    A file whose whole name matches is preferred to one whose first word does, and that one to any other.
+    A file whose whole name (without its ending) matches is preferred to one whose first word matches, and
+    that to one in which another word matches.
 
     Args:
         folder: where to look.
@@ -55,7 +56,7 @@ def find_split(
 
 
 def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:
-    """Returns the files with exactly one of these names and one of these endings."""
+    """Returns the files whose name is exactly one of these names plus one of these endings."""
     entries = {split_name(path): path for path in _entries(folder)}
     return [path for (stem, ending), path in entries.items() if stem in names and ending in formats]
 
@@ -76,7 +77,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def text_hash(texts: Sequence[str]) -> float:
-    """Returns a uniformly distributed number in [0, 1), a hash of the texts."""
+    """Returns a hash of the texts, a number uniformly distributed in [0, 1)."""
     digest = hashlib.blake2b("\x1f".join(texts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") / 2**64
 

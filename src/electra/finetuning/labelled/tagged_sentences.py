@@ -1,16 +1,16 @@
 """Reads sentences of tagged words.
 
-.conllu          CoNLL-U: ten columns; rows of ranges (1-2) and empty nodes (1.1) are skipped; the tags may
-                 also be values of a key in MISC (GED=i)
+.conllu          CoNLL-U: ten columns; rows of multiword tokens (1-2) and empty nodes (1.1) are skipped; the
+                 tags may also be values of a key in MISC (GED=i)
 .m2              sentences with edits (S and A lines): a word is "i" if an edit by the file's first annotator
-                 (the lowest number) touches it, else "c"; a missing word makes the word after the gap "i", or
-                 the last word (the convention of Rei and Yannakoudakis 2016)
-tables           a list of words and a list of tags in each row (in csv, as JSON, Python or numpy print them,
+                 (the lowest number) touches it, else "c"; for a missing word, the word after the gap is "i",
+                 or else the last word (the convention of Rei and Yannakoudakis 2016)
+tables           a list of words and a list of tags in each row (in csv, as JSON, Python or NumPy prints it,
                  or separated by spaces); or one word per row, with a column that numbers the sentences
 other endings    columns (word_columns.py): one word per line, an empty line between sentences. The words are
-                 the first column that does not number words or sentences, the tags the last column that can
-                 be tags, unless an option or the first line names them (word, tag). A file with one column
-                 has no tags.
+                 the first column that does not number words or sentences, and the tags are the last column
+                 that can be tags, unless an option or the first line names them (word, tag). A file with one
+                 column has no tags.
 
 Files to be tagged may also have a text in each row of a table, or on each line of a .txt file.
 """
@@ -77,8 +77,8 @@ class TagColumns:
         """Whether the first row of a file is a header.
 
         If `header` is set, the row must equal its beginning. Otherwise the row must name the words' column.
-        If there are other columns, it must also name that of the tags or sentences, or end with a cell that
-        ends no other row.
+        If there are other columns, it must also name that of the tags or sentences, or have a last cell that
+        no other row ends with.
         """
         first, *other_rows = rows
         if self.header:
@@ -419,7 +419,7 @@ def _group_words(
     table: Table,
     notes: list[str],
 ) -> list[Example]:
-    """Groups rows with one word each into sentences."""
+    """Groups rows with one word each into sentences; an empty sentence id continues the sentence."""
     word, tag, sentence = columns
     groups: list[list[tuple[str, Mapping[str, Any]]]] = []
     last: object = None
@@ -499,8 +499,8 @@ def _shorten(text: str) -> str:
 def _is_text(path: Path, options: TagColumns) -> bool:
     """Whether the lines of a file without tags are texts.
 
-    Lines with tabs are not. Otherwise they are if their numbers of words differ, if they are long and in a
-    script without spaces, or if the last words are too varied to be tags.
+    Lines with tabs are not. Other lines are texts if they differ in their number of words, if one is long and
+    in a script without spaces, or if their last words are too varied to be tags.
     """
     lines = [line for _, line in read_lines(path) if line.strip() and not line.startswith("-DOCSTART-")]
     if not lines or any("\t" in line for line in lines):
@@ -559,7 +559,7 @@ def _read_m2(path: Path) -> Iterator[Example]:
 
 
 def _remove_language(examples: Sequence[Example]) -> Split:
-    """Removes a language code that every word of a file begins with, as in WikiANN's "en:Paris"."""
+    """Removes a language code if every word of a file begins with it, as in WikiANN's "en:Paris"."""
     match = _LANGUAGE.match(examples[0].texts[0]) if examples[0].texts else None
     prefix = match[0] if match else ""
     if not prefix or not all(word.startswith(prefix) for example in examples for word in example.texts):

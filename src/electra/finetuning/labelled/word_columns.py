@@ -27,7 +27,7 @@ MISSING = frozenset({"", "_", "-", "-100"})  # cells that mean a missing value
 SENTENCE_COLUMNS = {"sentence", "sent", "sentenceid", "sentid", "sid", "sentenceno", "sentenceidx", "sentno"}
 SENTENCE_COLUMNS |= {"sentencenumber", "sentencenum", "sentnum", "sentenceindex", "sentidx", "sentencenr"}
 MIN_WORDS_FOR_DISTINCT = 20  # from this many words on, a column of mostly distinct cells cannot be tags
-LONG = 200  # a longer sentence suggests that the file lacks empty lines
+LONG = 200  # a sentence of more words suggests that the file lacks empty lines
 
 
 class Block(NamedTuple):
@@ -60,7 +60,7 @@ def read_blocks(path: Path, conllu: bool) -> ColumnFile:
     """Reads the sentences of a file, as CoNLL-U if `conllu`, or if it has CoNLL-U's ten columns and ids.
 
     Raises:
-        DataError: a line has another number of columns than most lines.
+        DataError: a line differs from most lines in its number of columns.
     """
     encoding = guess_encoding(read_bytes(path))
     lines = list(read_lines(path, encoding))
@@ -168,10 +168,11 @@ def drop_empty_columns(file: ColumnFile) -> None:
 
 
 def numbering(blocks: Sequence[Block], column: int) -> str:
-    """Returns what a column numbers.
+    """Returns whether a column numbers words or sentences.
 
-    This is "words" (1, 2, 3 in each sentence, or throughout the file), "sentences" (all words of a sentence
-    have the same number), or "" if the column does not number either.
+    Returns:
+        "words" (1, 2, 3 in each sentence, or throughout the file), "sentences" (all words of a sentence have
+        the same number), or "" if the column numbers neither.
     """
     cells = [[row[column] for row in block.rows] for block in blocks]
     if not all(cell.isdecimal() for row in cells for cell in row) or sum(map(len, cells)) < 2:
@@ -205,7 +206,7 @@ def word_column(file: ColumnFile) -> int:
 
 
 def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
-    """Returns the last column if it must be the words because column `word` has entity tags; else None."""
+    """Returns the last column if it must hold the words because column `word` has the tags; else None."""
     rows = [row for block in file.blocks for row in block.rows]
     first, last = {row[word] for row in rows}, {row[-1] for row in rows}
     if len(first) < 2 or not all(map(is_tag, first)) or all(map(is_tag, last)) or last <= MISSING:
@@ -221,8 +222,8 @@ def tag_column(
     Args:
         file: the file.
         word: the column of the words.
-        is_tag: whether a cell is an entity tag. A column of entity tags is preferred to a later column with
-            a single value.
+        is_tag: says whether a cell is an entity tag. A column of entity tags is preferred to a later column
+            with a single value.
         entities: whether a column of entity tags is preferred to any later column.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Splits texts into words, in the way in which a tagger's training data was split."""
+"""Splits texts into words in the way that a tagger's training data was split."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def is_punctuation(character: str) -> bool:
 
 
 def _without_punctuation(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
-    """Yields leading and trailing punctuation, in runs of equal characters, and the word between."""
+    """Yields the spans of leading punctuation, the word, and trailing punctuation, in order.
+
+    Punctuation is split into runs of equal characters.
+    """
     word_start, word_end = start, end
     while word_start < end and is_punctuation(text[word_start]):
         word_start += 1

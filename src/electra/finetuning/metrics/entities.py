@@ -2,8 +2,9 @@
 
 A tag is O or a prefix and a type, joined by "-" or "_", in upper or lower case, the prefix first or last
 (B-PER, B_PER, b-per, PER-B). The prefixes are B and I, E and S in BIOES, L and U instead of them in BILOU,
-and M instead of I in BMES. Invalid sequences are read as by conlleval: an I- that does not follow a tag of
-its type begins an entity. Neither predictions nor data are repaired; the number of invalid tags is reported.
+and M instead of I in BMES. Invalid sequences are read as conlleval reads them: an I- that does not follow a
+tag of its type begins an entity. Neither predictions nor data are repaired; the number of invalid tags is
+reported.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _parts(tag: str) -> tuple[str, str]:
 
 
 def complete_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Adds the missing combinations of types and prefixes that occur; returns O first, then by type."""
+    """Returns the tags and all other combinations of their prefixes and types: O first, then by type."""
     tag_set = set(tags)
     matches = [match for tag in tag_set if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
     type_of = {tag: tag[2:] for tag in tag_set}
@@ -76,7 +77,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 def count_invalid(tags: Sequence[str]) -> int:
     """Returns the number of tags that may not follow the previous tag, such as I- after O.
 
-    In BIOES, a B or I that no I or E follows counts too.
+    In BIOES, a B or I that is not followed by I or E also counts.
     """
     count = 0
     ends = {_parts(tag)[0] for tag in tags} & {"E", "S"}

@@ -1,8 +1,8 @@
 """Accuracy, F1 and correlations, as scikit-learn and scipy compute them.
 
-An undefined score is None with a reason, never an exception or a silent zero. The exception is a convention
-that GLUE relies on: the Matthews correlation of constant predictions is 0. The arrays have one row per
-example: classes or numbers [N], or 0 and 1 for each label [N, labels].
+An undefined score is None with a reason; no exception is raised, and the score is never silently 0. One
+convention, on which GLUE relies, differs: the Matthews correlation of constant predictions is 0. The arrays
+have one row per example: classes or numbers [N], or 0 and 1 for each label [N, labels].
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Score:
-    """The value of a metric, or None with the reason why it is not defined."""
+    """The value of a metric, or None with the reason why it is undefined."""
 
     value: float | None
     reason: str = ""
@@ -120,7 +120,10 @@ METRICS: dict[str, Callable[[Array, Array], Score]] = {
 
 
 def summary(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Returns the mean, sample standard deviation (None for one value) and median; all None if a value is."""
+    """Returns the mean, the sample standard deviation (None for one value) and the median of the values.
+
+    All are None if there are no values or any value is None.
+    """
     defined = [value for value in values if value is not None]
     if not defined or len(defined) < len(values):
         return {"mean": None, "sd": None, "median": None}

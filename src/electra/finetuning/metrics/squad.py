@@ -2,11 +2,11 @@
 
 SQuAD 1.1: Rajpurkar et al. 2016; SQuAD 2.0: Rajpurkar et al. 2018. Both compare normalised answers: in lower
 case, without ASCII punctuation, without a, an and the, with single spaces. F1 compares bags of words. An
-answer is scored against the gold answer that it matches best. The versions differ in empty answers. In 1.1,
-two empty answers match exactly and have an F1 of 0. In 2.0, gold answers that are empty when normalised are
-ignored; for a question without gold answers only the empty answer is correct; and if either answer is empty,
-the F1 is 1 if both are, else 0. In 2.0, a question is left unanswered if its `null_odds` exceed a threshold.
-The official scorer calls them "na_prob", but scores depend only on their order.
+answer is scored against the gold answer that it matches best. The versions treat empty answers differently.
+In 1.1, two empty answers match exactly and have an F1 of 0. In 2.0, gold answers that are empty when
+normalised are ignored; for a question without gold answers only the empty answer is correct; and if either
+answer is empty, the F1 is 1 if both are, else 0. In 2.0, a question is left unanswered if its `null_odds`
+exceed a threshold. (The official scorer calls them "na_prob", but only their order affects the scores.)
 
 Departure: the official search for the best threshold also considers cuts between questions of equal odds,
 which no threshold can make, and reports the threshold 0 if it is best never to answer. Here each best score
@@ -118,7 +118,7 @@ def best_threshold(
     """
     order = np.argsort(odds, kind="stable")
     sorted_odds = odds[order]
-    # What answering all questions up to each one gains over answering none.
+    # The gain from answering all questions up to each one, compared with answering none.
     gains = np.cumsum(answer_scores[order] - ~answerable[order])
     # Questions of equal odds are answered together or not at all.
     is_last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)

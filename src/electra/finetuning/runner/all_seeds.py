@@ -90,7 +90,7 @@ from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths
-MIN_UPDATES, MAX_EPOCHS = 300, 20  # with few examples, more epochs than the task's, up to MAX_EPOCHS
+MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples are trained on for more epochs than the task's
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
@@ -98,7 +98,7 @@ IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_lengt
 def finetune(
     model: str, settings: Settings, say: Say = quiet, stop: Callable[[], bool] | None = None
 ) -> dict[str, Any]:
-    """Fine-tunes and evaluates each seed. Call it again to resume.
+    """Fine-tunes and evaluates each seed; resumes if it is called again.
 
     Args:
         model: the model whose encoder is fine-tuned: a run folder, a model folder, the folder of a
@@ -214,7 +214,7 @@ def train_all(
     shared: Shared,
     measure_baselines: Callable[[], None] | None,
 ) -> None:
-    """Scores the baselines and trains the seeds, also from random initialization if that was requested.
+    """Scores the baselines and trains the seeds; if requested, also trains each seed from random weights.
 
     Args:
         tuning: the fine-tuning.
@@ -346,7 +346,7 @@ def source_of(model: str) -> str | Path:
 
 
 def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
-    """Returns the pooling that the encoder was trained with; None for discriminators and generators."""
+    """Returns the pooling that the encoder was trained with; None if it was trained without pooling."""
     if task.head == "vectors":
         return loaded.pooling
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
@@ -385,7 +385,7 @@ def resolve(
 
 
 def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
-    """Returns the settings; those left unset are the folder's, so that new defaults change no old run."""
+    """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run."""
     if not folder.exists():
         return settings
     recorded = {"calibrate": False} | folder.record.get("settings", {})
@@ -538,12 +538,12 @@ def untrained_seeds(settings: Settings, folder: TuningFolder, numbers: Sequence[
 
 
 def finished_seeds(folder: TuningFolder, numbers: Sequence[int]) -> list[FinishedSeed]:
-    """Returns the results of these seeds, which are finished."""
+    """Returns the results of these seeds, all of which must be finished."""
     return [FinishedSeed(number, seed := folder.seed(number), seed.record) for number in numbers]
 
 
 def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
-    """Trains a seed from its last checkpoint or from the start, unless its results are there."""
+    """Trains a seed from its last checkpoint or from the start, unless it already has intact results."""
     target, task = folder.seed(seed), tuning.task
     durable.sweep_leftovers(target.path)
     if target.path.exists():

@@ -1,12 +1,12 @@
 """Baselines without a network, fitted to the same training examples and scored by the same metrics.
 
 majority       predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
-word counting  the records' name of a linear model: on nine features of word overlap for pairs, on the TF-IDF
-               of words and bigrams for single texts. It is a logistic regression (a ridge regression for
-               numbers) whose strength is chosen by cross-validation on the training examples. For tagging it
-               predicts the most frequent tag of each word
+word counting  (its name in records) a linear model on nine features of word overlap for pairs, or on the
+               TF-IDF of words and bigrams for single texts. It is a logistic regression (for numbers, a ridge
+               regression) whose strength is chosen by cross-validation on the training examples. For tagging,
+               it predicts the most frequent tag of each word
 
-Question answering has no such baseline. Those that use an encoder without training it are in
+Question answering has no such baseline. Baselines that use an encoder without training it are in
 encoder_baselines.py.
 """
 
@@ -39,7 +39,7 @@ NAMES = MAJORITY, WORDS = "majority", "word counting"  # the names in records
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 WEIGHTS = (None, "balanced")  # candidates for scikit-learn's class weights
 FOLDS = 5
-TUNED_ON = 3000  # examples at most to choose the strength on; the final fit uses all examples
+TUNED_ON = 3000  # maximum number of examples to choose the strength on; the final fit uses all
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     dataset = read_dataset(settings, choose_task(settings))
     task = dataset.task
     results: dict[str, Any] = {"task": task.name, "task_version": task.version}
-    results |= {"floor": baseline, "seeds": [0]}  # the records' name of a baseline
+    results |= {"floor": baseline, "seeds": [0]}  # "floor" is the name of a baseline in records
     results |= {
         f"{'eval' if split == 'dev' else split}_samples": len(examples)
         for split, examples in dataset.splits.items()
@@ -183,12 +183,12 @@ def _fit_logistic(
 
 
 def _sample(count: int) -> Ints:
-    """Returns the indices [at most TUNED_ON] of a random sample of `count` examples, in order."""
+    """Returns the indices, in order, of a random sample of at most TUNED_ON of `count` examples."""
     return np.sort(np.random.default_rng(0).permutation(count)[:TUNED_ON])
 
 
 def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
-    """Fits each label independently; a label of all or no examples is always or never predicted."""
+    """Fits each label independently; one that all (or no) examples have is always (or never) predicted."""
 
     def fit_label(target: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
         if len(np.unique(target)) < 2:
@@ -201,7 +201,7 @@ def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Call
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
-    """Fits the frequencies of tags, overall or, if `by_word`, for each known word."""
+    """Fits the frequencies of tags: for each known word if `by_word`, else overall."""
     word_counts: dict[str, Counter[int]] = {}
     overall: Counter[int] = Counter()
     for example in train:

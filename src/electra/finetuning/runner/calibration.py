@@ -18,8 +18,8 @@ from electra.finetuning.runner.tuning import Tuning, run_model
 from electra.finetuning.windows.features import NO_TARGET
 
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
-RANGE = 0.5, 8.0  # of temperatures; without the bound, a model without errors on dev would get 0
-TOLERANCE = 1e-3  # of the logarithm of the temperature
+RANGE = 0.5, 8.0  # the range of temperatures; without it, a model without errors on dev would get 0
+TOLERANCE = 1e-3  # in the logarithm of the temperature
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
     Returns:
-        The calibration. None, with the model unchanged, if the task's outputs are not logits of labels, or if
-        dev has too few answers.
+        The calibration; None, with the model unchanged, if the task's outputs are not logits of labels or dev
+        has too few answers.
     """
     task, dev = tuning.task, tuning.splits["dev"].windows
     if not task.outputs_are_logits or dev.targets is None:

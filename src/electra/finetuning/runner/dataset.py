@@ -29,7 +29,7 @@ from electra.foundation.options import as_path, as_tuple
 from electra.foundation.visible import one_line, plural
 
 SMALL = 30  # with fewer dev examples the score is unreliable
-MAX_LISTED = 20  # labels of a split
+MAX_LISTED = 20  # maximum number of labels to list for a split
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,10 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
-    """Removes the answers of a split if all are the same unknown label, as in many test files."""
+    """Removes the answers of a split if all are the same unknown label, as in many test files.
+
+    Appends a note on that, or on examples without an answer.
+    """
     first_example, golds = examples[0], [example.gold for example in examples]
     if (
         first_example.gold is not None
@@ -164,7 +167,7 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
 
 
 def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
-    """Yields a note on examples whose texts are also in the training data, which inflate the score."""
+    """Yields a note on examples that inflate the score because their texts are also in the training data."""
     seen = {normalise(example.texts) for example in train}
     if count := sum(normalise(example.texts) in seen for example in examples):
         share = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
@@ -184,12 +187,12 @@ def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
 
 
 def normalise(texts: Sequence[str]) -> tuple[str, ...]:
-    """Returns texts with normalised Unicode forms, case and white space, for comparison."""
+    """Returns the texts with normalised Unicode, case and white space, for comparison."""
     return tuple(" ".join(unicodedata.normalize("NFKC", text).casefold().split()) for text in texts)
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:
-    """Yields a line with the frequency of each label for each split that has labels."""
+    """Yields, for each split with labels, a line with the frequency of each label."""
     for split, examples in dataset.splits.items():
         counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
         if counts:
@@ -217,7 +220,7 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
     """Returns the file of each split: the one in the settings, else the one with its name in the folder.
 
     Raises:
-        DataError: there is no training file, or another file has an invalid name.
+        DataError: there is no training file, or the name of another file is invalid or not unique.
     """
     data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():

@@ -2,7 +2,7 @@
 
 frozen encoder  a linear model on the encoder's states (the head `frozen`)
 cosine          for pairs with scores, a line fitted to the cosine of the two texts' vectors
-token vectors   for texts, a linear model on the weighted mean of static token vectors, computed as by
+token vectors   for texts, a linear model on the weighted mean of static token vectors, computed as in
                 model2vec: each token is encoded by itself, and frequent tokens weigh less (Arora et al. 2017)
 
 The first two use the encoder to be fine-tuned, before training; all three use the encoder that the setting
@@ -54,13 +54,13 @@ def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
 
 
 def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None) -> None:
-    """Computes and saves the scores of all baselines, each by keys such as `eval_accuracy`.
+    """Computes and saves the scores of all baselines, under keys such as `eval_accuracy`.
 
     Args:
         tuning: the fine-tuning.
         dataset: its data.
         folder: the folder to save the scores in.
-        other: the same fine-tuning with the encoder of the setting `baseline_model`.
+        other: the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
     """
     with warnings.catch_warnings():  # scikit-learn warns about convergence and small folds
         warnings.simplefilter("ignore")
@@ -108,7 +108,7 @@ def _score_frozen(tuning: Tuning) -> dict[str, Score]:
 
 
 def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
-    """Fits a line from the cosine of two texts' vectors, before fine-tuning, to their score."""
+    """Fits a line that predicts a pair's score from the cosine of its vectors before fine-tuning."""
 
     def cosines(examples: Sequence[Example]) -> Floats:
         first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))

@@ -54,11 +54,11 @@ class SeedState:
     losses: list[tuple[int, float]] = field(default_factory=list)  # (step, mean loss since the last entry)
     since: list[float] = field(default_factory=list)  # the losses after the last entry
     epochs: list[dict[str, Any]] = field(default_factory=list)  # dev scores after each epoch, if requested
-    best_score: float | None = None  # of the best epoch so far, if its weights are to be kept
+    best_score: float | None = None  # dev score of the best epoch so far, if its weights are to be kept
 
 
 def build_model(tuning: Tuning, seed: int) -> TunedModel:
-    """Returns a new head on the pre-trained encoder or, with `init` random, on a randomly initialised one."""
+    """Returns a new head on the pre-trained encoder; if `init` is "random", on one with random weights."""
     settings, start, task = tuning.settings, tuning.start, tuning.task
     config = replace(start.config, dropout=settings.dropout, attention_dropout=settings.dropout)
     encoder = build_encoder(config)
@@ -194,7 +194,7 @@ def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> N
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
-    """Returns the losses as numbers. Raises RunFailed if one is not finite."""
+    """Returns the losses as numbers. Raises RunFailed if any is not finite."""
     values: list[float] = torch.stack(losses).tolist() if losses else []
     if not all(map(math.isfinite, values)):
         fix = "Lower `learning_rate`, or use `precision=fp32`"

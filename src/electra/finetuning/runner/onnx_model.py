@@ -75,7 +75,7 @@ def write_tuned(  # noqa: PLR0917
     out: Path,
     int8: bool = False,
 ) -> ExportReport:
-    """Writes a fine-tuned model as a folder with an ONNX graph, and compares their outputs.
+    """Writes a fine-tuned model as a folder with an ONNX graph, and compares the outputs of the two.
 
     Args:
         loaded: the encoder and tokenizer.

@@ -27,7 +27,7 @@ class FinishedSeed:
 
 
 def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns statistics by flat keys, like transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ..."""
+    """Returns statistics under flat keys, as in transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ..."""
     statistics: dict[str, Any] = {}
     by_seed = [{"eval": seed.results["eval"], **seed.results["others"]} for seed in finished]
     for split, first in by_seed[0].items():
@@ -46,7 +46,10 @@ def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) 
 
 
 def choose_seed(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
-    """Returns the seed with the "best" or "median" score (the lower of two); undefined scores rank lowest."""
+    """Returns the seed with the "best" or the "median" dev score; undefined scores rank lowest.
+
+    The median of an even number of seeds is the lower of the middle two.
+    """
     ranked = sorted(
         finished,
         key=lambda seed: (seed.score(primary) is not None, seed.score(primary) or 0.0, -seed.seed),

@@ -62,7 +62,10 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
 
 
 def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task) -> list[Record]:
-    """Returns records like `join_columns`, with `text` and `gold` instead of the columns they come from."""
+    """Returns records like those of `join_columns`, with `text` and `gold` instead of their source columns.
+
+    Records of tagged words have no other columns of the file.
+    """
     if answers and "word" in answers[0]:
         return [
             {
@@ -105,14 +108,14 @@ def _join_word(row: Record, example: Example, position: int) -> Record:
 
 
 def in_sentence(words: Sequence[str], position: int) -> str:
-    """Returns a word, in asterisks, with the words around it."""
+    """Returns a word, in double asterisks, with up to `CONTEXT` words on each side."""
     first, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
     shown = [*words[first:position], f"**{words[position]}**", *words[position + 1 : end]]
     return " ".join([*["..."] * (first > 0), *shown, *["..."] * (end < len(words))])
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether the prediction in a record of `join_gold` is wrong; numbers must be equal exactly."""
+    """Whether the prediction in a record of `join_gold` is wrong; numbers must be exactly equal."""
     gold, predicted = record["gold"], record["predicted"]
     if not isinstance(gold, list):
         return bool(gold != predicted)
@@ -131,7 +134,7 @@ def _answer(row: Mapping[str, Any]) -> Record:
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:
-    """Returns the chosen format or, without one, that of the file name's ending; tsv for the terminal.
+    """Returns the chosen format, else that of the file name's ending, else (for the terminal) tsv.
 
     Raises:
         ConfigError: the format is not one of `FORMATS`.

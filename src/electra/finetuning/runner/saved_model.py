@@ -89,7 +89,7 @@ def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
 
 
 def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the task and the pooling add to config.json; `scores` are the model's on dev."""
+    """Returns what the task and the pooling add to config.json; `scores` are the model's scores on dev."""
     pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
     pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
     return tuning.task.config_values(scores) | pooling

@@ -1,9 +1,10 @@
-"""Searches learning rate, epochs and layer-wise decay on a part of the training data, before the seeds run.
+"""Searches for the learning rate, epochs and layer-wise decay on a part of the training data.
 
-Dev and test are not used. The search is a hill climb: it starts at the defaults and tries the neighbours of
-the best trial so far, which change one setting by one step (twice or half the learning rate, twice or half
-the epochs, 0.1 more or less decay), until no neighbour is better or the budget is spent. The order of trials
-does not depend on the budget or the machine; a budget of time only limits their number.
+The search runs before the seeds, and does not use dev or test. It is a hill climb: it starts at the defaults
+and tries the neighbours of the best trial so far, which change one setting by one step (twice or half the
+learning rate, twice or half the epochs, 0.1 more or less decay), until no neighbour is better or the budget
+is spent. The order of trials does not depend on the budget or the machine; a time budget only limits their
+number.
 
 Each trial depends on the best one before it. Processes that share a folder therefore train the next trial
 and, at the same time, those that follow it unless it becomes the best. The record contains only the trials
@@ -38,7 +39,7 @@ from electra.foundation.visible import plural
 DEV_SHARE = 0.2  # the fraction of the training data that trials are scored on
 MAX_DEV = 2000  # the maximum number of examples that trials are scored on
 MIN_EXAMPLES = 20  # training examples that a search needs
-MIN_TRIALS = 3  # trials that must fit a budget of time
+MIN_TRIALS = 3  # trials that must fit a time budget
 WARMUP_STEPS = 20  # steps after which the duration of the first trial is estimated
 MAX_FACTOR = 16.0  # the maximum factor between a value and its default
 TRIAL = "trial "  # the prefix of the names of trials as pieces of work
@@ -72,7 +73,7 @@ def search(  # noqa: PLR0917
         The contents of search.json, whose `chosen` are the settings of the best trial.
 
     Raises:
-        ConfigError: a budget of time is too small.
+        ConfigError: the time budget is too small.
         DataError: there are too few examples, or they have no answers.
         RunFolderError: other processes are searching with another budget.
         Interrupted: a stop was requested.
@@ -255,7 +256,7 @@ def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
-    """Trains the first seed with these values, and returns a record; its score is None if training failed."""
+    """Trains the first seed with these values, and returns a record; the score is None if training failed."""
     start = time.monotonic()
     try:
         model, state = train_seed(tuning, tuning.settings.seed, checkpoints)

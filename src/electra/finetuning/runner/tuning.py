@@ -41,7 +41,7 @@ def count_steps(settings: ResolvedSettings, train: Windows) -> int:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What the seeds of a fine-tuning share: settings, task, data, initial model and hardware."""
+    """Everything that the seeds of a fine-tuning share: settings, task, data, initial model and hardware."""
 
     settings: ResolvedSettings
     task: Task  # fitted
@@ -96,7 +96,9 @@ def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evalu
 def run_model(
     model: TunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the head's output for each window, and the mean loss (None without targets).
+    """Returns the head's output for each window, and the mean loss.
+
+    The loss is None without targets, or if it compares the windows of a batch with each other.
 
     The model always runs in fp32, so that scores do not depend on the machine.
 

@@ -19,7 +19,7 @@ def task_names() -> list[str]:
 
 
 def load_task(name: str) -> Task:
-    """Returns the task with this name, built in or from an installed package, or that of a .py file.
+    """Returns the task with this name, built in or from an installed package, or the task in a .py file.
 
     Args:
         name: the name of the task, or the path of the file.

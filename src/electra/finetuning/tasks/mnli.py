@@ -1,6 +1,6 @@
 """MNLI: does the premise entail the hypothesis?
 
-It is evaluated on the matched genres and, if their files are present, on the mismatched ones.
+Models are evaluated on the matched genres and, if their files are present, on the mismatched ones.
 """
 
 from __future__ import annotations

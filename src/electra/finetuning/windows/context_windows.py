@@ -2,7 +2,7 @@
 
 Every window contains the question and a part of the context; the parts overlap. A token in several windows
 may start an answer only in the window where it has the most context on its shorter side (Devlin et al. 2019,
-as in the published code of ELECTRA). Offsets map tokens back to exact characters of the context.
+as in ELECTRA's published code). Offsets map tokens back to exact characters of the context.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Window:
 def cut_windows(
     question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int
 ) -> list[Window]:
-    """Returns the windows of one question, `stride` tokens apart, or less if a window has less room.
+    """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room.
 
     Raises:
         ConfigError: the question leaves no room for a context.
@@ -123,7 +123,7 @@ def cut_windows(
 
 
 def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
-    """Returns for each token the index of the window where it has the most context on its shorter side.
+    """Returns the index of the window where each token has the most context on its shorter side.
 
     `starts` and `stops` are those of the windows in a context of `length` tokens. Ties go to the longest
     window, then to the first.

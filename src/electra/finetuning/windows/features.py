@@ -45,7 +45,7 @@ class Tokens:
         Returns:
             For every example, its ids with special tokens, its token types, and whether it was truncated.
         """
-        if not self.like_bert:  # other special tokens or token types than `join` writes
+        if not self.like_bert:  # special tokens or token types differ from those that `join` writes
             return [
                 self._encode(row[0], row[1] if len(row) > 1 else None, max_length)
                 for row in zip(*texts, strict=True)
@@ -78,7 +78,7 @@ class Windows:
     example: Ids  # the index of the example of each window
     targets: list[npt.NDArray[Any]] | None  # one per window: a scalar, a vector, or a value for each token
     token_targets: bool = False  # whether targets have a value for each token, padded with NO_TARGET
-    group: int = 1  # consecutive windows that are always in one training batch
+    group: int = 1  # number of consecutive windows that always share a training batch
     texts: Sequence[tuple[str, ...]] = ()  # the text or texts of each window
     context: Sequence[Any] = ()  # maps each window's outputs back to the text, for tasks that need it
     truncated: int = 0  # the number of examples that were truncated
@@ -97,7 +97,7 @@ class Windows:
         return len(self) // self.group
 
     def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
-        """Returns the indices of the windows in each batch of an epoch, up to `batch_size` groups a batch."""
+        """Returns the indices of each batch's windows in an epoch, at most `batch_size` groups per batch."""
         longest = self.lengths().reshape(-1, self.group).max(1)
         offsets = np.arange(self.group)
         return [

@@ -2,9 +2,9 @@
 
     build(shape)              returns a new module, whose last layer is named `output` and whose `rescale`
                               changes the unit of the predictions
-    kinds, texts              name the kinds of tasks it supports, and how many texts an example must have
-    adapted(task)             returns the task, changed if this head's outputs have another meaning than usual
-    dropout, epochs, pooling  are its defaults, if they differ from the usual ones
+    kinds, texts              give the kinds of tasks it supports, and how many texts an example must have
+    adapted(task)             returns the task, changed if this head's outputs have an unusual meaning
+    dropout, epochs, pooling  give its defaults, if they differ from the usual ones
     starts_from               names the network whose own head it starts from
     has_class(...)            says whether transformers has a class with it; if not, the encoder is saved with
                               the head's weights in a separate file
@@ -49,7 +49,10 @@ class HeadModule(nn.Module):
     """The reason why the head cannot be exported to ONNX; "" if it can."""
 
     def rescale(self, factor: float, offset: float) -> None:
-        """Changes the weights so that the outputs are multiplied by `factor`, then increased by `offset`."""
+        """Changes the weights so that the outputs are multiplied by `factor`, then increased by `offset`.
+
+        The default does nothing.
+        """
 
 
 class Head(HeadModule):
@@ -156,7 +159,7 @@ class HeadFactory(ABC):
         """Applies the settings named in `options` to the module."""
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        """Whether transformers has a class with this head for such tasks."""
+        """Whether transformers has a class with this head for tasks of this kind."""
         return False
 
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:  # noqa: B027

@@ -4,7 +4,7 @@ The linear model reads dense features of each text or pair, some of which depend
 that occur in the text or pair (term_model.py). It is fitted first, with the pre-trained encoder, while the
 last layer of the standard head is set to zero. Then both are trained together with the encoder (Kumar et al.
 2022: linear probing, then fine-tuning; Cheng et al. 2016: wide and deep), except for the weights of the
-terms. With `train_separately` the network is trained alone, and the linear model's logits are added only in
+terms. With `train_separately`, the network is trained alone, and the linear model's logits are added only in
 inference. Shapes: B texts or pairs, N training texts or pairs, T tokens, D hidden size, V vocabulary, E
 embedding size, K features.
 """
@@ -64,7 +64,7 @@ class HybridHead(HeadModule):
         """Returns the number by which the fit divides each feature [K]."""
 
     def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """Stores other statistics of the training texts that the head needs, before the fit.
+        """Stores other statistics of the training texts before the fit, if the head needs any.
 
         Args:
             windows: the token ids of each training window.
@@ -72,7 +72,7 @@ class HybridHead(HeadModule):
         """
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
-        """Returns logits [B, outputs]; in training, those of the terms are held-out logits."""
+        """Returns logits [B, outputs]; in training, the terms contribute their held-out logits."""
         standard: Tensor = self.usual(hidden_BTD, batch)
         features_BK = self.compute_features(hidden_BTD, batch, table_VE)
         dense = F.linear(features_BK, self.wide.weight.float(), self.wide.bias.float())
@@ -138,7 +138,7 @@ class HybridFactory(HeadFactory):
 
     @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
-        """Fits the linear model, with the encoder's initial weights."""
+        """Fits the linear model to the states of the encoder, which has its initial weights."""
         windows, specials = data.windows, data.tokenizer.specials
         assert isinstance(head, HybridHead)
         assert windows.targets is not None, "training data has answers"

@@ -1,9 +1,9 @@
 """The standard heads: classifiers, taggers, readers and text vectors.
 
-A classifier reads a vector of the text, chosen by `pooling`: the state of [CLS] ("cls"); the mean over all
-tokens with special tokens and without padding ("mean", as with `classifier_pooling = "mean"` in ModernBERT);
-their maximum ("max"); or the state of the last token ("last"). ElectraForSequenceClassification supports only
-[CLS], so with another pooling the encoder is saved with the head in a separate file.
+A classifier reads one vector per text, chosen by `pooling`: the state of [CLS] ("cls"); the mean of the
+states of all tokens ("mean", as with `classifier_pooling = "mean"` in ModernBERT); their maximum ("max"); or
+the last token's state ("last"). Special tokens are included, padding is not. ElectraForSequenceClassification
+supports only [CLS], so with another pooling the encoder is saved with the head in a separate file.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from electra.foundation.arrays import Bools, Floats
 
-ITERATIONS = 100  # at most, of L-BFGS
+ITERATIONS = 100  # maximum number of L-BFGS iterations
 FOLDS = 5
-SELECTION_ROWS = 20_000  # at most, to choose the strength on
+SELECTION_ROWS = 20_000  # maximum number of rows to choose the strength on
 Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # a task's loss: the sum and its divisor
 Matrix = Any  # [N, K]: a numpy array, a scipy CSR array, or an HStack
 
@@ -116,8 +116,8 @@ def fit_by_folds(
         groups: the index of each row's group [N]; rows of a group (a pair in both orders) share a fold.
 
     Returns:
-        The weights and bias [outputs, K + 1], and the held-out logits [N, outputs]: those of each row by the
-        fit without the row's fold.
+        The weights and bias [outputs, K + 1], and the held-out logits [N, outputs]: each row's come from the
+        fit without its fold.
     """
     rows, columns = x_NK.shape
     targets = targets.cpu()

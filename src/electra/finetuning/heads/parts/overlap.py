@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 WORD = re.compile(r"\w+|[^\w\s]")
-MAX_WORDS = 200  # words of each text for the longest common subsequence
+MAX_WORDS = 200  # the longest common subsequence considers this many words of each text
 OVERLAP = (
     "words in common",
     "of the first's words",
@@ -43,7 +43,7 @@ def overlap(first: str, second: str) -> list[float]:
 
 
 def weighted_overlap(first: str, second: str, weight: Callable[[str], float]) -> float:
-    """Returns the Jaccard similarity of the two texts' words, each weighted by `weight`."""
+    """Returns the Jaccard similarity of two texts' words, each weighted by `weight`; 0 without words."""
     a, b = set(words(first)), set(words(second))
     return _share(sum(map(weight, a & b)), sum(map(weight, a | b)))
 

@@ -1,11 +1,11 @@
 """The sparse part of the hybrid heads: a linear model of the terms that occur in a text or a pair.
 
-A term is an integer; the head decides which terms a text has. A term has the weight 0 or its inverse document
-frequency log((1 + texts) / (1 + texts with the term)) + 1; a text's terms of each kind are scaled to length 1
-(Salton & Buckley 1988). The model is fitted before the network is trained, and not trained further. In
-training, a text's logits are those of the fit without the text's fold (Wolpert 1992: stacked generalization),
-because a model fitted to its label would leave the network nothing to learn. Shapes: B texts, N training
-texts, K terms, O outputs.
+A term is an integer; the head decides which terms a text has. The weight of a term that occurs is its inverse
+document frequency log((1 + texts) / (1 + texts with the term)) + 1; the weights of a text's terms of each
+kind are scaled to length 1 (Salton & Buckley 1988). The model is fitted before the network is trained, and is
+not trained further. In training, a text's logits are those of the fit without the text's fold (Wolpert 1992:
+stacked generalization), because a model fitted to its label would leave the network nothing to learn. Shapes:
+B texts, N training texts, K terms, O outputs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-MIN_TEXTS = 2  # rarer terms are ignored
+MIN_TEXTS = 2  # terms that occur in fewer training texts are ignored
 KIND = 60  # the position of the lowest bit of a term's kind
 KINDS = 4
 Terms = npt.NDArray[np.int64]  # the terms of a text: unique, ascending
@@ -86,7 +86,7 @@ class TermModel(nn.Module):
         return row, column, value / length[text_and_kind]
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Takes the number of terms from the saved head. Raises ValueError if weights disagree."""
+        """Loads a head with any number of terms. Raises ValueError if its weights are inconsistent."""
         own = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
         known, rarity, weight = (state.get(prefix + name, value) for name, value in own.items())
         shapes = ((len(known),), (len(known),), (len(self.weight), len(known))) if known.dim() else None
@@ -100,7 +100,7 @@ class TermModel(nn.Module):
 
 
 def sorted_unique(terms: Terms) -> Terms:
-    """Returns each term once, ascending."""
+    """Returns each term once, in ascending order."""
     terms = np.sort(terms)
     return terms[np.diff(terms, prepend=-1) > 0]  # a hundred times as fast as np.unique
 

@@ -1,1 +1,1 @@
-"""The contract of tasks (task.py), and the base classes of each kind of task."""
+"""The contract of tasks (task.py), and a base class for each kind of task."""

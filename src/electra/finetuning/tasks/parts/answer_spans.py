@@ -1,6 +1,6 @@
 """Extractive question answering: finds the span of a context that answers a question, if there is one.
 
-It serves SQuAD 1.1, SQuAD 2.0 and your own data. The standard head has a start and an end logit for each
+Used for SQuAD 1.1, SQuAD 2.0 and your own data. The standard head has a start and an end logit for each
 token; transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the
 logits at [CLS]. The joint head (`--head joint`, heads/joint.py) is that of the paper.
 
@@ -54,7 +54,7 @@ from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.visible import plural
 
 START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE occurs only at [CLS]
-ANSWERABILITY_WEIGHT = 0.5  # of the loss of the joint head's classifier, as published
+ANSWERABILITY_WEIGHT = 0.5  # weights the loss of the joint head's classifier, as published
 THRESHOLD = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
 
 
@@ -77,7 +77,7 @@ class QuestionAnswering(Task):
     stride: int = 128
     max_question: int = 64  # tokens; longer questions are truncated
     max_answer: int = 30  # tokens
-    n_best: int = 20  # candidate answers of a prediction
+    n_best: int = 20  # candidate answers in a prediction
 
     @override
     def with_options(self, options: TaskOptions) -> Self:
@@ -309,7 +309,7 @@ def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
 
 
 def target_of(window: Window, example: Example, span: tuple[int, int] | None) -> Ids:
-    """Returns the target bits of each token of a window [tokens]; all 0 if the context lacks the answer.
+    """Returns the target bits of a window [tokens]; all 0 if the context does not contain the answer.
 
     `span` is that of `answer_tokens`. Both START and END are at [CLS] if the question has no answer or
     another window contains it.

@@ -70,8 +70,8 @@ def is_missing(answer: Any, marks: frozenset[str] = frozenset()) -> bool:
 def label_key(name: str) -> Hashable:
     """Returns a key that is the same for all spellings of a label.
 
-    Spellings are those of a number (1, 1.0) or a truth value (true, TRUE), and composed and decomposed
-    accents.
+    The spellings of a number (1, 1.0) or of a truth value (true, TRUE) share a key, and so do composed and
+    decomposed accents.
     """
     if _NUMBER.fullmatch(name) and any(map(str.isdigit, name)):
         return Decimal(name).normalize()

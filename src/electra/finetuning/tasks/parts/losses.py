@@ -22,7 +22,7 @@ def cross_entropy(
     Args:
         logits_NC: the logits.
         targets_N: class indices [N], of which NO_TARGET is ignored, or class probabilities [N, C].
-        weights: the weight of each class; () weights all equally.
+        weights: the weight of each class; () for equal weights.
     """
     logits_NC = logits_NC.float()
     if targets_N.is_floating_point():  # class probabilities [N, C]

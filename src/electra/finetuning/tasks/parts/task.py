@@ -8,7 +8,7 @@
                                      have several windows
     head, num_outputs                name the kind of head (heads/) and its number of outputs
     loss(logits, targets)            returns (sum, divisor), never a mean, because batches differ in their
-                                     number of targets; with `loss_of_batch` it compares the batch's windows
+                                     number of targets; with `loss_of_batch`, it compares a batch's windows
     predict(outputs, windows, ex.)   converts the head's outputs, one array per window, to one prediction per
                                      example
     score(predictions, examples)     returns a Score for each metric; seeds are compared by `metrics[0]`
@@ -71,7 +71,7 @@ class Task(ABC):
 
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whether it has classes, which the loss can weight
-    outputs_are_logits: ClassVar[bool] = False  # of labels, so that probabilities can be calibrated on dev
+    outputs_are_logits: ClassVar[bool] = False  # logits of labels, so they can be calibrated on dev
     loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a batch
 
     name: str
@@ -218,7 +218,7 @@ class Task(ABC):
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
-        """Returns the mean prediction for each example; `predictions` has one list per model."""
+        """Returns each example's mean prediction over the models; `predictions` has one list per model."""
         return [np.mean(by_model, axis=0) for by_model in zip(*predictions, strict=True)]
 
     def output_scale(self) -> tuple[float, float]:
@@ -282,7 +282,7 @@ class Task(ABC):
 
     @property
     def rule(self) -> str:
-        """A sentence for the user on how a threshold decides predictions; "" without one."""
+        """A sentence for the user on how a threshold decides predictions; "" without a threshold."""
         return ""
 
     def with_every_score(self) -> Task:

@@ -86,7 +86,7 @@ class MultiLabelClassification(LabelledText):
             raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
         is_constant = (counts == 0) | (counts == len(examples))  # all examples agree: nothing to balance
-        # The factor of the loss of examples that have the label.
+        # The factors by which the loss of examples with each label is multiplied.
         weights = np.where(is_constant, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
@@ -144,7 +144,7 @@ class MultiLabelClassification(LabelledText):
         return loss, targets.numel()
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns for each example independent probabilities [labels]."""
+        """Returns independent probabilities [labels] for each example."""
         return list(1 / (1 + np.exp(-np.stack(outputs).astype(np.float64))))
 
     @override

@@ -53,7 +53,7 @@ class TextRegression(TextTask):
         return None if is_missing else answer
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Replaces decimal commas by points unless all of them may be thousands separators."""
+        """Replaces decimal commas with points, unless all commas may be thousands separators."""
         with_comma = [gold for gold in golds if "," in gold]
         may_be_decimal = all(_COMMA.fullmatch(gold) for gold in with_comma) and not any(
             "." in gold for gold in golds
@@ -120,7 +120,7 @@ class TextRegression(TextTask):
         return high - low, low
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns for each example an array [1], a number in the data's unit."""
+        """Returns a number in the data's unit for each example, as an array [1]."""
         factor, offset = self.output_scale()
         return list(np.stack(outputs).astype(np.float64) * factor + offset)
 

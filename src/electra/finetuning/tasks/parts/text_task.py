@@ -82,7 +82,7 @@ class TextTask(Task):
         """Parses a cell that is not missing; None for a placeholder. Raises DataError if it is invalid."""
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Returns the gold answers of a file, given all its parsed cells, and notes on how they were read."""
+        """Returns the gold answers of a file, from all its parsed cells, and notes on how they were read."""
         return golds, ()
 
     @abstractmethod

@@ -39,7 +39,7 @@ def normalised_pairs(vectors: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class TextVectors(TextRegression):
-    """Predicts the cosine of two texts; each example has two windows, one for each text."""
+    """Predicts the cosine of two texts' vectors; each example has two windows, one for each text."""
 
     head: ClassVar[HeadKind] = "vectors"
     loss_of_batch: ClassVar[bool] = True
@@ -72,7 +72,7 @@ class TextVectors(TextRegression):
         return 1.0, 0.0
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns for each pair an array [1], its cosine."""
+        """Returns the cosine of each pair, as an array [1]."""
         vectors = np.stack(outputs).astype(np.float64)
         vectors /= np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         return list((vectors[::2] * vectors[1::2]).sum(-1, keepdims=True))
@@ -89,7 +89,7 @@ class SimilarPairs(TextVectors):
         """Returns the CoSENT loss of a batch, given vectors [2N, D] and scores [2N], both pair by pair."""
         first_ND, second_ND = normalised_pairs(logits)
         scaled_N, gold_N = (first_ND * second_ND).sum(-1) / self.temperature, targets[::2]
-        # By how much the cosine of a pair with a lower gold score exceeds that of a pair with a higher one.
+        # The amount by which the cosine of a pair with a lower gold score exceeds that of one with a higher.
         excess_NN = (scaled_N[None, :] - scaled_N[:, None]).masked_fill(
             gold_N[:, None] <= gold_N[None, :], float("-inf")
         )

@@ -3,9 +3,9 @@
 A word's tag is predicted at its first piece, found by character offsets, so any tokenizer works; the other
 pieces have no target. A sentence longer than the model's input is read in overlapping windows, and each word
 is trained and scored only in the window where it has the most context on its shorter side. A word that the
-tokenizer drops (such as a control character) is reported and scored; its prediction is the most frequent tag,
-"O" for entities and "c" in error detection. Departure: the published code truncates long sentences and does
-not score the words removed.
+tokenizer drops (such as a control character) is reported and scored; its predicted tag is "O" for entities,
+"c" in error detection, and otherwise the most frequent tag. Departure: the published code truncates long
+sentences and does not score the words that it removes.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class WordTagging(Task):
         return cross_entropy(logits.flatten(0, 1), targets.flatten(), self.weights)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns for each sentence probabilities [words, labels]."""
+        """Returns probabilities [words, labels] for each sentence."""
         default = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default, (len(example.texts), 1)) for example in examples]
         for logits, owner, window in zip(outputs, windows.example, windows.context, strict=True):
@@ -347,7 +347,7 @@ class Pieces:
         return cls(ids[:start], ids[start:end], ids[end:], word_indices, in_a_word[first])
 
     def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
-        """Yields windows of at most `max_length` tokens `stride` tokens apart (None: half a window).
+        """Yields windows of at most `max_length` tokens, `stride` tokens apart (None: half a window).
 
         Raises:
             ConfigError: `max_length` leaves no room for text.
