@@ -11,12 +11,12 @@ from torch.nn import functional as F
 
 from electra.model.dropout import dropout as dropped
 
-# Up to this length two plain matrix products beat the fused CPU kernel, whose backward pass is slow.
+# Up to this length, two plain matrix products beat the fused CPU kernel, whose backward pass is slow.
 EXPLICIT_LENGTH = 256
 
 
 def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
-    """Returns bool [B, 1, T, T], true where attention is allowed: between tokens of equal piece id.
+    """Returns bool [B, 1, T, T], true where attention is allowed: between tokens with the same piece id.
 
     None means that nothing is masked, both as an argument and as the result. Padding (piece -1) attends to
     padding, so no row of the softmax is empty.
@@ -27,7 +27,10 @@ def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
 
 
 def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: torch.device) -> Tensor | None:
-    """Limits attention to `window` tokens to either side. Returns bool [B or 1, 1, T, T]."""
+    """Limits attention to `window` tokens to either side.
+
+    Returns bool [B or 1, 1, T, T], or the mask unchanged (it may be None) if the window covers all tokens.
+    """
     if length <= window + 1:
         return mask_B1TT
     position_T = torch.arange(length, device=device)
@@ -38,7 +41,7 @@ def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: to
 def attend(
     q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
 ) -> Tensor:
-    """Scaled dot-product attention. Returns [B, H, T, K]. `dropout` is 0 outside of training."""
+    """Returns scaled dot-product attention [B, H, T, K]. `dropout` must be 0 outside training."""
     if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
         scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
         if mask_B1TT is not None:
@@ -57,8 +60,8 @@ def attention_probabilities(q_BHTK: Tensor, k_BHTK: Tensor, mask_B1TT: Tensor | 
 
 
 def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [positions, K] of rotary embedding (Su et al. 2021), the two halves concatenated."""
-    # On the CPU even if the model is on the meta device, where arange takes seconds: it imports the compiler.
+    """Returns the cosines and sines [positions, K] of the K / 2 rotary angles, repeated (Su et al. 2021)."""
+    # On the CPU even for a model on the meta device, where arange imports the compiler, which takes seconds.
     frequencies = theta ** (-torch.arange(0, head_size, 2, dtype=torch.float32, device="cpu") / head_size)
     angles = torch.arange(num_positions, dtype=torch.float32, device="cpu")[:, None] * frequencies
     angles = torch.cat([angles, angles], dim=-1)
@@ -66,6 +69,6 @@ def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tens
 
 
 def rotate(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates each pair of dimensions by its position's angle. `cos` and `sin` broadcast to [B, H, T, K]."""
+    """Rotates dimensions i and i + K / 2 by their angle. `cos` and `sin` broadcast to [B, H, T, K]."""
     first, second = x_BHTK.chunk(2, dim=-1)
     return x_BHTK * cos + torch.cat([-second, first], dim=-1) * sin

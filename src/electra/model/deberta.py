@@ -1,16 +1,17 @@
 """DeBERTa's encoder (He et al. 2021, arXiv 2006.03654; version 3: arXiv 2111.09543).
 
-A post-norm transformer whose attention adds two terms to the product of a query and a key: the query with an
-embedding of their distance (content to position), and the key with another (position to content). Long
-distances share buckets. Weight-compatible with transformers' `DebertaV2Model` (interop holds the names).
+A post-norm transformer whose attention adds two terms to the product of a query and a key: the product of
+the query with one embedding of their distance (content to position), and that of the key with another
+(position to content). Long distances share buckets. Weight-compatible with transformers' `DebertaV2Model`
+(exchange/names.py maps the names).
 
-No [T, T, D] tensor is made. The distances between a block of n queries and all keys are a run of T + n - 1
-neighbours, so one matrix product scores them, and a view of that product whose rows begin one element later
-each time is the block's part of the scores. All blocks are one batched product. Documents packed into a row
-are runs, too, so a distance in the row is the distance in the document.
+No [T, T, D] tensor is built. A block of n queries and all keys have T + n - 1 consecutive distances, so one
+matrix product scores them. The block's part of the scores is a view of that product in which each row begins
+one element later than the row before. All blocks are computed in one batched product. Documents packed into a
+row are contiguous, so the distance of two tokens in the row is their distance in the document.
 
 Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size, L = 2T - 1 distances, R rows of the
-table of distances.
+table of distance embeddings.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, La
 from electra.model.precision import device_kind
 from electra.model.sizes import BLOCK, EncoderConfig
 
-CACHED = 1 << 16  # scores computed at a time on a CPU, so that they stay in its cache
+CACHED = 1 << 16  # scores computed at a time on a CPU: few enough to stay in its cache
 # Replaces BLOCK on a GPU, where a few large products are faster than many small ones.
 ACCELERATOR_BLOCK = 256
 # Activations of the convolution.
@@ -38,10 +39,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "tanh": to
 
 
 def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
-    """Returns the row of the table of distances for each distance (query minus key).
+    """Returns the row of each distance (query minus key) in the table of distance embeddings.
 
-    Up to half the buckets every distance has its own; longer ones share buckets that grow logarithmically up
-    to `position_span`.
+    Distances up to half of `position_buckets` have a row each; longer ones share logarithmically spaced rows
+    up to `position_span`. Without buckets (0), each distance up to `position_span` has a row. Greater
+    distances share the last row of their side.
     """
     half = config.position_buckets // 2
     rows = distances
@@ -55,7 +57,7 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
 
 
 def block_size(length: int, device: torch.device) -> int:
-    """Returns the size of equal blocks of queries or keys, at most `BLOCK`, that cover a row."""
+    """Returns the size of equal blocks that cover a row: at most `BLOCK`, or `ACCELERATOR_BLOCK` on a GPU."""
     most = ACCELERATOR_BLOCK if device_kind(device).own_memory else BLOCK
     return -(-length // -(-length // most))
 
@@ -71,13 +73,13 @@ def _by_distance(x: Tensor, n: int) -> Tensor:
 
 
 def _windows(positions: Tensor, n: int) -> Tensor:
-    """Returns the distances that each block needs, [H * T / n, K, T + n - 1]; a view if H is 1."""
+    """Returns the projected distances for each block, [H * T / n, K, T + n - 1]; a view if H is 1."""
     T = (positions.shape[-1] + 1) // 2
     return positions.unfold(-1, T + n - 1, n).transpose(1, 2).flatten(0, 1)
 
 
 def _skewed(product: Tensor, heads: int, n: int) -> Tensor:
-    """Returns products with `_windows` as a view [H, T / n, B, n, T] whose row r begins at column r."""
+    """Returns a product with `_windows` as a view [H, T / n, B, n, T] in which row r begins at column r."""
     blocks, rows, width = product.shape[0] // heads, product.shape[1] // n, product.shape[2]
     block, row, _ = product.stride()
     return product.as_strided(
@@ -86,14 +88,14 @@ def _skewed(product: Tensor, heads: int, n: int) -> Tensor:
 
 
 def _scores(q: Tensor, k: Tensor, n: int, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
-    """Returns attention scores [H, B, T, T] of queries and keys [H, B, T, K] and projected distances.
+    """Returns attention scores [H, B, T, T] from queries and keys [H, B, T, K] and projected distances.
 
     Args:
-        q: Queries, scaled, the last one first: so entry i + j of the distances belongs to query i and key j.
+        q: Scaled queries, last one first, so that entry i + j of the distances belongs to query i and key j.
         k: Keys.
         n: Size of a block, a divisor of T.
-        by_query: Distances [H, K, L] in falling order (query minus key, from T - 1), or None.
-        by_key: The same with the other projection, or None.
+        by_query: Distances [H, K, L] in descending order (query minus key, from T - 1), or None.
+        by_key: The same distances in the other projection, or None.
     """
     H, B, T, _ = q.shape
     scores = torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT).view(H, B, T, T)
@@ -107,8 +109,8 @@ def _scores(q: Tensor, k: Tensor, n: int, by_query: Tensor | None, by_key: Tenso
 class Attention(torch.autograd.Function):
     """Disentangled attention of queries, keys and values [H, B, T, K] -> [H, B, T, K].
 
-    It computes a head and a few rows at a time, so that their scores stay in the CPU's cache between the
-    first product and the last.
+    On a CPU it computes one head and a few rows at a time, so that their scores stay in the cache from the
+    first product to the last.
     """
 
     @staticmethod
@@ -116,7 +118,7 @@ class Attention(torch.autograd.Function):
         """Takes q, k, v, n and projected distances (see `_scores`), a mask and dropout factors.
 
         The mask is [B, T, T] or None, true where attention is not allowed; the factors are [H, B, T, T] or
-        None. Their rows, and those of the result, are in the order of the queries.
+        None. The rows of mask, factors and result are in the order of the queries.
         """
         q, k, v, n, by_query, by_key, mask, factors = arguments
         H, B, T, _ = q.shape
@@ -158,7 +160,8 @@ class Attention(torch.autograd.Function):
                 if positions is None or d_positions is None:
                     continue
                 blocks, windows = _by_distance(x, n), _windows(positions[at[0]], n)
-                if wide.shape != (*blocks.shape[:2], windows.shape[2]):  # what the view below skips stays 0
+                # elements of `wide` outside the view below stay 0
+                if wide.shape != (*blocks.shape[:2], windows.shape[2]):
                     wide = q.new_zeros(*blocks.shape[:2], windows.shape[2])
                 _skewed(wide, len(x), n).copy_(_in_blocks(d_sums, n))
                 d_blocks = _in_blocks(dx[at], n)
@@ -174,7 +177,7 @@ def _select(at: tuple[slice, slice], *positions: Tensor | None) -> list[Tensor |
 
 
 def _parts(q: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Yields slices of heads and rows that fit a CPU cache; on an accelerator a single one."""
+    """Yields slices of heads and rows that fit in a CPU's cache; on an accelerator, one pair for all."""
     heads, rows, length, _ = q.shape
     if device_kind(q).own_memory:
         yield slice(heads), slice(rows)
@@ -196,7 +199,8 @@ def attend(
 ) -> Tensor:
     """Returns disentangled attention [H, B, T, K] of queries (scaled), keys and values [H, B, T, K].
 
-    `positions` are the projected distances (see `_scores`) of a row padded to blocks of one size.
+    `positions` are the projected distances (see `_scores`) of a row padded to a multiple of `block_size`.
+    `mask_BTT` is true where attention is allowed; None: everywhere.
     """
     H, B, T, _ = q.shape
     n = block_size(T, q.device)
@@ -213,7 +217,7 @@ def attend(
 
 
 def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | None) -> Tensor:
-    """Returns attention scores by plain operations, for analysis and for graphs that are exported.
+    """Returns attention scores by plain operations, for analysis and for exported graphs.
 
     Like `_scores`, but queries are in the order of the text.
     """
@@ -233,9 +237,9 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class DebertaEmbeddings(Embeddings):
-    """Word embeddings plus, if the shape has them, positions and token types.
+    """The sum of word embeddings and, if the shape has them, of position and token-type embeddings.
 
-    The sum is projected to size D and normalised.
+    It is projected to size D and normalised.
     """
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -259,7 +263,7 @@ class DebertaEmbeddings(Embeddings):
         token_type_ids_BT: Tensor | None,
         variation: Variation,
     ) -> Tensor:
-        """Returns [B, T, D]. Without ids, positions count from 0 and token types are 0."""
+        """Returns [B, T, D]. Positions default to 0, 1, 2, ..., token types to 0."""
         x_BTE = variation.embed(self.words(input_ids_BT))
         if self.added:
             x_BTE = x_BTE + self.places(input_ids_BT, position_ids_BT)
@@ -269,14 +273,14 @@ class DebertaEmbeddings(Embeddings):
         return torch.as_tensor(self.norm(self.projection(x_BTE)))
 
     def places(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None) -> Tensor:
-        """Returns the embeddings of the absolute positions, [T, E] or [B, T, E]."""
+        """Returns the embeddings of the absolute positions [B, T, E], or [T, E] without position ids."""
         if position_ids_BT is None:
             return self.positions.weight[: input_ids_BT.shape[1]]
         return torch.as_tensor(self.positions(position_ids_BT))
 
 
 class DebertaLayer(Layer):
-    """A post-norm layer with disentangled attention, and in version 2's first layer a convolution."""
+    """A post-norm layer with disentangled attention and, in the first layer of version 2, a convolution."""
 
     convolution: nn.Conv1d
     convolution_norm: nn.LayerNorm
@@ -300,8 +304,8 @@ class DebertaLayer(Layer):
 
         Args:
             q: Queries [H, B, T, K].
-            distances_RD: Embeddings of distances.
-            index_L: The row of each distance, in falling order.
+            distances_RD: Distance embeddings.
+            index_L: The row of each distance, in descending order of distance.
         """
         config, D = self.config, self.config.hidden_size
         parts: list[Tensor | None] = []
@@ -334,11 +338,11 @@ class DebertaLayer(Layer):
         """Returns [B, T, D].
 
         Args:
-            x_BTD: States that give keys and values, and queries unless `queries_BTD` is passed.
+            x_BTD: States for keys and values, and also for the queries unless `queries_BTD` is passed.
             mask_B1TT: Where attention is allowed, or None.
-            distances_RD: Embeddings of distances.
-            index_L: The row of each distance, in falling order.
-            queries_BTD: Other states that give the queries, and to which the output is added.
+            distances_RD: Distance embeddings.
+            index_L: The row of each distance, in descending order of distance.
+            queries_BTD: Other states for the queries, to which the layer's output is added.
         """
         config, training, input_BTD = self.config, self.training, x_BTD
         B, T, D = x_BTD.shape
@@ -372,7 +376,7 @@ class DebertaLayer(Layer):
         parts = []
         for offset in range(-half, half + 1):
             part = padded[:, half + offset : half + offset + T]
-            if mask_B1TT is not None and offset:  # not across the edge of a document
+            if mask_B1TT is not None and offset:  # it does not reach across the edge of a document
                 near = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
                 part = part * F.pad(near, (max(-offset, 0), max(offset, 0)))[..., None]
             parts.append(part)
@@ -409,7 +413,7 @@ class DebertaEncoder(ElectraEncoder):
             self.embeddings.norm = other.embeddings.norm
 
     def distances(self, length: int) -> tuple[Tensor, Tensor]:
-        """Returns the embeddings of the distances [R, D], and the row of each, in falling order [L]."""
+        """Returns the distance embeddings [R, D], and each distance's row [L], in descending order."""
         rows_RD, device = self.relative_positions.weight, self.relative_positions.weight.device
         falling = torch.arange(length - 1, -length, -1, device="cpu")
         index_L = buckets(falling, self.config)
@@ -452,7 +456,7 @@ class DebertaEncoder(ElectraEncoder):
             x_BTD = last(x_BTD, *context)
             variation.see(x_BTD)
             return torch.as_tensor(x_BTD)
-        # The enhanced mask decoder: the last layer twice, with queries from states plus absolute positions.
+        # The enhanced mask decoder: the last layer runs twice, with queries from states plus positions.
         places = self.embeddings.projection(self.embeddings.places(input_ids, position_ids))
         queries_BTD = x_BTD + places
         for _ in range(2):

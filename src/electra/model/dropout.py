@@ -15,8 +15,8 @@ _LANES = 4  # elements per draw of 64 bits
 def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
     """Zeroes a fraction `rate` of the elements of `x`, and scales the others up to preserve the mean.
 
-    Returns `x` itself outside of training. On a CPU `rate` is rounded to the nearest 65,536th, and the scale
-    matches the rounded rate.
+    Returns `x` itself outside training or if `rate` is 0. On a CPU, `rate` is rounded to the nearest
+    65,536th, and the scale matches the rounded rate.
     """
     if not training or rate == 0.0:
         return x
@@ -24,7 +24,10 @@ def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
 
 
 def dropout_factors(shape: tuple[int, ...], rate: float, training: bool, like: Tensor) -> Tensor | None:
-    """Draws the factors by which `dropout` multiplies a tensor of this shape; None if it changes nothing."""
+    """Draws the factors by which `dropout` multiplies a tensor of this shape; None if it would not change it.
+
+    They are float32, on the device of `like`.
+    """
     if not training or rate == 0.0:
         return None
     if like.device.type != "cpu":

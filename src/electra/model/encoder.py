@@ -1,7 +1,7 @@
 """The paper's encoder: a post-norm transformer with factorised embeddings (Clark et al. 2020, section 3.1).
 
-Weight-compatible with transformers' `ElectraModel` (exchange/names.py maps the names); queries, keys and
-values are one matrix here. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size,
+Weight-compatible with transformers' `ElectraModel` (exchange/names.py maps the names); here one matrix
+computes queries, keys and values. Shapes: B batch, T tokens, D hidden, E embedding, H heads, K head size,
 V vocabulary.
 """
 
@@ -25,11 +25,11 @@ class Variation:
     """An experiment's changes to an encoder's forward pass; this base class changes nothing."""
 
     def embed(self, words_BTE: Tensor) -> Tensor:
-        """Returns the embeddings [B, T, E] to use instead of the words' own."""
+        """Returns the embeddings [B, T, E] to use instead of those of the tokens."""
         return words_BTE
 
     def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor | None:
-        """Returns where attention is allowed, [B or 1, 1, T, T]; None: everywhere."""
+        """Returns bool [B or 1, 1, T, T], true where attention is allowed; None: everywhere."""
         return mask_B1TT
 
     def see(self, states_BTD: Tensor) -> None:
@@ -48,7 +48,7 @@ class Encoder(nn.Module, ABC):
     def embed(
         self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        """Returns the states [B, T, D] that enter the first layer; the ids are those of `forward`."""
+        """Returns the states [B, T, D] that enter the first layer; the arguments are those of `forward`."""
         raise NotImplementedError
 
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
@@ -93,10 +93,10 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def token_table(self) -> Tensor:
-        """The token embeddings [V, E], which the generator's head uses as its output layer."""
+        """Returns the token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
-        """Makes this encoder use the embeddings of `other`: all of equal shape, or only the token table."""
+        """Makes this encoder use the embeddings of `other`: all of its shape, or only the token table."""
         raise NotImplementedError
 
     def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
@@ -111,7 +111,7 @@ class Encoder(nn.Module, ABC):
         return qkv
 
     def depth_of(self, name: str) -> int:
-        """Returns a parameter's depth: 0 in embeddings, n in the nth layer and, if last, in a final norm."""
+        """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm is in the last."""
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1
@@ -140,7 +140,7 @@ class Embeddings(nn.Module):
         token_type_ids_BT: Tensor | None,
         variation: Variation,
     ) -> Tensor:
-        """Returns [B, T, E]. Without ids, positions count from 0 and token types are 0."""
+        """Returns [B, T, E]. Positions default to 0, 1, 2, ..., token types to 0."""
         length = input_ids_BT.shape[1]
         words = variation.embed(self.words(input_ids_BT))
         positions = (

@@ -2,10 +2,10 @@
 
 The script (google-research/electra, flops_computation.py) counts 2 x m x n for a matrix product, as much for
 the backward pass as for the forward pass, and a dense product with a one-hot vector for an embedding lookup.
-The last is too much: on real hardware lookups are nearly free, as `dense_lookup=False` counts them. RTD has
-two networks that look up embeddings, so by the script it appears more expensive than it is. Extensions: a
-gated feed-forward has three matrices instead of two, rotary positions replace the position table, and
-DeBERTa's attention scores distances.
+The last is an overestimate: on real hardware, lookups are nearly free, which is how `dense_lookup=False`
+counts them. In RTD two networks look up embeddings, so the script makes it appear more expensive than it is.
+Extensions: a gated feed-forward network has three matrices instead of two, rotary positions replace the
+position table, and DeBERTa's attention scores distances.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from electra.model.networks import Network, Networks
 from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
-MASKED = 0.15625  # fraction of positions that are masked, by default, in the script
+MASKED = 0.15625  # default fraction of masked positions in the script
 
 
 def product_flops(config: EncoderConfig, length: int) -> float:
-    """FLOPs of the matrix products alone of one layer, forward, on one sequence of `length` tokens.
+    """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens.
 
-    DeBERTa scores `length + BLOCK - 1` distances for each token, as implemented here: at 512 tokens of the
-    published base shape 1.1 % more than transformers counts. The projection of distances, which a batch
-    shares, is left out.
+    DeBERTa as implemented here scores `length + BLOCK - 1` distances for each token. For the published base
+    shape at 512 tokens, this makes 1.1 % more FLOPs than transformers performs. The projection of the
+    distances is left out, because the whole batch shares it.
     """
     h, scored = config.hidden_size, length + min(length, BLOCK) - 1
     attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored

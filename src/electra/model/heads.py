@@ -53,7 +53,7 @@ class DiscriminatorHead(nn.Module):
         self.prediction = nn.Linear(config.hidden_size, 1)
 
     def forward(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
-        """Returns logits [B, T]. position_ids_BT: positions within the documents that share a row."""
+        """Returns logits [B, T]. Only `ContextHead` uses `position_ids_BT`, positions within documents."""
         logits: Tensor = self.prediction(self.norm(F.gelu(self.dense(hidden_BTD)))).squeeze(-1)
         return logits
 

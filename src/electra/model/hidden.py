@@ -55,9 +55,9 @@ def layers_of(encoder: Encoder) -> list[nn.Module]:
 
 
 def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
-    """Returns [B, T, D] at each depth: the input of the first layer, then the output of each layer.
+    """Returns states [B, T, D] at each depth: the input of the first layer, then the output of each layer.
 
-    The last is the encoder's output, which in the modern encoder has one more norm.
+    The last states are the encoder's output, to which the modern encoder applies one more norm.
     """
     layers = layers_of(encoder)
     states: list[Tensor] = []
@@ -70,7 +70,7 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None 
 
 
 def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
-    """Returns [B, H, T, T] for each layer: the attention of token i (row) to token j (column)."""
+    """Returns the weights [B, H, T, T] of each layer: the attention of token i (row) to token j (column)."""
     projected: list[Tensor] = []
     with ExitStack() as hooks:
         for layer in layers_of(encoder):

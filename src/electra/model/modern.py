@@ -2,7 +2,7 @@
 
 Weight-compatible with transformers' `ModernBertModel` (Warner et al. 2024) and exported as such
 (exchange/names.py maps the names), so no remote code is needed. It exists because the paper's
-post-norm network spends most of a small budget in a plateau (docs/decisions.md). In our own sizes every
+post-norm network spends most of a small budget on a plateau (docs/decisions.md). In our own sizes, every
 layer attends to all tokens; in published models only every third does, and the others attend to a window,
 with another rotary base. Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
 """
@@ -37,14 +37,14 @@ class TokenTable(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, hidden_size))
 
     def table(self) -> Tensor:
-        """The embeddings [V, D]."""
+        """Returns the embeddings [V, D]."""
         return self.weight
 
 
 class ProjectedTable(nn.Module):
-    """A projection of another network's table: a narrow generator shares the discriminator's embeddings.
+    """A projection of another network's table: lets a narrow generator share the discriminator's embeddings.
 
-    ModernBERT has no factorised embedding, so the product is exported as the generator's own table.
+    ModernBERT has no factorised embeddings, so the projected table is exported as the generator's own.
     """
 
     def __init__(self, source: TokenTable, hidden_size: int) -> None:
@@ -53,12 +53,12 @@ class ProjectedTable(nn.Module):
         self.projection = nn.Linear(source.weight.shape[1], hidden_size, bias=False)
 
     def table(self) -> Tensor:
-        """The projected embeddings [V, D']."""
+        """Returns the projected embeddings [V, D']."""
         return F.linear(self.source.table(), self.projection.weight)
 
 
 class ModernLayer(nn.Module):
-    """A pre-norm layer with rotary attention and a gated feed-forward."""
+    """A pre-norm layer with rotary attention and a gated feed-forward network."""
 
     def __init__(self, config: EncoderConfig, first: bool) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class ModernLayer(nn.Module):
         q, k = rotate(q, cos, sin).to(v.dtype), rotate(k, cos, sin).to(v.dtype)
         context = attend(q, k, v, mask_B1TT, config.attention_dropout if training else 0.0)
         context = self.attention_output(context.transpose(1, 2).reshape(B, T, D))
-        # As in ModernBERT, the attention's output has the dropout rate of attention, not of the layer.
+        # As in ModernBERT, dropout on the attention's output has the rate of the attention, not of the layer.
         x_BTD = x_BTD + dropout(context, config.attention_dropout, training)
         activated, gate = self.gated(self.mlp_norm(x_BTD)).chunk(2, dim=-1)
         x_BTD = x_BTD + self.output(dropout(F.gelu(activated) * gate, config.dropout, training))
@@ -146,7 +146,7 @@ class ModernEncoder(Encoder):
     def view(
         self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Returns a layer's attention mask, and the cosines and sines of its rotary positions."""
+        """Returns the attention mask, cosines and sines of layers with a window (`local`) or without."""
         cos, sin = (self.window_cos, self.window_sin) if local else (self.cos, self.sin)
         if local:
             mask_B1TT = windowed_mask(mask_B1TT, self.config.window, length, cos.device)

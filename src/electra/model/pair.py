@@ -7,7 +7,7 @@
 An objective may add small modules of its own, such as a copy gate or a baseline (`heads`). They are never
 exported.
 
-`sharing` selects the weights that main and auxiliary network have in common:
+`sharing` selects the weights that the main and the auxiliary network have in common:
     none          no weights
     token         the token embeddings
     embeddings    token, position and type embeddings with their norm, as in the published code (default)
@@ -46,7 +46,7 @@ Initialisation = Literal["paper", "reference", "fan_in"]
 
 
 class Generator(nn.Module):
-    """A masked language model: the auxiliary network, or, as the main one, the BERT baseline."""
+    """A masked language model: the auxiliary network or, as the main network, the BERT baseline."""
 
     def __init__(self, encoder: Encoder, head: GeneratorHead | None = None) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    """An encoder with the head that its architecture has for replaced token detection."""
+    """An encoder with its architecture's head for replaced token detection."""
 
     def __init__(self, encoder: Encoder, head: DiscriminatorHead | None = None) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Discriminator(nn.Module):
     def logits(self, hidden_BTD: Tensor, position_ids_BT: Tensor | None = None) -> Tensor:
         """Returns log-odds [B, T] that each token was replaced.
 
-        position_ids_BT: positions within documents, where rows hold several documents.
+        `position_ids_BT` are the positions within documents; they are needed if a row contains several.
         """
         logits: Tensor = self.head(hidden_BTD, position_ids_BT)
         return logits
@@ -88,10 +88,10 @@ AnyNetwork = Generator | Discriminator | EncoderAlone
 
 
 class Pair(nn.Module):
-    """The networks of one run, in `state_dict` under their names (`artifacts/networks.py`).
+    """The networks of one run; `state_dict` contains them under their names (`artifacts/networks.py`).
 
-    Frozen networks move to another device or number format with the rest, but are not among the parameters
-    or in `state_dict`.
+    Frozen networks move to another device or number format with the rest, but they are neither among the
+    parameters nor in `state_dict`.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def build_networks(
         networks: the table of networks; frozen ones are passed in `frozen`.
         heads: the objective's own modules.
         frozen: the frozen networks, by name.
-        sharing: weights that main and auxiliary network have in common.
+        sharing: the weights that the main and the auxiliary network have in common.
         seed: determines the initial weights.
         initialisation: see `initialise`.
     """
@@ -212,7 +212,7 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
 
     Raises:
-        ConfigError: all weights are to be shared, and the networks differ in size.
+        ConfigError: if all weights are to be shared and the networks differ in size.
     """
     target, source = auxiliary.encoder, main.encoder
     if sharing == "none":
@@ -235,7 +235,7 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
 
 @torch.no_grad()
 def merge_token_table(encoder: Encoder) -> None:
-    """Replaces a disentangled token table by a plain one with the same values; leaves others alone."""
+    """Replaces a disentangled token table with a plain one of the same values; does nothing to others."""
     table = encoder.token_table()
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, DisentangledTable):
         encoder.tokens = TokenTable(*table.shape)
@@ -246,7 +246,9 @@ def merge_token_table(encoder: Encoder) -> None:
 
 
 def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> None:
-    """Draws every parameter from its own random key, so that weights do not depend on the building order.
+    """Initialises every parameter: biases with 0, the weights of norms with 1, matrices at random.
+
+    Each matrix has a random key of its own, so that the weights do not depend on the order of building.
 
     Args:
         module: all networks, or one.
@@ -276,7 +278,10 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
 
 
 def initialise_projection(encoder: Encoder, seed: int) -> None:
-    """Draws the projection of a projected table so that the result has the scale of the source table."""
+    """Draws the projection of a projected table so that the result has the scale of the source table.
+
+    Does nothing to an encoder without one.
+    """
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         weight = encoder.tokens.projection.weight
         rng = torch.Generator().manual_seed(key(seed, "init/generator.encoder.tokens.projection.weight"))

@@ -1,10 +1,10 @@
 """Batched inference on rows of any length, with little padding.
 
 Rows are sorted by length within pools of 1,024 and batched up to a number of positions. On a CPU small
-batches are fast, because the activations of a layer stay in its caches. Measured on 4 x 128 and 4 x 256
-networks (one AVX-512 thread, fp32, padding not counted): 256 to 2,048 positions are within a few percent of
-each other; with 4,096 a position takes 1.1 times as long, and with 8,192 1.2 times. The number for a GPU is
-large enough to keep it busy, and has not been tuned.
+batches are fast, because the activations of a layer stay in its caches. Measured on networks of 4 layers, 128
+or 256 wide (one AVX-512 thread, fp32, padding not counted): 256 to 2,048 positions are within a few percent
+of each other; with 4,096, each position takes 1.1 times as long, and with 8,192, 1.2 times. The number for a
+GPU is large enough to keep it busy, and has not been tuned.
 
 Shapes: B rows of a batch, T positions of its longest row.
 """
@@ -34,7 +34,10 @@ _thread = threading.local()  # .before_batch: the function to call before each b
 
 @contextmanager
 def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
-    """Runs `call` before each batch of `map_rows` in this thread; if it raises, the iteration ends."""
+    """Within the block, runs `call` before each batch of `map_rows` in this thread.
+
+    An exception that it raises ends the iteration.
+    """
     _thread.before_batch = call
     try:
         yield
@@ -71,7 +74,7 @@ def padded_batches(
 ) -> Iterator[PaddedBatch]:
     """Yields batches of rows of similar length; rows are token ids, including special tokens.
 
-    Within a pool the longest come first, so that a batch that exceeds the memory fails at once.
+    Within a pool the longest rows come first, so that a batch that exceeds the memory fails at once.
     """
     for first, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
@@ -89,7 +92,7 @@ def map_rows(
     """Yields the result of `network` for each row, in the order of the rows.
 
     One pool of rows and results is in memory at a time. If results are too large for that, as attention
-    weights are, reduce them batch by batch, over `padded_batches`.
+    weights are, reduce them batch by batch, with `padded_batches`.
 
     Args:
         rows: token ids, including special tokens.

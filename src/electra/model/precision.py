@@ -19,7 +19,7 @@ def pick_device(name: str, local_rank: int = 0, key: str = "device") -> torch.de
     """Returns the device called `name`; "auto" is a GPU if there is one, else the CPU.
 
     Raises:
-        ConfigError: there is no such device. The message names the setting `key`.
+        ConfigError: if there is no such device. The message names the setting `key`.
     """
     convert(Device, name, key)
     if name == "auto":
@@ -48,5 +48,5 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:
-    """Returns a context of autocast to bf16 if `precision` is "bf16", else one that does nothing."""
+    """Returns a context manager that autocasts to bf16 if `precision` is "bf16", else does nothing."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")

@@ -74,7 +74,7 @@ class EncoderConfig:
     attention_dropout: float = 0.1
     norm_eps: float = 1e-12
     pad_id: int = 0
-    num_token_types: int = 2  # the paper's encoder and DeBERTa's
+    num_token_types: int = 2  # in the paper's encoder and DeBERTa's
     # The modern encoder only
     rope_theta: float = 10_000.0  # base of the rotary positions
     global_every: int = 1  # every nth layer from the first attends to all tokens, the others to a window
@@ -82,7 +82,7 @@ class EncoderConfig:
     window_theta: float = 10_000.0  # base of the rotary positions, in layers with a window
     # DeBERTa's encoder only, whose attention scores distances between tokens
     position_buckets: int = 256  # distance embeddings to either side; 0: one for each distance
-    position_span: int = 512  # maximum distance to either side; greater ones count as this
+    position_span: int = 512  # maximum distance to either side; longer ones count as this
     content_to_position: bool = True
     position_to_content: bool = True
     shared_position_keys: bool = True  # distances and tokens are projected by the same matrices
@@ -119,10 +119,10 @@ class EncoderConfig:
 def resolve_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
     """Returns the size called `name`, with another number of layers or another width if given.
 
-    Embeddings that are as wide as the layers follow the width.
+    If the size's embeddings are as wide as its layers, they get the new width too.
 
     Raises:
-        ConfigError: unknown name, or a number out of range.
+        ConfigError: if the name is unknown or a number is out of range.
     """
     for key, value in (("layers", layers), ("hidden_size", hidden_size)):
         if value is not None and value > MAX_SIZE:
@@ -182,7 +182,7 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
     Args:
         discriminator: Shape of the main network.
-        width: Fraction of its hidden size, rounded to whole attention heads.
+        width: Fraction of its hidden size, rounded to whole attention heads (below one, to an even number).
         depth: Fraction of its layers.
     """
     hidden = round(discriminator.hidden_size * width)

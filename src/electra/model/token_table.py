@@ -17,7 +17,7 @@ class DisentangledTable(nn.Module):
 
     def __init__(self, source: nn.Module) -> None:
         super().__init__()
-        self._source = (source,)  # in a tuple: its weight is the generator's parameter, not this network's
+        self._source = (source,)  # in a tuple, so that it is no submodule: it belongs to the generator
         self.delta = nn.Parameter(torch.zeros_like(self.source_weight()))
 
     def source_weight(self) -> Tensor:
@@ -28,11 +28,11 @@ class DisentangledTable(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The sum [V, E], under the name that `nn.Embedding` has for it."""
+        """The sum [V, E], named as in `nn.Embedding`."""
         return self.source_weight() + self.delta
 
     def table(self) -> Tensor:
-        """Returns the sum [V, E], under the name that `TokenTable` has for it."""
+        """Returns the sum [V, E]; named as in `TokenTable`."""
         return self.weight
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -149,7 +149,7 @@ class Objective(masking.MaskingObjective):
             table = discriminator.encoder.token_table()
             noise = conditional_gumbel(log_p.detach(), sampled)
             mixtures = ((log_p + noise) / config.temperature).softmax(-1) @ table.detach()
-            # Its value is zero; its gradient is that of the mixtures, reversed.
+            # Its value is zero; its gradient is the reversed gradient of the mixtures.
             zero = scale * (mixtures.detach() - mixtures)
             variation = AddedVectors(slots, zero)
         detection = detect(discriminator, corrupted, ids, variation)
@@ -207,8 +207,8 @@ def reinforce(log_p_MV: Tensor, sampled_M: Tensor, reward_M: Tensor, baseline_M:
 def conditional_gumbel(log_p_MV: Tensor, sampled_M: Tensor) -> Tensor:
     """Draws Gumbel noise [M, V] given that log p + noise is largest at the sample.
 
-    The largest sum is a Gumbel variable whichever token has it; the others follow their own, truncated at it
-    (Maddison et al. 2014).
+    The largest sum is a Gumbel variable, whichever token has it; the other sums follow their own Gumbel
+    distributions, truncated at it (Maddison et al. 2014).
     """
     waits = torch.empty_like(log_p_MV).exponential_()
     winner = waits.gather(1, sampled_M[:, None])

@@ -22,7 +22,7 @@ from electra.model.sizes import EncoderConfig
 from electra.objectives.parts import noise
 from electra.objectives.parts.interface import Corrupted, Outcome
 
-# Relation heads of MiniLM, whatever the networks' attention heads; fewer if 12 does not divide both widths.
+# Relation heads in MiniLM, however many attention heads there are; fewer if 12 does not divide both widths.
 RELATION_HEADS = 12
 
 
@@ -94,7 +94,7 @@ class Objective(noise.NoisyObjective):
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
-        """Returns a projection for each compared layer, `depth_N`, if the widths differ."""
+        """Returns a projection `depth_N` for each compared layer; {} if the widths are equal."""
         student = networks.main
         teacher = next(row.config for row in networks.rows if row.name == "teacher")
         if student.hidden_size == teacher.hidden_size:
@@ -136,7 +136,7 @@ class Objective(noise.NoisyObjective):
         with torch.no_grad():
             teacher_ids = ids if config.teacher_reads == "same" else corrupted.input_ids
             teacher_last = teacher.encoder(teacher_ids, *layout, variation=teacher_states)
-        # `see` gets the modern encoder's last states before they are normalised
+        # in the modern encoder, `see` gets the last states before the final norm
         student_states.layers[-1], teacher_states.layers[-1] = last, teacher_last
 
         if self.auxiliary:
@@ -199,7 +199,7 @@ def _cosine_distance(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _text_index(corrupted: Corrupted) -> Tensor:
-    """Returns the id of each token's text [B, T], unique over the batch."""
+    """Returns the id of each token's text [B, T], unique within the batch; meaningless at padding."""
     B, T = corrupted.input_ids.shape
     rows = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
     return rows.expand(B, T) if corrupted.piece_ids is None else rows + corrupted.piece_ids

@@ -64,7 +64,7 @@ class OneSidedAttention(Variation):
 
 
 class Towers(nn.Module):
-    """The noise model, two causal encoders: q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)]).
+    """The noise model, two one-sided encoders: q(x_t | the rest) = softmax(W [left(t - 1), right(t + 1)]).
 
     Args:
         full: The shape of the energy model.
@@ -84,7 +84,7 @@ class Towers(nn.Module):
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
     def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
-        """Returns the states on both sides of each position [B, T, 2D], zeros beyond the row's ends."""
+        """Returns [B, T, 2D]: left(t - 1) and right(t + 1) at position t, zeros beyond the row's ends."""
         left, right = (
             tower(input_ids, position_ids, piece_ids, variation=OneSidedAttention(tower is self.left))
             for tower in (self.left, self.right)

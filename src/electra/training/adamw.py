@@ -17,7 +17,7 @@ def _undecorated(method: Any) -> Any:
 class AdamW(torch.optim.AdamW):
     """torch's fused AdamW without its slow import, optionally without bias correction.
 
-    Each group's `lr` is set before each step.
+    The caller sets each group's `lr` before each step.
     """
 
     add_param_group = _undecorated(torch.optim.Optimizer.add_param_group)
@@ -54,5 +54,5 @@ class AdamW(torch.optim.AdamW):
         group["weight_decay"] = decay * math.sqrt(c2) / c1
 
     def _num_updates(self, group: dict[str, Any]) -> int:
-        """Returns how often the weights of the group were updated, which differs if a stage trains them."""
+        """Returns how often the group's weights were updated; stages of the training may skip them."""
         return next((int(self.state[p]["step"]) for p in group["params"] if p in self.state), 0)

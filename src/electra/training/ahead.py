@@ -1,6 +1,6 @@
-"""Prepares the next update's rows in the background: reads, if necessary fetches, and corrupts them.
+"""Prepares the next update's rows in the background: reads them, fetching if necessary, and corrupts them.
 
-The rows are the same whenever they are prepared, because they are drawn from keys of the examples
+The rows do not depend on when they are prepared, because they are drawn from keys of the examples
 (objectives/parts/interface.py).
 """
 
@@ -26,7 +26,7 @@ class Prefetcher:
 
         Args:
             step: The step.
-            state: What `make` depends on besides the step; a prefetched result of another state is
+            state: What `make` depends on besides the step; a prefetched result for another state is
                 discarded.
             make: Computes the batches of a step.
             prefetch: Whether to start computing the batches of the next step.

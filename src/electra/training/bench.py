@@ -31,11 +31,11 @@ from electra.training.run import Run, build_run
 from electra.training.telemetry import Telemetry
 
 WARM_UP = 2  # steps that are not measured
-MIN_STEPS = 5  # measured at least
+MIN_STEPS = 5  # minimum number of measured steps
 
 
 def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
-    """Returns a store of random ids of ordinary tokens, in memory."""
+    """Returns an in-memory store of random ids of ordinary tokens."""
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
     return TokenStore(
@@ -52,7 +52,8 @@ def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> To
 def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None = None) -> dict[str, Any]:
     """Trains on random ids for about `seconds`, after a warm-up, and returns the measurements.
 
-    Rates are summed over the processes. Times are in seconds; `mfu` is a fraction.
+    Tokens per second are totals over all processes; the hardware's limits are those of one process. Times are
+    in seconds; `mfu` is a fraction.
 
     Raises:
         RunFailed: if the recipe says `compile=on` and the layers cannot be compiled.
@@ -108,7 +109,10 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
 
 def parts(run: Run, steps: int) -> dict[str, float]:
-    """Returns the median seconds of each part of a step; a GPU is synchronised before and after each part."""
+    """Returns the median seconds of each part of a step; a GPU is synchronised before and after each part.
+
+    The run's methods stay wrapped in timers, so do not use the run afterwards.
+    """
     now = clock(run.device)
     spent: dict[str, float] = {}
 

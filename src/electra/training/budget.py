@@ -86,7 +86,7 @@ def steps_for(
         text: The budget.
         tokens_per_step: Tokens per update.
         flops_per_step: FLOPs per update.
-        steps_in_seconds: Measures how many updates fit; called only for a budget of time.
+        steps_in_seconds: Measures how many updates fit; called only for a time budget.
 
     Raises:
         ConfigError: if the text is not a budget, or pays for less than one update.

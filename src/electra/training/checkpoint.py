@@ -38,7 +38,7 @@ def write(
         ops: File operations, which tests replace.
 
     Raises:
-        CheckpointError: if the written checkpoint is damaged; no older ones are then removed.
+        CheckpointError: if the written checkpoint is damaged; then no older ones are removed.
     """
     target = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {

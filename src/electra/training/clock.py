@@ -74,7 +74,7 @@ def follow_clock(run: Run, clock: Clock) -> bool:
 def with_lengths(
     record: dict[str, dict[str, object]], run: Run, *, settled: bool
 ) -> dict[str, dict[str, object]]:
-    """Returns the record with the current number of steps and the earlier estimates.
+    """Returns the record with the current number of steps and all estimates so far.
 
     Args:
         record: The run's record.

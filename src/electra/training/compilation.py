@@ -1,7 +1,7 @@
 """Regional compilation: torch.compile of each encoder layer; layers of equal shape share compiled code.
 
 Nothing else is compiled and no module is wrapped, so names of weights, checkpoints and exports are unchanged.
-The layers' inputs have a fixed shape, because the number of masked slots does not affect it. So layers are
+The shape of the layers' inputs is fixed: it does not depend on the number of masked slots. So layers are
 compiled at the start or not at all, and a resumed run uses the same kernels as an uninterrupted one. torch
 caches compiled code on disk.
 """
@@ -31,7 +31,7 @@ MAX_VARIANTS = 64
 def worth_it(run: Run) -> bool:
     """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
-    Not on a CPU with dropout, where compiled layers are not faster.
+    On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
     """
     setting, text = run.machine.compile, run.schedule.budget
     if setting != "auto":

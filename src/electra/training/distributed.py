@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 TIMEOUT, INTERFACE = "ELECTRA_TIMEOUT_MINUTES", "GLOO_SOCKET_IFNAME"
 OUTSIDE = "203.0.113.1"  # an address that no machine has (RFC 5737): it is reached by the default route
 ATTENDANCE = "electra/attendance/"  # prefix of the keys of a roll call
-ROLL_CALL_SECONDS = 3.0  # that processes get to report that they have lost the connection, too
+ROLL_CALL_SECONDS = 3.0  # for other processes to report that they have lost the connection, too
 # Matches gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
 
@@ -68,7 +68,7 @@ class World:
         return values[0]
 
     def barrier(self) -> None:
-        """Waits until all processes get here."""
+        """Waits until all processes have reached this call."""
         self.sum([0.0])
 
 
@@ -252,7 +252,7 @@ def _with_gradient(bucket: Sequence[nn.Parameter]) -> list[nn.Parameter]:
 
 
 def join_world() -> World:
-    """Joins the processes started by --processes or torchrun; a single process otherwise.
+    """Joins the processes started by --processes or torchrun; returns a world of one if there are none.
 
     Raises:
         ConfigError: if the launcher's environment variables are inconsistent.
@@ -284,10 +284,11 @@ def _choose_interface(size: int) -> None:
     """Makes gloo announce an address of this machine that other machines can reach.
 
     Gloo announces the address that the host name resolves to, which on Debian and Ubuntu is 127.0.1.1, and a
-    loopback address if it does not resolve. Then the interface is used through which MASTER_ADDR is reached.
+    loopback address if it does not resolve. In both cases, this selects the interface through which
+    MASTER_ADDR is reached.
 
     Raises:
-        ConfigError: the interface cannot be determined.
+        ConfigError: if the interface cannot be determined.
     """
     if RENDEZVOUS in os.environ or INTERFACE in os.environ:
         return
@@ -309,7 +310,7 @@ def _choose_interface(size: int) -> None:
 
 
 def _loops_back(name: str, unknown: bool = False) -> bool:
-    """Whether a name resolves to a loopback address; `unknown` if it does not resolve."""
+    """Whether a name resolves to a loopback address; returns `unknown` if it does not resolve."""
     try:
         return ip_address(socket.gethostbyname(name)).is_loopback
     except OSError:
@@ -333,7 +334,7 @@ def _timeout() -> timedelta:
 
 @contextmanager
 def translate_disconnects() -> Iterator[None]:
-    """Turns the libraries' errors about a lost process into LostProcess within the block."""
+    """Within the block, turns the libraries' errors about a lost connection into LostProcess."""
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
@@ -357,17 +358,17 @@ def translate_disconnects() -> Iterator[None]:
 
 
 class Attendance:
-    """Finds out, once the connection is lost, which processes no longer run.
+    """Finds out, once the connection is lost, which processes have ended or hang.
 
-    Each process that notices says so in the store where the group met; those that do not are the ones that
-    hang or are gone.
+    Each process that notices the loss reports it in the store through which the group was formed; those that
+    do not report have ended or hang.
     """
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self.store, self.rank, self.size = store, rank, size
 
     def absent(self, seconds: float = ROLL_CALL_SECONDS) -> list[int]:
-        """Returns the ranks that do not answer within `seconds`; [] if that cannot be found out."""
+        """Returns the ranks that do not report within `seconds`; [] if the store does not answer."""
         answered: set[int] = set()
         end = time.monotonic() + seconds
 
@@ -380,7 +381,7 @@ class Attendance:
                     )
                     time.sleep(0.1)
 
-        # The store may hang as well: it lives in the process with rank 0, or in torchrun on its machine.
+        # The store may hang as well: it is in the process with rank 0, or in torchrun on that machine.
         caller = threading.Thread(target=call, daemon=True)
         caller.start()
         caller.join(seconds)

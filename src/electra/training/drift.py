@@ -1,7 +1,8 @@
 """Detects processes whose weights have drifted apart.
 
 Every process adds the same gradients to the same weights, so the weights stay equal. If a bit flips in the
-memory of one process, the difference stays and spreads through the gradients, and the losses do not show it.
+memory of one process, the difference persists and spreads through the gradients, but the losses do not show
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def refuse_drift(run: Run) -> None:
     """Compares the weights and optimizer state of all processes.
 
     Raises:
-        RunFailed: in every process, if one differs from the main process.
+        RunFailed: in every process, if any process differs from the main one.
     """
     world = run.world
     if world.size == 1:

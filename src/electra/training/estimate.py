@@ -63,10 +63,10 @@ def estimate(
     vocab_size: int,
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Estimate:
-    """Measures a recipe, uncompiled.
+    """Measures what a recipe costs, without compiling the layers.
 
-    The peak memory is that of this process so far. So call it in a process of its own, and measure small
-    recipes before large ones.
+    The peak memory is that of this process so far. So call this function in a process of its own, and measure
+    small recipes before large ones.
 
     Args:
         recipe: The recipe.
@@ -102,6 +102,6 @@ def estimate(
 def estimator(
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Callable[[Recipe, int], Estimate]:
-    """Chooses the number of threads; returns `estimate` as a function of recipe and vocabulary size."""
+    """Sets the number of threads; returns `estimate`, with `shapes`, as a function of its other arguments."""
     set_threads(None, None, "")  # a recipe's own number takes precedence
     return lambda recipe, vocab_size: estimate(recipe, vocab_size, shapes)

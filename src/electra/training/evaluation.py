@@ -45,7 +45,7 @@ def evaluate(
     precision: str,
     stopping: Callable[[], bool] = lambda: False,
 ) -> dict[str, float | None]:
-    """Returns losses per term and detection metrics over the first `rows` held-out rows.
+    """Returns mean losses and metrics over the first `rows` held-out rows; None for undefined metrics.
 
     Masks and samples are the same for every run. A full-size masked language model is also evaluated with
     every masked position shown as [MASK] (`mlm_loss`, `mlm_accuracy`), whatever objective trained it.
@@ -151,7 +151,7 @@ def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str,
 def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
     """Returns the threshold on P(replaced) with the highest F1.
 
-    It lies halfway between the last flagged token and the next.
+    In log-odds it lies halfway between the last flagged token and the next.
     """
     order = np.argsort(-logits, kind="stable")
     ranked, hits = logits[order], np.cumsum(replaced[order])

@@ -1,4 +1,4 @@
-"""Metrics of recorded runs, as expectations for similar ones."""
+"""Metrics of recorded runs, from which those of similar runs can be expected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from electra.foundation.config import read_toml
 
-MAX_FACTOR = 3.0  # between the FLOPs of comparable runs
+MAX_FACTOR = 3.0  # maximum ratio of the FLOPs of comparable runs
 METRICS = ("auc", "mlm_loss")
 
 

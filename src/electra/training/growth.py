@@ -86,10 +86,10 @@ def shares_state(record: Mapping[str, Any], step: int, run: Run) -> bool:
 def extend(run: Run, record: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
-    The record is written last, so if this is killed, the folder still contains the shorter run.
+    The record is written last, so if the process is killed, the folder still contains the shorter run.
 
     Raises:
-        ConfigError: if the run is as long already, or the checkpoint to continue from is missing.
+        ConfigError: if the run is already that long, or the checkpoint to continue from is missing.
     """
     folder, steps = RunFolder(run.folder), int(record["training"]["steps"])
     if run.total_steps <= steps:

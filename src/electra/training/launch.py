@@ -122,8 +122,9 @@ def _start(
 def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
     """Waits until all processes have ended, or until one has failed and the grace period is over.
 
-    Returns rank and return code of the process that caused the failure, or None. That is the first one seen
-    to fail; but a process killed by a signal takes precedence over others, which fail because it is gone.
+    Returns the rank and return code of the process that caused the failure, or None. That is the first one
+    seen to fail; but a process killed by a signal takes precedence over others, which fail because it is
+    gone, unless the first one ended because a signal told it to stop.
     """
     first: tuple[int, int] | None = None
     ended: list[int | None] = []
@@ -144,7 +145,8 @@ def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
 def stop_with_launcher() -> None:
     """Makes this process end when its launcher dies; call it first in a launched process.
 
-    On Linux the kernel then sends SIGTERM. If the launcher is gone already, the process ends at once.
+    On Linux the kernel then sends SIGTERM. If the launcher is already gone, the process ends at once. Does
+    nothing without a launcher.
     """
     launcher = os.environ.get(LAUNCHER)
     if launcher is None:

@@ -1,4 +1,4 @@
-"""The training loop, without callbacks: all that happens at a step is here, in order."""
+"""The training loop, without callbacks: everything that happens in a step is here, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOWER_RATE = "Lower `training.learning_rate`, or use `training.precision=fp32`"
 
 
 def train(run: Run, stop: Stop) -> bool:
-    """Trains to the last step. Returns False if stopped before it, after saving a checkpoint.
+    """Trains to the last step. Returns True, or False if stopped earlier, after saving a checkpoint.
 
     With `run.step` finished updates, an iteration evaluates, saves, and then does the next update. So a
     resumed run does exactly what an uninterrupted one does at that step.
@@ -56,14 +56,15 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """Does an update: corrupts, sums the denominators, runs forward and backward, sums the gradients, steps.
+    """Performs an update: corrupts, sums the denominators, runs forward and backward, sums gradients, steps.
 
     Raises:
-        RunFailed: if the gradient is not finite; the weights are then unchanged.
+        RunFailed: if the gradient is not finite, or the loss is a spike and the recipe says to stop; the
+            weights are then unchanged.
     """
     began = time.perf_counter()
     step, world, objective = run.step, run.world, run.objective
-    # Training on a CPU needs every core, unless rows have to be fetched.
+    # On a CPU training needs every core, so rows are prepared ahead only if they have to be fetched.
     prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
     state = run.total_steps, run.rows.batch_size
     corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)

@@ -49,7 +49,7 @@ def network_table(
 
     Args:
         model: The recipe's [model].
-        store: Gives the size of the vocabulary.
+        store: Determines the size of the vocabulary and the padding id.
         objective: Decides which networks there are.
         auxiliary_rate: Peak learning rate of the auxiliary network (default: the recipe's).
         shapes: Shapes of the models to start from, by network name; they replace the recipe's.
@@ -85,7 +85,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     """Opens the networks that have a `source`. Returns the table with their shapes, and the networks by name.
 
     They must have been trained with the store's tokenizer. A frozen encoder may also have a larger vocabulary
-    from which the store's was cut; then only the store's entries of its table are used.
+    from which the store's was cut; then only the rows of its table for the store's entries are used.
 
     Raises:
         ConfigError: if a frozen network has no source.
@@ -146,7 +146,7 @@ def refuse_length(length: int, networks: Networks) -> None:
 
 
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
-    """Checks that a lower bound on the run's memory does not exceed this machine's.
+    """Checks that the memory of this machine is not below a lower bound on what the run needs.
 
     Raises:
         ConfigError: if the model or its batch cannot fit.

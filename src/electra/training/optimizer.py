@@ -14,7 +14,7 @@ from electra.training.algorithms import ALGORITHMS, Algorithm, Groups, Optimizer
 
 
 class GroupedOptimizer:
-    """Updates named weights in groups, by torch's fused kernels.
+    """Updates named weights in groups, with torch's fused kernels.
 
     Optimizer state is saved by the weight's name, so a checkpoint does not depend on the order of groups.
     """

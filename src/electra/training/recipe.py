@@ -1,6 +1,7 @@
-"""Recipes: all settings of a run. Free of torch, so that `--help` is fast.
+"""Recipes: all settings of a run. Does not import torch, so that `--help` is fast.
 
-A recipe is defaults, overridden by a TOML file, overridden by command-line flags of the same dotted names.
+A recipe consists of defaults, overridden by a TOML file, overridden in turn by command-line flags, which have
+the settings' dotted names.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
 
 
 def paths_from(sections: Any, file: Path) -> None:
-    """Makes the path of an objective's file relative to the folder of the recipe that names it."""
+    """Resolves the path of an objective's file, in place, against the folder of the recipe that names it."""
     objective = sections.get("objective") if isinstance(sections, dict) else None
     if isinstance(objective, dict) and isinstance(objective.get("name"), str):
         objective["name"] = resolve_beside(objective["name"], file)
@@ -260,7 +261,10 @@ def recorded_recipe(record: Mapping[str, Any]) -> Recipe:
 
 
 def with_budget(sections: Mapping[str, Any], budget: str | None, steps: bool) -> dict[str, Any]:
-    """Returns the sections with the user's budget; it is removed if the user sets `steps` instead."""
+    """Returns the sections with the user's budget, or without one if the user sets `steps` instead.
+
+    If the user sets neither, they are unchanged.
+    """
     if budget is None and not steps:
         return dict(sections)
     return merge(sections, {"training": {"budget": budget}})

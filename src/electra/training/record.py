@@ -32,7 +32,7 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
         run: The run.
         name: The recipe's name, as the user gave it.
         command: The user's command.
-        settled: Whether the number of steps is final, as it is not while a time budget is re-estimated.
+        settled: Whether the number of steps is final; False while a time budget is being re-estimated.
     """
     environment: dict[str, Any] = {
         "python": sys.version.split()[0],
@@ -49,9 +49,9 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
 
 
 def conditions(run: Run) -> dict[str, Any]:
-    """Returns what affects the last bits of an update besides the recipe.
+    """Returns the conditions besides the recipe that affect the last bits of an update.
 
-    It determines the order of sums and the random stream of dropout, for example.
+    They determine, for example, the order of sums and the random stream of dropout.
     """
     known = {
         "threads": torch.get_num_threads(),
@@ -169,7 +169,7 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     now = {**run.recipe.to_sections(), "identity": run.identity}
     name = now["objective"].get("name", "rtd")
     if OBJECTIVES.name_of(name) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
-        old["objective"]["name"] = name  # its file may have moved: `identity` has the digest
+        old["objective"]["name"] = name  # its file may have moved; `identity` contains the digest
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:
         changed = [(name, a, b) for name, a, b in changed if name not in INHERITED and not _unset(name, a)]

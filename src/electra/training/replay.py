@@ -32,7 +32,7 @@ from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
 
-ROUNDING = 1e-3  # relative difference between losses whose sums were taken in another order
+ROUNDING = 1e-3  # maximum relative difference between losses that were summed in another order
 
 
 class RowCollector(Telemetry):
@@ -67,7 +67,10 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
 
 
 def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
-    """Returns the newest intact checkpoint that is followed by `steps` updates, one of them logged."""
+    """Returns the newest intact checkpoint that is followed by `steps` updates, at least one of them logged.
+
+    Raises the errors of `replay`.
+    """
     if steps < 1:
         raise ConfigError(f"must be at least 1, not {steps}", key="replay")
     last = folder.ledger().last("train")
@@ -121,7 +124,7 @@ def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
 
 
 def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
-    """Returns the shapes of a run that started from models; None if it did not. The models are not opened."""
+    """Returns the shapes of a run that started from models, without opening these; None if it did not."""
     prefix = "initial_"
     names = {
         key.removeprefix(prefix): name for key, name in record["identity"].items() if key.startswith(prefix)

@@ -137,7 +137,7 @@ class Run:
 
     @property
     def plateau_end(self) -> int | None:
-        """The step at which the cooldown begins, from which a run can be extended.
+        """The step at which the cooldown begins, and from which the run can be extended.
 
         None for schedules without a plateau.
         """
@@ -188,7 +188,7 @@ def build_pair(
 ) -> Pair:
     """Builds the networks of the table.
 
-    Frozen networks are taken from `opened`; a trained network starts from the weights that it has there.
+    Frozen networks are taken from `opened`; a trained network that is in it starts from those weights.
     """
     frozen = {row.name: opened[row.name] for row in networks.frozen}
     pair = build_networks(
@@ -207,7 +207,7 @@ def build_pair(
 def identity_of(
     recipe: Recipe, objective: Objective, store: TokenStore, warm: WarmStart | None
 ) -> dict[str, Any]:
-    """Returns what must not change, besides the recipe, when the run resumes."""
+    """Returns what, besides the recipe, must not change when the run resumes."""
     name = str(recipe.objective.get("name", "rtd"))
     identity = {
         "objective": OBJECTIVES.name_of(name),
@@ -227,7 +227,7 @@ FIXED_ROWS = 8  # default rows per forward pass if the order of sums is fixed
 
 
 def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
-    """Returns the rows per forward pass; if the order of sums is fixed, whatever the number of processes."""
+    """Returns the rows per forward pass; they do not depend on `processes` if the order of sums is fixed."""
     if summation == "fixed":
         return rows.micro_batch or min(FIXED_ROWS, rows.batch_size)
     most = rows.batch_size // processes
@@ -248,6 +248,7 @@ def build_run(
 
     Raises:
         ConfigError: if settings do not fit the machine, the objective or the number of processes.
+        ModelError: if a model that the run uses has another tokenizer than the store.
     """
     training = recipe.training
     if training.batch_size % world.size:

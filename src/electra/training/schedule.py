@@ -29,7 +29,7 @@ def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0
 def plateau_end(total: int, decay: float) -> int:
     """Returns the number of updates before the rate of a wsd schedule begins to fall.
 
-    It falls for at least one update.
+    The rate falls for at least one update.
     """
     return total - max(1, round(decay * total))
 

@@ -1,8 +1,8 @@
 """Detects loss spikes: updates whose loss is far above those of the updates before.
 
-The comparison uses the median and the upper decile: a few spikes hardly change them, and losses that are high
-now and then raise the decile. The losses are summed over the processes and saved in every checkpoint, so all
-processes, and resumed runs, decide alike.
+The comparison uses the median and the upper decile: a few spikes hardly change them, whereas losses that are
+often high raise the decile, so that they do not count as spikes. The losses are summed over the processes and
+saved in every checkpoint, so all processes, and resumed runs, decide alike.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RecentLosses:
         self._losses.clear()
 
     def add(self, loss: float) -> Spike | None:
-        """Adds the loss of an update. Returns the spike if it is one, else None."""
+        """Adds the loss of an update. Returns the spike if the loss is one, else None."""
         before = list(self._losses)
         self._losses.append(loss)
         if len(before) < MIN_UPDATES:

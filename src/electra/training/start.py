@@ -55,7 +55,7 @@ def start(
     say: Say = quiet,
     progress: Progress = no_progress,
 ) -> Iterator[Run]:
-    """Starts a run in `folder`, or resumes the one that is there. The ledger is closed at the end.
+    """Starts a run in `folder`, or resumes the one that is there. Closes the ledger after the block.
 
     Args:
         recipe: The recipe.
@@ -174,6 +174,9 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     """Returns the number of steps of a budget, and a note on how a time budget was measured ("" for others).
 
     Measuring changes the run's weights.
+
+    Raises:
+        ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
     """
     text, began, note = run.schedule.budget, time.monotonic(), ""
     if text is None:
@@ -204,7 +207,7 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
     Args:
         run: The run.
         before: Whether the layers were compiled when the run began; None for a new run. Compiled and
-            uncompiled layers differ in the last bits, so a resumed run stays with its choice.
+            uncompiled layers differ in the last bits, so a resumed run keeps its choice.
     """
     automatic = run.machine.compile == "auto"
     wanted = before if automatic and before is not None else compilation.worth_it(run)

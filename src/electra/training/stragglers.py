@@ -2,8 +2,8 @@
 
 All processes wait for the slowest one in every update, so their updates take equally long. What differs is
 the time until a process has its own gradients, without the time in which it waits for others. The times
-travel with numbers that are summed anyway, so that they cost no message of their own. On a GPU they are those
-of the process, which queues work for the GPU: they show a slow processor or slow data, not a slow GPU.
+are sent along with numbers that are summed anyway, so they cost no extra message. With a GPU, they measure
+how long the process takes to queue work for it: they reveal a slow processor or slow data, not a slow GPU.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from typing import Any
 from electra.training.distributed import World
 from electra.training.telemetry import Telemetry
 
-SLOW = 1.5  # times the median
-ROWS = 3  # of the ledger, one after the other, in which a process must be slow
-FEWEST_SECONDS = 0.01  # above the median: shorter differences are noise
+SLOW = 1.5  # multiple of the median above which a process is slow
+ROWS = 3  # consecutive ledger rows in which a process must be slow to be reported
+FEWEST_SECONDS = 0.01  # above the median; smaller differences are noise
 
 
 class Stragglers:
-    """The times of this process since they were last exchanged."""
+    """This process's times since the last exchange, and how often each process was slow."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.seconds: list[float] = []  # of each update
-        self.slow_rows = [0] * world.size  # in a row, of each rank
+        self.seconds: list[float] = []  # time of each update
+        self.slow_rows = [0] * world.size  # number of consecutive slow ledger rows of each rank
 
     def add(self, seconds: float) -> None:
-        """Adds the time of an update, without waiting."""
+        """Adds the time of an update, without the time spent waiting for other processes."""
         if self.world.size > 1:
             self.seconds.append(seconds)
 
     def own_seconds(self, due: bool) -> list[float]:
-        """Returns what to sum over the processes: this one's mean time in its own place; [] if not due."""
+        """Returns a list to sum over the processes, with this one's mean time at the index of its rank.
+
+        Returns [] if no row is due, or if there is only one process.
+        """
         if self.world.size == 1 or not due:
             return []
         own = statistics.mean(self.seconds) if self.seconds else 0.0
@@ -42,10 +45,10 @@ class Stragglers:
         return [own if rank == self.world.rank else 0.0 for rank in range(self.world.size)]
 
     def measured(self, seconds: Sequence[float], step: int, telemetry: Telemetry) -> dict[str, Any]:
-        """Returns the entry of the ledger, and reports each process once that is slow.
+        """Returns an entry for the ledger row, and reports each slow process once.
 
         Args:
-            seconds: Of each rank, summed; all 0 before the first update has ended.
+            seconds: Mean time of each rank; all 0 before the first update has ended.
             step: Finished updates.
             telemetry: Receives the report.
         """
@@ -54,7 +57,7 @@ class Stragglers:
         median = statistics.median_low(seconds)
         for rank, own in enumerate(seconds):
             is_slow = own > SLOW * median and own - median > FEWEST_SECONDS
-            if self.slow_rows[rank] < ROWS:  # else it is reported already
+            if self.slow_rows[rank] < ROWS:  # otherwise it has already been reported
                 self.slow_rows[rank] = self.slow_rows[rank] + 1 if is_slow else 0
                 if self.slow_rows[rank] < ROWS:
                     continue

@@ -15,7 +15,7 @@ LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 
 
 class Telemetry:
-    """The ledger and the messages of a run; outside the main process calls have no effect."""
+    """The ledger and the messages of a run; outside the main process, calls have no effect."""
 
     def __init__(self, folder: Path, *, is_main: bool) -> None:
         self.folder, self.is_main = folder, is_main

@@ -24,7 +24,7 @@ LENGTH = 0.9  # root mean square length of a vector, tuned with 128 dimensions
 
 
 def uses_cooccurrence(recipe: Recipe, store: TokenStore, warm: WarmStart | None) -> bool:
-    """Whether the recipe says so, or says `auto` and there is enough text; never for a warm start."""
+    """Whether the recipe says `counts`, or says `auto` and there is enough text; never for a warm start."""
     if warm is not None:
         return False
     enough = store.vocab_size <= store.train.num_tokens // MIN_TOKENS

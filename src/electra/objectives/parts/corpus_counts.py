@@ -22,7 +22,7 @@ class CorpusCounts:
 
     @cached_property
     def counts(self) -> Ints:
-        """The number of occurrences of each token [V], int64."""
+        """Number of occurrences of each token, int64 [V]."""
         tokens, size = self.store.train.tokens, self.store.vocab_size
         total = np.zeros(size, dtype=np.int64)
         for start in range(0, len(tokens), BLOCK):

@@ -21,7 +21,7 @@ class Detection(NamedTuple):
     real: Tensor  # [N] bool: False at padding
 
     def losses(self) -> Tensor:
-        """Returns the binary cross-entropy at each position, padding included [N]."""
+        """Returns the binary cross-entropy [N] at each position, including padding."""
         return F.binary_cross_entropy_with_logits(self.logits, self.replaced.float(), reduction="none")
 
     def loss(self) -> Tensor:

@@ -69,7 +69,7 @@ class Corrupted:
         )
 
     def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
-        """Returns the last states [B, T, D] of an encoder that reads `ids` [B, T] in place of the batch's."""
+        """Returns the last states [B, T, D] of an encoder that reads `ids` [B, T] with the batch's layout."""
         return encoder(ids, self.position_ids, self.piece_ids, **options)  # type: ignore[no-any-return]
 
     def masked_states(self, network: Generator) -> Tensor:
@@ -133,7 +133,7 @@ class Objective(ABC):
     @property
     @abstractmethod
     def weights(self) -> dict[str, float]:
-        """Each loss and its weight: total = sum over losses of weight * sum / count."""
+        """The weight of each loss: total = sum over losses of weight * sum / count."""
 
     @property
     def needs(self) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ class Objective(ABC):
         return self.stage(step, total_steps)
 
     def others(self, main: EncoderConfig) -> Sequence[Network]:
-        """Returns further networks: `pair.named[name]` in `forward`, or `pair.frozen[name]` if frozen.
+        """Returns further networks, which `forward` finds in `pair.named` or, if frozen, in `pair.frozen`.
 
         Args:
             main: The shape of the main network.
@@ -163,14 +163,14 @@ class Objective(ABC):
         return ()
 
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
-        """Returns additional modules, `pair.heads[name]` in `forward`: in checkpoints, never exported."""
+        """Returns further modules, by name, for `pair.heads`; checkpoints contain them, exports do not."""
         return {}
 
     def connect(self, pair: Pair) -> None:  # noqa: B027
         """Ties weights between the networks and the heads; called once, after the weights are initialised."""
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Called before every update, for changes between stages; may depend on `step` alone."""
+        """Called before every update, for changes between stages; may depend only on the step."""
 
     def language_model(self, pair: Pair) -> Generator | None:
         """Returns the full-size network that predicts masked tokens, or None if there is none."""

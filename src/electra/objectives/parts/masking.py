@@ -110,7 +110,7 @@ def mask_batch(
 ) -> Corrupted:
     """Corrupts a batch for a masked language model.
 
-    Masked positions show [MASK], a uniformly random non-special token, or, the rest of them, the original.
+    Masked positions show [MASK], a uniformly random non-special token or, otherwise, the original token.
 
     Args:
         batch: The rows.
@@ -160,7 +160,7 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
 def budget(special: Bools, fraction: float) -> Ints:
     """Returns the number of masked positions per row [B].
 
-    It is round(fraction x candidates), where candidates are the non-special tokens, and at least 1 if there
+    It is round(fraction x candidates), where candidates are the non-special tokens, but at least 1 if there
     are any.
     """
     num_candidates: Ints = (~special).sum(axis=1)
@@ -177,7 +177,7 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
 
 
 def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
-    """Returns bool [B, T]: True where a scheme other than uniform masks."""
+    """Returns bool [B, T]: True at the positions that a scheme other than uniform masks."""
     uniforms = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), 2 * batch.input_ids.shape[1])
     scores, lengths = np.split(uniforms, 2, axis=1)
     if scheme == "span":
@@ -195,15 +195,15 @@ def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fracti
     (Lample & Conneau 2019, section 3.3). The draw is the exponential race of Efraimidis and Spirakis (2006):
     the earliest arrivals are a weighted sample without replacement.
     """
-    weights = (counts + 1.0) ** -RARITY_EXPONENT  # + 1: held-out text has tokens the training text lacks
+    weights = (counts + 1.0) ** -RARITY_EXPONENT  # + 1: held-out text may contain unseen tokens
     return choose(special, -np.log1p(-scores) / weights, fraction)
 
 
 def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
     """Masks words in random order, each as a whole (BERT's whole-word masking).
 
-    A word that does not fit into the remaining budget is skipped. If no word of a row fits, the first one is
-    masked all the same.
+    A word that does not fit into the remaining budget is skipped. If no word of a row fits, the first one
+    drawn is masked anyway.
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)

@@ -106,7 +106,7 @@ class Noise:
 
         Args:
             uniforms_M: Random numbers in [0, 1).
-            excluded_M: For each slot a token that is not drawn; the others keep their proportions.
+            excluded_M: For each slot, a token that is not drawn; the others keep their proportions.
         """
         cumulative, before = self.cumulative_V.to(uniforms_M.device), self.before_V.to(uniforms_M.device)
         excluded_M = None if excluded_M is None else excluded_M.to(uniforms_M.device)

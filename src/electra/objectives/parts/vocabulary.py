@@ -75,7 +75,7 @@ class Sampling(NamedTuple):
     disallow_correct: bool = False
 
 
-# A loss other than -log p: a function of log-probabilities [m] and extras [m] ... that returns losses [m].
+# A loss other than -log p: a function of log-probabilities [m] and any extras [m] that returns losses [m].
 LossRule = Callable[..., Tensor]
 
 
@@ -182,7 +182,7 @@ def _apply_rule(
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Returns the rule's losses [m], the weights [m] of the softmax gradients, and the extras' gradients.
 
-    A weight is minus the derivative of the loss by the slot's log-probability.
+    A weight is minus the derivative of the loss with respect to the slot's log-probability.
     """
     leaves = [tensor.detach().float().requires_grad_() for tensor in (log_probabilities, *extras)]
     with torch.enable_grad():
@@ -212,7 +212,7 @@ def loss_and_sample(
         targets_M: The original tokens.
         uniforms_M: Random numbers in [0, 1), float64.
         temperature: Softmax temperature of the samples; the loss is at 1.
-        disallow_correct: Sample from the distribution without the target, renormalised.
+        disallow_correct: Whether to exclude the target from the distribution that is sampled.
         focal_gamma: Above 0, the loss is -(1 - p)^gamma log p.
     """
     rule = partial(focal, gamma=focal_gamma) if focal_gamma else None
@@ -246,7 +246,7 @@ def copy_loss(
 
 def focal(log_p: Tensor, gamma: float) -> Tensor:
     """Returns the focal loss, which down-weights easy tokens (Lin et al. 2017; Hao et al. 2021)."""
-    # 1 - p by expm1, clamped above zero, where the power has no finite derivative
+    # 1 - p is computed by expm1, and clamped because the power may have no finite derivative at zero
     return -((-torch.expm1(log_p)).clamp_min(1e-12) ** gamma) * log_p
 
 
