@@ -1,4 +1,4 @@
-"""The folders that electra writes: one class for each kind, the only place that knows its files.
+"""The folders that electra writes: one class for each kind, the only place that knows its file names.
 
 artifacts.open_folder("runs/mine").facts()
 artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
@@ -46,7 +46,7 @@ __all__ = [
     "open_folder",
 ]
 
-KINDS: tuple[type[Folder], ...] = (  # the first that matches is the kind of a folder
+KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matches
     RunFolder,
     PairFolder,
     StoreFolder,

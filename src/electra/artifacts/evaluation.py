@@ -95,7 +95,7 @@ class EvaluationFolder(Folder):
         return plan
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Returns the differences in the suite and in what both plans have in common; paths may differ."""
+        """Returns the differences in the suite and in the parts that both plans have; paths may differ."""
         old, new = self.plan, record["plan"]
         changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
         for part in self.PARTS:

@@ -242,7 +242,7 @@ def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
 
 
 def newest_row(path: Path, kind: str) -> Row | None:
-    """Returns the last row of a kind; reads only the end of the file, and returns None if it has none."""
+    """Returns the last row of a kind; only the end of the file is read (None: it has no such row)."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))

@@ -20,7 +20,7 @@ from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
-LOST = "lost_rows"  # the event of an incomplete ledger
+LOST = "lost_rows"  # event: rows of the ledger are missing
 LANGUAGE_MODEL = "language_model"
 BESIDE_MAIN = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
 

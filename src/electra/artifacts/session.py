@@ -87,7 +87,7 @@ class Session:
 
         Args:
             record: the settings that identify the work.
-            differences: the differences from the record on disk (None: as the folder compares them).
+            differences: the differences from the record on disk (None: those that the folder finds).
             fix: advice to the user about differences.
             rewrite: write the record even if there is one, because it may grow (another arm or task).
 
@@ -219,7 +219,7 @@ def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collecti
 def refuse_differences(
     folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = ""
 ) -> None:
-    """Raises RunFolderError if there are differences, and names them, or only the first `limit`."""
+    """Raises RunFolderError if there are differences, naming all of them or only the first `limit`."""
     if not changed:
         return
     listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:limit])

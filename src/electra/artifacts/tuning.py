@@ -73,7 +73,7 @@ class TuningFolder(Folder):
     KIND = "fine-tuning"
     VERB, MADE = "finetune", "a model"
     RECORD = "finetune.json"
-    BESIDE = (LOG, "data")  # rows passed from Python
+    BESIDE = (LOG, "data")  # data/: rows passed from Python
     IDENTITY = ("settings", "identity")
 
     search = File("search.json")

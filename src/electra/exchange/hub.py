@@ -147,7 +147,7 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
     """Uploads `files` to the repository `repo`, creating it if necessary. Returns its URL.
 
     Raises:
-        ConfigError: no token, no permission, an invalid name, or the hub cannot be reached.
+        ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached.
     """
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled

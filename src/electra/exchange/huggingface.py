@@ -85,7 +85,7 @@ def write_model(
     values: Mapping[str, Any] = {},
     further: Mapping[str, durable.Content] = {},
 ) -> None:
-    """Writes any model as a folder, atomically, replacing an existing model folder.
+    """Writes any model as a folder, atomically; an existing model folder is replaced.
 
     Args:
         folder: the folder, which must not exist or must contain only a model.
@@ -144,7 +144,7 @@ def write_model(
 def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
     """Raises ModelError if `folder` contains anything but a model, since writing a model replaces it.
 
-    `further` are names of files that are also allowed.
+    `further` names files that are also allowed.
     """
     if not folder.exists():
         return

@@ -1,4 +1,4 @@
-"""Changes the layers or the vocabulary of a trained model; the values of its weights stay.
+"""Changes the layers or the vocabulary of a trained model; weights that stay keep their values.
 
 With other layers, the model computes a different function and must be trained further. Repeating all layers
 is stacking (Gong et al. 2019, Efficient Training of BERT by Progressively Stacking): a shallow network is

@@ -161,7 +161,7 @@ def transformers_names(ours: str, architecture: str, kind: Kind) -> Names:
 
 
 def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """Returns copies of our weights as transformers stores them, with its names."""
+    """Returns copies of our weights in transformers' layout, under its names."""
     renamed: dict[str, Tensor] = {}
     for ours, tensor in state.items():
         names = transformers_names(ours, architecture, kind)
@@ -303,7 +303,7 @@ def complete_from_weights(
     """Returns a network's tensors and shape, completed from the weights where config.json omits something.
 
     Published DeBERTa generators have the position table of a mask decoder. Other DeBERTa networks do not use
-    it, so it is dropped there.
+    it, so it is dropped from them.
     """
     positions = PREFIX[config.architecture] + _POSITIONS
     if config.architecture != "deberta" or config.absolute_positions or positions not in tensors:

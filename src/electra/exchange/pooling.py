@@ -1,7 +1,7 @@
 """Pooling of a text's token states into one vector, as sentence-transformers stores it in a folder.
 
 `modules.json` lists the steps: the transformer, a pooling, and further steps (dense layers, normalisation).
-A step that is not supported raises an error that names it. The file written for the pooling sets the modes by
+A step that is not supported raises an error that names it. The pooling file that we write sets the modes by
 switches, which every version of that library can read.
 """
 
@@ -29,7 +29,7 @@ SWITCHES = {  # mode (our name, or the library's) -> switch in POOLING
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "last": "pooling_mode_lasttoken",
 }  # in the order in which sentence-transformers concatenates several modes
-_OTHER_NAMES = {"lasttoken": "last"}  # names in `pooling_mode`, which versions from 5.2 write
+_OTHER_NAMES = {"lasttoken": "last"}  # names in `pooling_mode`, which version 5.2 and later write
 _PROMPTS = "config_sentence_transformers.json"
 _SETTINGS = tuple(
     f"sentence_{kind}_config.json" for kind in ("bert", "roberta", "xlm-roberta", "camembert")

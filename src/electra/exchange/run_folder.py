@@ -1,6 +1,6 @@
 """Opens the networks of a run: the finished ones, or those of a checkpoint.
 
-It also opens a pair of folders discriminator/ and generator/ outside of a run, as `electra import` writes it.
+It also opens a pair of folders outside a run, discriminator/ and generator/, as `electra import` writes it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     """Returns the folder of a finished network; None if it must be read from a checkpoint of the run.
 
     Raises:
-        AbsentNetwork: a pair outside of a run has no such network.
+        AbsentNetwork: a pair outside a run has no such network.
         ModelError: a fine-tuned network was requested.
     """
     kinds = NETWORKS if network == "encoder" else (network,)

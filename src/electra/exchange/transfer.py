@@ -54,7 +54,7 @@ def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> No
 
 
 def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
-    """Makes the card of a model that is written to `out`; if `source` is a run, the card has its record."""
+    """Makes the card of a model that is written to `out`, with the run's record if `source` is a run."""
     run = RunFolder(Path(source).expanduser())
     if not run.exists():
         base = str(source) if not run.path.exists() else ""

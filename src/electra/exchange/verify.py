@@ -1,4 +1,4 @@
-"""Checks the files of all kinds of folders against their recorded digests."""
+"""Checks the files of any folder that electra wrote against their recorded digests."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Detection:
         return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
     def for_terminal(self) -> Text:
-        """Returns a rich `Text`: words from half the threshold in colour, marked ones as "[word 0.93]"."""
+        """Returns a rich `Text`: words from half the threshold up in colour, marked ones as "[word 0.93]"."""
         from rich.text import Text
 
         line, position, text = Text(), 0, visible(self.text)

@@ -1,4 +1,4 @@
-"""Detection by a masked language model: each word is masked in turn, and scored by its probability there.
+"""Detection by a masked language model: each word is masked in turn and scored by its probability in context.
 
 A discriminator scores a whole text in one pass, but it was trained on a generator's samples, which are seldom
 rare words, so it seldom flags one. A masked language model must read the text once per word, and flags any
@@ -29,7 +29,7 @@ from electra.inference.detection import (
 from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import to_float64
 
-TEXTS_PER_CHUNK = 16  # scored together; each of their words is a row
+TEXTS_PER_CHUNK = 16  # texts scored together; each of their words is a row
 OVERLAP = 0.25  # fraction of a window that the next one repeats
 INSERTED_SHARE = 0.1  # fraction of words to replace when a threshold is chosen
 
@@ -39,9 +39,9 @@ class MaskedWord:
     """A window of a text with one word masked."""
 
     text: int  # index of the text
-    ids: npt.NDArray[np.int64]  # of the window, with [CLS] and [SEP]
-    positions: npt.NDArray[np.int64]  # of the word's tokens in the window
-    text_positions: npt.NDArray[np.int64]  # of the word's tokens in the text
+    ids: npt.NDArray[np.int64]  # ids in the window, with [CLS] and [SEP]
+    positions: npt.NDArray[np.int64]  # positions of the word's tokens in the window
+    text_positions: npt.NDArray[np.int64]  # positions of the word's tokens in the text
     tokens: npt.NDArray[np.int64]  # the word's ids before masking
 
 

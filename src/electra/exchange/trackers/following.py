@@ -53,7 +53,7 @@ def send_curves(
     if to not in VIEW_COMMANDS:
         raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(VIEW_COMMANDS)}")
     spec = importlib.util.find_spec(to)
-    if spec is None or spec.origin is None:  # without an origin it is a local folder of the same name
+    if spec is None or spec.origin is None:  # without an origin, it is a local folder of that name
         raise ConfigError(
             f"{to} is not installed", key="to", fix=f'Install it: pip install "electra-encoder[{to}]"'
         )
