@@ -76,7 +76,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """What to draw: the name of its file in figures/, a title, and a note on how to read it."""
+    """A figure to draw: the name of its file in figures/, a title, and a note on how to read it."""
 
     name: str
     title: str
@@ -107,7 +107,7 @@ def draw(figure: Figure) -> str | None:
     from matplotlib.figure import Figure as Canvas
 
     with style.context(["default", STYLE]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about glyphs that only the page's font may have
+        warnings.simplefilter("ignore")  # warnings about glyphs that only the page's font may have
         layout: Any = "constrained" if figure.axis is None else "none"
         canvas = Canvas(figsize=(_WIDTH, _height(figure.kind, shown)), layout=layout)
         axes = canvas.add_subplot()
@@ -124,7 +124,7 @@ def draw(figure: Figure) -> str | None:
 
 
 def smooth(curve: Curve) -> Curve:
-    """Returns the mean over a centred window of about a fortieth of the curve, which does not lag."""
+    """Returns the mean over a window of about a fortieth of the curve, centred so that it does not lag."""
     sums = [0.0, *accumulate(curve.y)]
     half, size = max(1, len(curve.y) // 80), len(curve.y)
     windows = [(max(0, i - half), min(size, i + half + 1)) for i in range(size)]

@@ -164,7 +164,7 @@ class Token:
 
     @property
     def outcome(self) -> Literal["caught", "missed", "alarm", ""]:
-        """Whether a replaced token is marked, or an original one wrongly is; otherwise empty."""
+        """Whether a replaced token is marked (caught) or not (missed), or an original one is (alarm)."""
         flagged = self.p_replaced is not None and self.p_replaced >= self.threshold
         if self.label == "replaced":
             return "" if self.p_replaced is None else "caught" if flagged else "missed"

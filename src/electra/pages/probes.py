@@ -57,7 +57,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Reads a probe's record, with its `tables` and `figures` filled in. Raises ConfigError."""
+    """Reads a probe's record, with `tables` and `figures` filled in. Raises ConfigError if it is not one."""
     fix = "Rerun its probe"
     record = durable.read_json(path, ConfigError, fix)
     if not isinstance(record, dict) or record.get("format") not in FORMATS:

@@ -38,7 +38,7 @@ class Results:
 
     @property
     def arms(self) -> Mapping[str, Any]:
-        """Each arm at the whole budget."""
+        """The results of each arm at the whole budget."""
         arms: Mapping[str, Any] = self["budgets"][-1]["arms"]
         return arms
 
@@ -237,7 +237,10 @@ def _interval(results: Results, metric: str, score: Mapping[str, Any]) -> Number
 
 
 def _reached(results: Results) -> list[Block]:
-    """Returns a sentence for each arm on the compute it needs to reach the baseline's final score."""
+    """Returns a sentence for each arm on the compute it needs to reach the baseline's final score.
+
+    Empty with a single budget.
+    """
     baseline, largest, smallest = results["study"]["baseline"], results["budgets"][-1], results["budgets"][0]
     sentences = []
     for arm, flops in results["reached"].items():

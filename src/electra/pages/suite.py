@@ -110,7 +110,7 @@ def _results_table(record: Mapping[str, Any], group: Group) -> Table:
 
 
 def _mark_best(cells: Sequence[str | Number]) -> list[str | Number]:
-    """Marks the best scores of a row, baselines included. Scores that look equal are equally good."""
+    """Returns a row with its best scores marked, baselines included. Scores that look equal are ties."""
     looks = [None if isinstance(cell, str) or cell.value is None else f"{cell.value:.3f}" for cell in cells]
     known = [look for look in looks if look is not None]
     best = max(known, key=float) if len(known) > 1 else None
@@ -127,7 +127,7 @@ def _average_title(average: Mapping[str, Any]) -> str:
 
 def _cell(score: Mapping[str, Any]) -> str | Number:
     if score["status"] != "done":
-        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # by an earlier release
+        return {"not asked": "not run"}.get(score["status"], str(score["status"]))  # in old records
     if score["median"] is None:
         return "undefined"
     sd = score.get("sd") if "low" not in score else None

@@ -26,7 +26,7 @@ ROUND = (1, 2, 2.5, 5, 10)  # the steps between ticks, times a power of ten
 INSTALL = "Figures need matplotlib: pip install electra-encoder[report]"
 INK = "#010203"  # a colour no series has, replaced by currentColor afterwards
 STYLE: Any = {
-    "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own face
+    "svg.fonttype": "none",  # real text: sharp, selectable, in the page's own font
     "svg.hashsalt": "electra",
     "text.parse_math": False,  # labels hold names from files: a '$' is a dollar
     "font.size": 9.5,
@@ -74,7 +74,7 @@ def inline(svg: str) -> str:
 
 
 def plain_text(label: str) -> str:
-    """Returns a name from a file as a label: short, printable, not starting with '_', which hides it."""
+    """Returns a name from a file as a label: short, printable, not starting with '_', which would hide it."""
     label = "".join(character if character.isprintable() else "\ufffd" for character in label)
     if len(label) > 36:
         label = f"{label[:16]}...{label[-17:]}"  # names of runs often differ at their ends

@@ -54,7 +54,7 @@ class _FairLock:
 
 
 class _Lane:
-    """Requests that wait for one thread."""
+    """A queue of requests, and the thread that computes them."""
 
     def __init__(self, name: str) -> None:
         self.waiting: deque[_Request] = deque()
@@ -84,7 +84,7 @@ class Batcher:
     async def __call__(
         self, key: Hashable, work: Work, items: Sequence[Any], load: float | None = None
     ) -> Sequence[Any]:
-        """Returns the results of `work` on the items, computed alone or with other requests with this key.
+        """Returns the results of `work` on the items, computed alone or in a batch with other requests.
 
         Args:
             key: requests with equal keys may share a batch.
@@ -142,7 +142,7 @@ class Batcher:
                 lane.arrived.clear()
 
     def _take(self, lane: _Lane) -> list[_Request]:
-        """Removes and returns the oldest request and those that fit in its batch; drops answered ones."""
+        """Removes and returns the oldest request and those that fit in its batch; drops abandoned ones."""
         batch: list[_Request] = []
         rest: list[_Request] = []
         load = 0.0

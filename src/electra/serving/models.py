@@ -58,7 +58,7 @@ class ServedModel:
         return tokenizer.id_to_token(tokenizer.specials.mask)
 
     def detector(self, scorer: Scorer) -> Loaded | None:
-        """Returns the network that detects, chosen as by `electra.load(...).detect`; None if missing."""
+        """Returns the network that detects, chosen as in `electra.load(...).detect`; None if absent."""
         if scorer == "language-model":
             return self.language_model or self.generator
         if scorer == "auto" and self.language_model is not None:

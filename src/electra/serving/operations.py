@@ -153,7 +153,7 @@ class Predict(Request):
 
     @override
     def finish(self, results: Sequence[Any]) -> Sequence[Any]:
-        """Gives the records of inputs without an id their position in this request as id."""
+        """Uses the position in this request as the id of each record whose input has none."""
         for index, (item, record) in enumerate(zip(self.inputs, results, strict=True)):
             if not (isinstance(item, dict) and any(item.get(name) not in (None, "") for name in ID_COLUMNS)):
                 for row in record.get("words", [record]):

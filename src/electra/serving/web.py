@@ -95,7 +95,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen()  # from here on another program that binds the port fails, not this one
+        listener.listen()  # from here on, another program that binds the port fails
     except OSError as problem:
         listener.close()
         if problem.errno == errno.EADDRINUSE:

@@ -1,4 +1,4 @@
-"""Contract tests for your own objectives, tasks and probes, which the built-in ones pass. They need pytest.
+"""Contract tests for your own objectives, tasks and probes; the built-in ones pass them. Needs pytest.
 
     import electra.testing
 

@@ -56,7 +56,7 @@ def with_rate(name: str, mask_fraction: float) -> Any:
 
 
 class ObjectiveContract(Contract):
-    """Contract tests of objectives: subclass it in a test file, with the objective's name or path."""
+    """Contract tests of objectives. Subclass this in a test file, with the objective's name or path."""
 
     subject = "objective"
     objective: ClassVar[str | Path | Sequence[str | Path]]

@@ -21,7 +21,7 @@ from electra.testing import small
 from electra.testing.contract import Contract
 
 WRONG = "wrong"
-# Kinds of error that a detector of one fixed word cannot find: their headline numbers are not compared.
+# Kinds of error that a detector of a single word cannot find: their headline numbers are not compared.
 REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")
 QUICK = {"resamples": 40, "length": 20}
 
@@ -124,7 +124,7 @@ def ask(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK)
 
 
 class ProbeContract(Contract):
-    """Contract tests of probes: subclass it in a test file, with the probe's name or path.
+    """Contract tests of probes. Subclass this in a test file, with the probe's name or path.
 
     A probe with data of its own overrides `write_data`.
     """

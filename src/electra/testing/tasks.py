@@ -25,7 +25,7 @@ LENGTH = 16
 
 
 class TaskContract(Contract):
-    """Contract tests of tasks: subclass it in a test file, with the task's name or path.
+    """Contract tests of tasks. Subclass this in a test file, with the task's name or path.
 
     A task whose files are neither tables of texts nor columns of words and tags overrides `write_data`. Its
     words should be those of `electra.testing.toy_task`, which are in the model's vocabulary.
@@ -116,7 +116,7 @@ class TaskContract(Contract):
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
     def test_a_fine_tuning_and_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
-        """The saved model predicts what was scored."""
+        """The saved model makes the same predictions as the one that was scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
         short = Settings(
             task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH

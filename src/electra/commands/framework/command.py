@@ -1,6 +1,6 @@
 """Declares commands: a command is a frozen dataclass, and nothing about it is declared twice.
 
-Its fields are its options on the command line, its arguments in Python, and what a record keeps of it. Its
+Its fields are its options on the command line, its arguments in Python, and what a record stores of it. Its
 docstring and the text below each field are its help.
 
     @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Sections(NamedTuple):
     The argument is the command line, which may determine the sections.
     """
     short: Mapping[str, str]
-    """Further names of single settings."""
+    """Additional names for single settings."""
     omit: frozenset[str] = frozenset()
     """Fields of the dataclasses that are not options here."""
 

@@ -1,4 +1,4 @@
-"""Makes completion scripts for shells from the commands themselves: commands, options and values."""
+"""Makes shell completion scripts, for commands, options and values, from the commands themselves."""
 
 from __future__ import annotations
 

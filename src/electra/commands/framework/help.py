@@ -21,7 +21,7 @@ GROUPS = {
     "Share": "exchange models with other programs and people",
 }
 DEFAULT = re.compile(r" ?\(default: ([^)]*)\)")  # in an option's text, explains a default of None
-WIDTH = 24  # characters of the column with the options
+WIDTH = 24  # characters in the column of options
 
 
 def overview(commands: Mapping[str, Path]) -> str:

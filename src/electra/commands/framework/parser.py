@@ -49,7 +49,7 @@ C = typing.TypeVar("C", bound=Command[Any])
 
 
 class SetOnce(argparse.Action):
-    """Rejects an option that is given twice, as the first value would be lost."""
+    """Rejects an option that is given twice, because the first value would be lost."""
 
     @override
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:

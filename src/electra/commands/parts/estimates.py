@@ -52,12 +52,12 @@ class Option:
 
     @property
     def seconds(self) -> float:
-        """The time of all updates, without evaluations and checkpoints."""
+        """The seconds that all updates take, without evaluations and checkpoints."""
         return self.steps * self.cost.seconds
 
     @property
     def flops(self) -> float:
-        """FLOPs of all updates."""
+        """The FLOPs of all updates."""
         return self.steps * self.cost.flops
 
     @property

@@ -39,7 +39,7 @@ def build(
 ) -> Store:
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit.
 
-    `memory` is in megabytes, for finding duplicates.
+    `memory` is the number of megabytes for finding duplicates.
     """
     from electra.commands.results.store import Store
     from electra.data.packing import build_store

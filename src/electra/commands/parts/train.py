@@ -124,7 +124,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         return TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
     out = RunFolder(inputs.folder).store.path
     if not leads:
-        while not StoreFolder(out).exists():  # before the process group exists, whose timeout is short
+        while not StoreFolder(out).exists():  # before the process group exists, because its timeout is short
             time.sleep(0.5)
         return TokenStore.open(out)
     refuse_other_store(RunFolder(inputs.folder))
@@ -235,7 +235,7 @@ def error_file(job: Path) -> Path:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one of the processes that `run_training` starts to share a training; returns its exit code."""
+    """Runs one of the processes that `run_training` starts to share the training; returns its exit code."""
     from electra.training.launch import stop_with_launcher
 
     stop_with_launcher()

@@ -112,7 +112,7 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
 
 
 def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
-    """Returns each row as a JSON object with its vector, in enough digits for a float32."""
+    """Returns each row as a JSON object with its vector, with enough digits to restore float32."""
     return [
         json.dumps({**row, "vector": [float(f"{value:.9g}") for value in vector]}, ensure_ascii=False) + "\n"
         for row, vector in zip(rows, vectors, strict=True)

@@ -132,7 +132,7 @@ class Model:
 
     @property
     def num_parameters(self) -> int:
-        """The parameters of the encoder, embeddings included."""
+        """The number of parameters of the encoder, embeddings included."""
         return sum(parameter.numel() for parameter in self.encoder.encoder.parameters())
 
     @renamed(by="scorer")

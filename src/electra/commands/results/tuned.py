@@ -102,7 +102,7 @@ class FineTuned(Artifact[TuningFolder]):
         examples are returned, the largest error first.
 
         Raises:
-            ConfigError: an old version wrote the folder, without the predictions on dev.
+            ConfigError: the folder, written by an old version, lacks the predictions on dev.
         """
         from electra.finetuning.runner.records import is_wrong
 

@@ -1,7 +1,7 @@
-// Sentences in the order of their cosine similarity to another.
+// Sentences, ranked by their cosine similarity to another.
 import { SENTENCES, ask, by, make, newest } from "./common.js";
 
-const MOST = 100; // sentences of one comparison
+const MOST = 100; // sentences in one comparison
 
 export function near() {
   by("near-query").value = "A cook prepared dinner for the visitors.";
