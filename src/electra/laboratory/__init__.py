@@ -1,4 +1,4 @@
-"""Experiments with models. Nothing in the core imports it.
+"""Experiments with models. Nothing in the core imports this package.
 
 analysis    probes of one or several models
 ablation    studies: arms over a recipe at equal FLOPs

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from electra.foundation.progress import Progress, Say
 from electra.laboratory.ablation.runner import JobStatus
 
-QUIET_SECONDS = 30.0  # between two lines on the progress
+QUIET_SECONDS = 30.0  # between two progress lines
 FINISHED = ("done", "failed", "stopped")
 
 
@@ -17,9 +17,9 @@ class Overview:
 
     Args:
         jobs: The jobs. They are read, not changed.
-        say: Receives a line for each job that ends and, unless `live`, on the progress every 30 seconds.
+        say: Receives a line for each job that ends and, unless `live`, a progress line every 30 seconds.
         progress: Receives what is running and the fraction done.
-        live: Whether `progress` stays visible, so that lines on it are not needed.
+        live: Whether `progress` stays visible, so that progress lines are not needed.
     """
 
     def __init__(self, jobs: Sequence[JobStatus], say: Say, progress: Progress, *, live: bool) -> None:
@@ -45,7 +45,7 @@ class Overview:
         self.say(f"{ended.job} {ended.state}{problem}  ({finished} of {len(self.jobs)} runs)")
 
     def _time_left(self, done: int, total: int) -> str:
-        """Estimates the time left from the updates made since the start, whatever the arm."""
+        """Returns the estimated time left, from all updates made since the start; "" before the first."""
         gained = done - self.done_before
         if not gained:
             return ""

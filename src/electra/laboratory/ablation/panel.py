@@ -1,10 +1,10 @@
-"""The transfer panel: the tasks of panel.toml, an evaluation suite, that score each encoder of a study.
+"""The transfer panel: the tasks on which each encoder of a study is scored (panel.toml, an evaluation suite).
 
 The tasks in `FROZEN` probe the frozen encoder with a linear model on a learned mix of its layers
-(`electra.laboratory.analysis.measures.linear`). Nothing is random, so the score is a function of the encoder
-alone. The other tasks fine-tune it with the defaults of `electra finetune` and one seed. The sentences are a
-fixed sample, the same for every arm and seed. All scores are between 0 and 1, or correlations (Matthews for
-CoLA, Spearman for STS-B); higher is better. The panel's own score is their mean.
+(`electra.laboratory.analysis.measures.linear`). Nothing is random, so the score depends on the encoder alone.
+For the other tasks the encoder is fine-tuned with the defaults of `electra finetune` and one seed. The
+sentences are a fixed sample, the same for every arm and seed. All scores are between 0 and 1, or correlations
+(Matthews for CoLA, Spearman for STS-B); higher is better. The panel's own score is their mean.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from electra.laboratory.evaluation.suite import TaskEntry, read_suite
 from electra.model.encoder import Encoder
 from electra.model.hidden import word_vectors
 
-VERSION = 2  # to be raised when a change alters a score of any task
+VERSION = 2  # increase it when a change alters the score of any task
 DEFAULT = ("pos", "chunking")
 FROZEN = DEFAULT
-LIMITS = (2000, 1000)  # sentences to train and to test a probe of the frozen encoder on
+LIMITS = (2000, 1000)  # training and test sentences for probes of the frozen encoder
 PENALTY = 1e-4  # on the probe's squared weights
-LINE_SECONDS = 20.0  # between two lines of a running fine-tuning
+LINE_SECONDS = 20.0  # minimum time between two lines of a fine-tuning
 
 Stop = Callable[[], bool]
 
@@ -84,7 +84,7 @@ class PanelTask:
         """Scores an encoder.
 
         Returns:
-            {"value": the score}, for a frozen encoder also the weight of each layer as "mix"; None if a stop
+            The score as "value" and, for a frozen encoder, the weight of each layer as "mix"; None if a stop
             was requested.
         """
         scorer = self.score_frozen if self.entry.name in FROZEN else self.score_finetuned
@@ -111,7 +111,7 @@ class PanelTask:
             results = finetune(str(subject.run), settings, _throttled(subject.say), subject.stop)
         except Interrupted:
             return None
-        # A score is undefined where all answers are the same; such an encoder scores 0.
+        # A score may be undefined if all answers are the same; such an encoder scores 0.
         return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
 
 
@@ -152,7 +152,7 @@ def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
 
     Args:
         data: The folder with the tasks' data; None for no panel.
-        names: The tasks.
+        names: The names of the tasks.
 
     Raises:
         ConfigError: A task is unknown.

@@ -1,12 +1,12 @@
-"""The plan of a study, made before anything is trained: every arm's recipe, FLOPs per update, and updates.
+"""The plan of a study, made before anything is trained: every arm's recipe, FLOPs per update, and steps.
 
-All arms train for the same FLOPs. A budget in FLOPs is that number. A budget in tokens or steps is what the
-arm with the dearest tokens or steps needs for them, so that every arm gets at least that many. A budget of
-time is what the baseline arm gets through on this machine. The plan is recorded in study.json, which the
-worker processes read. A study resumes only with the plan it began with; arms may be added.
+All arms train for the same FLOPs. A budget in FLOPs is used as it is. A budget in tokens or steps becomes the
+FLOPs that the most expensive arm needs for them, so that every arm gets at least that many. A budget of time
+becomes the FLOPs that the baseline arm gets through on this machine. The plan is recorded in study.json,
+which the worker processes read. A study resumes only with the plan it began with; arms may be added.
 
     OUT/  study.json   results.json   report.html   figures/   tokenizer/
-          arms/ARM/seed-1/               a run folder as from electra pretrain, and the panel's score.json
+          arms/ARM/seed-1/               a run folder of electra pretrain, plus the panel's score.json
           arms/ARM/budget-0.25/seed-1/   the same at a quarter of the budget
 """
 
@@ -143,7 +143,7 @@ def _recipe_budget(recipe: str) -> str:
 
 
 def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
-    """Builds the arm's run once, which checks the whole recipe and gives the cost of an update."""
+    """Plans an arm. Its run is built once, which checks the whole recipe and gives the cost of an update."""
     try:
         recipe_of_arm = arm_recipe(study, arm, recipe)
         training = replace(recipe_of_arm.training, threads=threads)
@@ -157,7 +157,7 @@ def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: i
 def budget_in_flops(
     text: str, arms: Mapping[str, PlannedArm], baseline: PlannedArm, store: TokenStore
 ) -> float:
-    """Returns the FLOPs of every arm, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
+    """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
@@ -173,7 +173,11 @@ def budget_in_flops(
 def steps_of(
     arm: PlannedArm, flops: float, shares: Sequence[float], name: str, budget_text: str
 ) -> list[int]:
-    """Returns the arm's number of updates at each share of the budget, rounded to the nearest."""
+    """Returns the arm's number of updates at each share of the budget, rounded to the nearest.
+
+    Raises:
+        ConfigError: A share gives fewer than `MIN_STEPS`.
+    """
     steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:
         share = "" if min(shares) == 1 else f" (times {min(shares):g})"
@@ -205,7 +209,7 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
     """Compares a new plan with the recorded one; new arms are allowed.
 
     Raises:
-        RunFolderError: Anything else that determines a number differs. Names the keys.
+        RunFolderError: Anything else that determines a number differs; the message names the keys.
     """
     old, now = ({**side["fixed"], "arms": _with_defaults(side["fixed"]["arms"])} for side in (recorded, plan))
     added = {f"arms.{name}" for name in now["arms"] if name not in old["arms"]}
@@ -215,13 +219,13 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
     completed = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
-    for arm in completed.values():  # not the path of an objective's file: its digest identifies it
+    for arm in completed.values():  # an objective's file is identified by its digest, not its path
         arm["recipe"]["objective"]["name"] = OBJECTIVES.name_of(arm["recipe"]["objective"]["name"])
     return completed
 
 
 def all_jobs(plan: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
-    """Returns all jobs, seed by seed so that an interrupted study has complete comparisons."""
+    """Returns all jobs, seed by seed, so that an interrupted study has complete comparisons."""
     shares, arms = plan["fixed"]["budgets"], plan["fixed"]["arms"]
     return [Job(arm, share, seed) for seed in seeds for share in shares for arm in arms]
 

@@ -1,4 +1,4 @@
-"""The results of a study, from its run folders: scores by seed, comparisons, and curves along the compute."""
+"""The results of a study, from its run folders: scores by seed, comparisons, and curves over FLOPs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRETRAINING = (
     "average_precision",
     "gain",
 )
-# Settings that determine how hard the discriminator's task is: where arms differ here, their AUCs are not
+# Settings that determine how hard the discriminator's task is: if arms differ in one, their AUCs are not
 # comparable.
 TASK_SETTINGS = {
     "objective": ("name", "generator", "temperature", "disallow_correct"),
@@ -37,7 +37,7 @@ Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
 def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
-    """Returns the contents of results.json, from every job that is done.
+    """Returns the contents of results.json, computed from the jobs that are done.
 
     Args:
         plan: The contents of study.json.
@@ -83,9 +83,9 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]
 
 
 def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
-    """Returns the score that decides the study: the panel's, else a metric comparable across arms.
+    """Returns the name of the score that decides the study; None if there is none.
 
-    None where there is neither.
+    It is the panel's or, without a panel, a metric that is comparable across arms.
     """
     if panel_metrics:
         return panel_metrics[0]
@@ -116,7 +116,10 @@ def _scores(done: Sequence[JobStatus], tasks: Mapping[str, Any]) -> Scores:
 
 
 def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str, float]:
-    """Returns the score of each panel task of a run (`tasks` None: all), and their mean as `PANEL`."""
+    """Returns a run's score on each panel task (`tasks` None: all), and their mean as `PANEL`.
+
+    Empty if there are no tasks.
+    """
     record = durable.read_json(run.score, RunFolderError)["scores"]
     scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
@@ -173,9 +176,9 @@ def _compare_arms(
 def flops_to_baseline(
     budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
 ) -> dict[str, float | None]:
-    """Returns the FLOPs at which each arm first reaches the baseline's score at the whole budget.
+    """Returns the FLOPs at which each arm first reaches the baseline's score at the full budget.
 
-    None for an arm that never does; empty with a single budget.
+    None for an arm that never does; {} with a single budget, or if the baseline has no score.
     """
     level = budgets[-1]["arms"][baseline]["scores"].get(metric)
     if len(budgets) < 2 or level is None:
@@ -189,7 +192,10 @@ def flops_to_baseline(
 
 
 def _curves(done: Sequence[JobStatus]) -> dict[str, Any]:
-    """Returns an arm's held-out metrics along its FLOPs: mean and interval over seeds."""
+    """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds.
+
+    Points that some run lacks are left out.
+    """
     runs = [_evaluations(status) for status in done]
     curves: dict[str, Any] = {}
     for name in PRETRAINING:
@@ -218,7 +224,7 @@ def write(out: Path, results: Mapping[str, Any]) -> None:
 
 
 def describe(results: Mapping[str, Any]) -> list[str]:
-    """Returns a line on each arm: its main score at the whole budget, and its test."""
+    """Returns a line on each arm: its main score at the full budget, and its test against the baseline."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:
         return ["the arms have no comparable score: pass --eval-data; the page shows each arm's own metrics"]

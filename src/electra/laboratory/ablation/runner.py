@@ -73,7 +73,7 @@ def run_jobs(
     refresh: Callable[[], None],
     on_end: Callable[[JobStatus], None],
 ) -> None:
-    """Runs the waiting jobs in their order. A job that fails does not stop the others.
+    """Runs the waiting jobs in order. A job that fails does not stop the others.
 
     Args:
         execution: The folder of the study and the number of processes.
@@ -115,12 +115,12 @@ def run_jobs(
 
 
 def output_file(status: JobStatus) -> Path:
-    """Returns the file, next to the run folder, with what the job's worker printed."""
+    """Returns the path of the file, next to the run folder, for what the job's worker prints."""
     return status.folder.with_name(f"{status.folder.name}.out")
 
 
 def is_scored(folder: Path, identity: dict[str, Any]) -> bool:
-    """Whether a run is trained to its end and scored with this panel (`identity` of the plan's panel)."""
+    """Whether a run is fully trained, and was scored with the panel that has this `identity` in the plan."""
     if not RunFolder(folder).score.exists():
         return False
     record = durable.read_json(

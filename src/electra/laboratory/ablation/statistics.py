@@ -1,7 +1,7 @@
 """Means over seeds with confidence intervals, and paired comparisons of arms with a baseline.
 
 Arms with a seed in common read the same rows in the same order, so the test is paired: Student's t on the
-differences. Several arms mean several tests: `holm` is Holm's (1979) correction for them.
+differences. Several arms mean several tests, for which `holm` corrects (Holm 1979).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True)
 class Summary:
-    """The mean of one score over `n` seeds; None where `n` is too small to define a number."""
+    """The mean of one score over `n` seeds. A number is None if `n` is too small to define it."""
 
     n: int
     mean: float | None = None
@@ -51,7 +51,7 @@ class Reliability:
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Returns the mean; from two values on also standard deviation and 95 % t interval."""
+    """Returns the mean and, from two values on, the standard deviation and the 95 % t interval."""
     n = len(values)
     if not n:
         return Summary(0)
@@ -64,9 +64,9 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison:
-    """Compares two arms, each as seed -> score.
+    """Compares two arms, each given as seed -> score.
 
-    There is no p-value from fewer than two pairs, nor where all differences are equal.
+    The p-value is None with fewer than two pairs, or if all differences are equal.
     """
     from scipy import stats
 
@@ -98,14 +98,17 @@ def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparis
 
 
 def pooled(summaries: Sequence[Summary]) -> float | None:
-    """Returns the pooled standard deviation, weighted by degrees of freedom; None without any."""
+    """Returns the standard deviation pooled by degrees of freedom; None if no summary has one."""
     known = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
     freedom = sum(weight for weight, _ in known)
     return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / freedom) if freedom else None
 
 
 def detectable(sd_of_differences: float | None, n: int) -> float | None:
-    """Returns the true difference that a two-sided paired test of n pairs detects with probability POWER."""
+    """Returns the true difference that a two-sided paired test of n pairs detects with probability POWER.
+
+    None without a standard deviation, or with fewer than two pairs.
+    """
     if sd_of_differences is None or n < 2:
         return None
     from scipy import optimize, stats
@@ -113,7 +116,7 @@ def detectable(sd_of_differences: float | None, n: int) -> float | None:
     critical = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1)
 
     def power_gap(shift: float) -> float:
-        # Rejecting with the wrong sign is too improbable to count.
+        # Rejecting with the wrong sign is too improbable to matter.
         return float(stats.nct.sf(critical, n - 1, shift)) - POWER
 
     return float(optimize.brentq(power_gap, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)

@@ -1,16 +1,16 @@
-"""Studies: the arms that are compared, from a small TOML file.
+"""Studies: the arms to compare, defined in a small TOML file.
 
     title = "..."            what is compared            question = "..."     what the study answers
     baseline = "mlm"         the arm that the others are tested against
-    budgets = [0.25, 1.0]    shares of the budget, each trained as a run of its own (default: [1.0])
+    budgets = [0.25, 1.0]    shares of the budget, each trained in its own run (default: [1.0])
     axis = "..."             the quantity that the arms' `at` gives
     [paper]                  source, metric and note of the arms' `paper` numbers
-    [base]                   recipe sections for every arm, over the recipe
+    [base]                   recipe sections for every arm, which override the recipe
     [arms.NAME]              title, at, series, paper, baseline; every other key is a section of a recipe:
     objective.name = "mlm"
 
-An arm is the base recipe with only the named settings changed. The options of the recipe's objective carry
-over to another objective where that has them, so that arms differ in what they name and nothing else. The
+An arm is the base recipe with only the named settings changed. If it names another objective, it keeps those
+options of the recipe's objective that the other one also has, so that arms differ only in what they name. The
 settings that decide which rows are read, and in which order, belong to the study and not to an arm.
 """
 
@@ -35,7 +35,7 @@ SHARED = {"training.length", "training.precision", "training.device"}
 
 @dataclass(frozen=True)
 class Paper:
-    """The source of the arms' published numbers, which are on another scale than ours."""
+    """The source of the arms' published numbers, which are on a different scale from ours."""
 
     source: str = ""
     metric: str = ""
@@ -44,7 +44,7 @@ class Paper:
 
 @dataclass(frozen=True, kw_only=True)
 class _ArmKeys:
-    """An arm's own keys in the file."""
+    """The keys of an arm that are not sections of a recipe."""
 
     title: str = ""
     at: float | None = None
@@ -68,7 +68,7 @@ class Arm(_ArmKeys):
 
 @dataclass(frozen=True, kw_only=True)
 class _File:
-    """The keys of the file."""
+    """The keys of a study's file."""
 
     title: str = ""
     question: str = ""
@@ -90,7 +90,7 @@ class Study(_File):
 
 
 def find_study(name: str) -> Path:
-    """Returns the file of a built-in study, by name, or the path of another file."""
+    """Returns the path of a built-in study's file, by name, or of a file of your own."""
     return find_named(STUDIES, name, "study", key="study")
 
 
@@ -98,7 +98,7 @@ def read_study(path: Path) -> Study:
     """Reads a study's file and checks all that can be checked without a recipe.
 
     Raises:
-        ConfigError: With the file and the key.
+        ConfigError: The file is invalid; the message names the file and the key.
     """
     values = read_toml(path)
     for key in ("baseline", "arms"):
@@ -143,10 +143,10 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
 
 
 def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
-    """Returns the keys of a recipe's sections by dotted names, such as training.seed.
+    """Returns the keys of a recipe's sections as dotted names, such as training.seed.
 
     Raises:
-        ConfigError: A section is not a table, or a key is set by options of the command.
+        ConfigError: A section is not a table, or a key belongs to an option of the command.
     """
     keys = []
     for name, section in sections.items():
@@ -172,7 +172,7 @@ def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
 
 
 def carry_over(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the name of the arm's objective and those options of the recipe's that it has too."""
+    """Returns the arm's objective: its name, and the options of the recipe's objective that it also has."""
     from electra import objectives
 
     before, now = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))

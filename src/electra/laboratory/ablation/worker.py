@@ -1,6 +1,6 @@
 """One run of a study: trains the arm, then scores its encoder with the panel.
 
-The run folder is the same as from `electra pretrain` with the same recipe, checkpoints included, so an
+The run folder is the one that `electra pretrain` writes with the same recipe, checkpoints included, so an
 interrupted run resumes from its last checkpoint.
 """
 
@@ -84,7 +84,11 @@ def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[s
 
 
 def _lock(stack: ExitStack, folder: Path) -> None:
-    """Locks the run folder, waiting for a worker that is still saving there."""
+    """Locks the run folder, waiting for a worker that is still saving there.
+
+    Raises:
+        RunFolderError: The folder is still locked after `PATIENCE`.
+    """
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

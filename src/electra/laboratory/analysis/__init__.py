@@ -1,4 +1,4 @@
-"""Probes measure what a model has learned: one file each in `probes/`; `contract/` defines a probe."""
+"""Probes measure what a model has learned. Each is a file in `probes/`; `contract/` says what a probe is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def name_of(name: str) -> str:
-    """Returns a probe's name in records and file names: `minimal_pairs`; for a file, its stem."""
+    """Returns a probe's name in records and file names, such as `minimal_pairs`; for a path, its stem."""
     return PROBES.name_of(name)
 
 
@@ -55,7 +55,7 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     """Returns a probe with these options.
 
     Raises:
-        ConfigError: An option is unknown, of a wrong type or out of range.
+        ConfigError: An option is unknown, of the wrong type or out of range.
     """
     module = module_of(name)
     config = build(module.Config, options or {}, where=f"{OPTION} {name}")
@@ -83,10 +83,10 @@ def describe_options(name: str) -> list[tuple[str, Any, str]]:
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns each chosen probe's options, from `key=value` (all that have it) and `probe.key=value`.
+    """Returns each chosen probe's options, from `key=value` (for all that have it) and `probe.key=value`.
 
     Raises:
-        ConfigError: No chosen probe has the option, or the value is invalid.
+        ConfigError: A text has another form, no chosen probe has the option, or the value is invalid.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
     path_of = {name_of(name): name for name in chosen}
@@ -112,7 +112,11 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """Returns the first reading of `text` that fits the option: TOML, text, or a list with commas."""
+    """Returns the first reading of `text` that fits the option: TOML, plain text, or a list with commas.
+
+    Raises:
+        ConfigError: None fits.
+    """
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]
     except ValueError:

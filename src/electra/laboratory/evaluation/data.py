@@ -1,8 +1,8 @@
 """Finds a task's files below a folder that holds the data of many tasks, however it is laid out.
 
-A task's folder is found by its name (case, hyphens and underscores do not matter), and the files in it by
-theirs, as in `electra finetune`. In a folder without a training file the dev file is split by hash of the
-texts: one tenth is scored, the rest is trained on, and the table says so.
+A task's folder is found by its name (case, hyphens and underscores do not matter), and its files by theirs,
+as in `electra finetune`. If a folder has no training file, the dev file is split by a hash of the texts: one
+tenth is scored, the rest is used for training, and the table says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TaskFiles:
     """Remarks on the files for readers of the table."""
 
     def digests(self) -> dict[str, str]:
-        """Returns the digest of the data, by split or file name."""
+        """Returns the digest of each file, by split ("dev", "test", "train 1", ...) or file name."""
         paths = {"dev": self.dev, "test": self.test}
         paths |= {f"train {i}": path for i, path in enumerate(self.train, 1)}
         paths |= {path.name: path for path in self.also}
@@ -58,7 +58,7 @@ def find_data(entry: TaskEntry, task: Task, roots: Sequence[Path]) -> TaskFiles 
 
 
 def join_train(files: TaskFiles, path: Path) -> Path:
-    """Returns the training file; of several SQuAD files, a new one at `path` with all articles.
+    """Returns the training file. Several SQuAD files are joined into a new one at `path`.
 
     Raises:
         DataError: There are several, and one is not a SQuAD file.
@@ -105,7 +105,10 @@ def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Returns the files of the first pattern that matches; for "a + b", the first match of each."""
+    """Returns the first match of the first pattern that matches; for "a + b", that of each part.
+
+    "a + b" matches if every part does. Empty if no pattern matches.
+    """
     for pattern in patterns:
         matches = [
             sorted(path for path in folder.glob(part) if path.is_file()) for part in pattern.split(JOINED)

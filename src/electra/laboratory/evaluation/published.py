@@ -1,4 +1,4 @@
-"""Published numbers, shown as further columns of a table with their source and how they were measured."""
+"""Published numbers, shown as further columns of a table with their sources and how they were measured."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""Runs a suite: every task for every model, whatever is not done yet.
+"""Runs a suite: every task for every model, except those that are already done.
 
-Several processes may run it in one folder. Each takes tasks; when all are taken, it helps with their seeds.
+Several processes may run a suite in one folder. Each takes free tasks; when all are taken, it helps to train
+their seeds.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
-          tasks/MODEL/TASK/  a fine-tuning, which resumes by itself
+          tasks/MODEL/TASK/  the folder of a fine-tuning, which can resume
           probes/MODEL/      the records of probes
 
 A task is done when its folder holds the results, so an evaluation may be killed at any time and resumes with
-the same command. Models and tasks may be added later. Changes to what determines a number already measured
-(weights, settings, files) are refused by name.
+the same command. Models and tasks may be added later. A change to anything that determines a number already
+measured (weights, settings, files) is refused, and the message names it.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ def model_entries(
     with_baselines: bool = True,
     baseline_model: str | None = None,
 ) -> list[ModelEntry]:
-    """Returns the models of the table under distinct names.
+    """Returns the models of the table, with distinct names.
 
     Args:
         sources: Folders or names of models.
-        random_twin: Add the first model's shape with random weights.
-        with_baselines: Add the baselines that need no network.
-        baseline_model: Add this model's frozen encoder with a linear model.
+        random_twin: Whether to add a model of the first one's shape with random weights.
+        with_baselines: Whether to add the baselines that need no network.
+        baseline_model: A model whose frozen encoder, with a linear model, is added as a baseline.
 
     Raises:
-        ConfigError: Two names give the same folder.
+        ConfigError: Two names give the same folder, or a name gives none.
     """
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
     if random_twin:
@@ -110,13 +111,13 @@ def evaluate(
     say: Say,
     stop: Stop,
 ) -> dict[str, Any] | None:
-    """Runs all tasks and probes that are not done.
+    """Runs all tasks and probes that are not done yet.
 
     Returns:
         The contents of evaluation.json, or None if a stop was requested before the end.
 
     Raises:
-        DataError: There is no data for any task.
+        DataError: There are no data for any task or probe.
         DiskError: The disk is full.
     """
     suite = with_probe_options(suite, options.probe_options)
@@ -129,7 +130,7 @@ def evaluate(
     plan = make_plan(suite.title, models, jobs, probes)
     folder = EvaluationFolder(out)
     with folder.session(say=say, stop=stop, shared=True) as session:
-        say = session.say  # to log.txt as well
+        say = session.say  # also writes to log.txt
         if session.resumed:
             session.begin({"plan": plan})
         notes = {job.entry.name: job.files.notes for job in jobs}
@@ -157,7 +158,7 @@ def evaluate(
             step = step_of[job]
             key = step.name, step.model.name
             if isinstance(job.error, DiskError):
-                raise job.error  # other tasks run after one that failed, but not on a full disk
+                raise job.error  # other failures do not stop the evaluation
             if job.error is not None:
                 say(f"{job.name}: failed, {job.error}")
                 state.failures[key] = str(job.error)
@@ -166,7 +167,7 @@ def evaluate(
             elif job.elsewhere:
                 say(f"{job.name}: already done")
             if job.state == "done":
-                state.failures.pop(key, None)  # a helper failed
+                state.failures.pop(key, None)  # clears the failure of a helper
             with session.alone():
                 write(state)
         if any(job.state in ("waiting", "stopped") for job in step_of):
@@ -189,10 +190,10 @@ def steps_of(
     folder: EvaluationFolder,
     options: Options,
 ) -> list[Step]:
-    """Returns every task and probe with each of the models that it is for, then the places for helpers."""
+    """Returns a step for each task and probe with each model it applies to, then the helpers' steps."""
 
     def applies(work: Work, model: ModelEntry, helper: int) -> bool:
-        if isinstance(work, ReadyProbe):  # it measures what pre-training has taught
+        if isinstance(work, ReadyProbe):  # probes measure what pre-training taught
             return model.init == "pretrained" and helper == 0
         if model.init in BASELINES:
             return has_baseline(suite, work.entry.name) and helper == 0
@@ -211,7 +212,7 @@ def steps_of(
 def missing(
     suite: Suite, models: Sequence[ModelEntry], roots: Sequence[Path], out: Path, options: Options
 ) -> list[str]:
-    """Returns what is left to do, each with the process that is at work on it, if any."""
+    """Returns a line for each thing left to do, with the process that is working on it, if any."""
     suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
     jobs, probes = find_jobs(suite, options, roots), find_probes(suite, roots)
     steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
@@ -219,7 +220,12 @@ def missing(
 
 
 def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
-    """Returns the tasks with data. Invalid names and settings are refused here, before any work."""
+    """Returns the tasks that have data, after checking the names and settings of all tasks.
+
+    Raises:
+        DataError: A folder is missing, or a task does not have a metric of the suite.
+        ConfigError: A setting is invalid or is chosen by the evaluation.
+    """
     jobs = []
     for root in roots:
         if not root.exists():
@@ -243,7 +249,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
 
 
 def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
-    """Returns the suite with options key=value set in its probes; unchanged if it has no probes."""
+    """Returns the suite with the options `texts` (key=value) set in its probes, if it has any."""
     if not suite.probe:
         return suite  # the option may be passed with any suite
     options = analysis.options_for([entry.path for entry in suite.probe], texts)
@@ -252,7 +258,7 @@ def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
 
 
 def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
-    """Returns the probes with data. A probe with only optional inputs needs one of them."""
+    """Returns the probes that have data. A probe whose inputs are all optional needs at least one of them."""
     ready = []
     for entry in suite.probe:
         try:
@@ -269,7 +275,7 @@ def make_plan(
 ) -> dict[str, Any]:
     """Returns the plan, with which a resumed evaluation must agree.
 
-    Loads each model once, so a model that cannot be loaded is refused before any work.
+    Loads each model once, so that one that cannot be loaded is refused before any work begins.
     """
     networks = {}
     for source in dict.fromkeys(model.source for model in models if model.init != BASELINE):
@@ -319,8 +325,8 @@ def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
 
 
 def write(state: EvaluationState) -> dict[str, Any]:
-    """Writes evaluation.json and evaluation.tsv; returns the record."""
-    known = state.folder.with_earlier(state.plan_with_earlier)  # other processes may have added to it
+    """Writes evaluation.json and evaluation.tsv, and returns the record."""
+    known = state.folder.with_earlier(state.plan_with_earlier)  # other processes may have added to the plan
     record = make_record(replace(state, plan_with_earlier=known))
     state.folder.write_record(record)
     durable.commit_file(state.folder.table, format_table(record))

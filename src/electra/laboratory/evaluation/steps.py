@@ -1,4 +1,4 @@
-"""The steps of an evaluation: one task or probe for one model each, and places for helpers with its seeds."""
+"""The steps of an evaluation: each runs a task or a probe for one model, or helps to train a task's seeds."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ Work = ReadyTask | ReadyProbe
 class Step:
     """One task, or one probe, for one model.
 
-    The fine-tuning of a task with several seeds can be shared: the process that runs its step `helper` 0
-    waits for all seeds and writes the results; those that run the others only train seeds that nobody trains.
+    Several processes can share the fine-tuning of a task with several seeds. The step with `helper` 0 waits
+    for all seeds and writes the results; the other steps only train seeds that no other process is training.
     """
 
     model: ModelEntry
@@ -73,13 +73,13 @@ class Step:
 
     @property
     def title(self) -> str:
-        """Task or probe, and model."""
+        """The step in messages: its task or probe, its model, and its helper unless that is 0."""
         return f"{self.name}, {self.model.name}" + f", helper {self.helper}" * bool(self.helper)
 
     def is_done(self) -> bool:
         """Whether the folder holds the result: every seed of a task, or the probe's record.
 
-        The step of a helper is done as soon as there is nothing left to help with.
+        A helper's step is also done once every seed that is left is being trained.
         """
         if not isinstance(self.work, ReadyTask):
             return self.out.probes(self.model.folder).probe(self.name).exists()
@@ -96,7 +96,10 @@ class Step:
         return [name for name, (kind, number) in places.items() if not kind.seed(number).exists()]
 
     def left(self) -> list[str]:
-        """Returns what is left to do, each with the process that is working on it, if any."""
+        """Returns a line for each thing left to do, with the process that is working on it, if any.
+
+        Empty if the step is done, and for helpers.
+        """
         if self.is_done() or self.helper:
             return []
         whole = Leases(self.out.leases).described(self.title)
@@ -124,10 +127,13 @@ class Step:
             else:
                 self.probe(self.work)
         finally:
-            gc.collect()  # frees the model and its tokenised data before the next are loaded
+            gc.collect()  # frees the model and its tokenised data before the next step
 
     def finetune(self, job: ReadyTask, say: Say, stop: Stop) -> None:
-        """Fine-tunes the model on a task, or fits the baseline; writes all_results.json."""
+        """Fine-tunes the model on a task, or fits the baseline, and writes all_results.json.
+
+        A helper only trains seeds and leaves the results to the step with `helper` 0.
+        """
         own = {
             "task": job.entry.task,
             "data": join_train(job.files, self.out.data / f"{job.entry.name}-train.json"),

@@ -1,4 +1,4 @@
-"""Suites: fine-tuning tasks, probes, and averages over tasks, from a TOML file, built in or your own.
+"""Suites: fine-tuning tasks, probes and averages over tasks, from a TOML file (built in or your own).
 
     title = "GLUE"
 
@@ -15,7 +15,7 @@
     title = "GLUE average"
     tasks = ["cola", "sst2"]
 
-A file in `suites/` becomes a `--suite` with the name of its stem.
+A file `suites/NAME.toml` is available as `--suite NAME`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """Returns a built-in suite by name, "all" of them together, or the suite of a TOML file."""
+    """Returns the built-in suite of this name, all of them as one ("all"), or the suite in a TOML file."""
     if name == ALL:
         suites = [load_suite(stem) for stem in toml_names(SUITES)]
         return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
@@ -127,7 +127,7 @@ def read_suite(path: Path) -> Suite:
     """Reads and checks a suite's file.
 
     Raises:
-        ConfigError: With the file and the key.
+        ConfigError: The file is invalid; the message names the file and the key.
     """
     suite = build(Suite, read_toml(path), where=path.name)
     probes = tuple(
@@ -170,7 +170,7 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
 
 
 def _union(suites: list[Suite]) -> Suite:
-    """Returns every task and probe once, under the first suite that has it, and all averages."""
+    """Returns a suite of all averages and each task and probe once, grouped under the first that has it."""
     entries: dict[str, list[Any]] = {kind: [] for kind in ("task", "probe", "average")}
     for suite in suites:
         for kind, earlier in entries.items():

@@ -29,11 +29,11 @@ METRIC_NAMES = {
     "best_f1": "best F1",
 }
 COPIED = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
-ENOUGH = 0.99  # share of the published number of examples: QQP loses a few malformed rows
+ENOUGH = 0.99  # minimum share of the published number of examples: QQP has a few malformed rows
 
 
 Init = Literal["pretrained", "random", "frozen", "floor"]
-BASELINE: Final = "floor"  # as records name what needs no network
+BASELINE: Final = "floor"  # name in records of a baseline without a network
 BASELINES = {BASELINE, "frozen"}
 
 
@@ -50,7 +50,7 @@ class ModelEntry:
 
     @property
     def folder(self) -> str:
-        """The name of its folder: the model's name with other characters replaced by hyphens."""
+        """The name of its folder: its own name, with only letters, digits, "_", "." and hyphens."""
         return re.sub(r"[^\w.-]+", "-", self.name).strip("-")
 
 
@@ -178,7 +178,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
 
 
 def has_baseline(suite: Suite, name: str) -> bool:
-    """Whether baselines can do a task of this name: not a probe, and no spans of a text."""
+    """Whether the baselines support the task of this name: no probe, and no extraction of spans."""
     return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
 
 
@@ -204,7 +204,7 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
 
 
 def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any]]:
-    """Returns a row for each headline number of any model."""
+    """Returns a row for each headline number of any model; one row without scores if there are none."""
     records = {}
     for model in state.models:
         path = state.folder.probes(model.folder).probe(entry.name)
@@ -262,9 +262,10 @@ def _published(task: str, metric: str, first: bool) -> dict[str, float]:
 def _average(
     state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """Returns the mean of the medians over seeds, over the tasks that every model has done.
+    """Returns each model's mean over tasks of its median over seeds, for the tasks that every model has done.
 
-    Published numbers and baselines are averaged over the same tasks, if they have a number for each.
+    Published numbers and baselines are averaged over the same tasks if they have a number for each. If no
+    task is missing, a published average takes precedence.
     """
     # A task's first row has its primary metric.
     primary = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
@@ -300,7 +301,7 @@ def _average(
 
 
 def format_table(record: Mapping[str, Any]) -> bytes:
-    """Returns the table as unquoted TSV, in points. Numbers not to be compared are in parentheses."""
+    """Returns the table as unquoted TSV, in points. Incomparable published numbers are in parentheses."""
     models, published = [model["name"] for model in record["models"]], record["published"]
     statistics = ("median", "mean", "sd", "n", "seconds per seed")
     header = [f"{model}: {statistic}" for model in models for statistic in statistics]

@@ -1,4 +1,4 @@
-"""The contract of probes: models and data that they receive, findings that they return, and records."""
+"""The contract of probes: the models and data that they receive, their findings, and their records."""
 
 from electra.foundation.progress import Progress
 from electra.laboratory.analysis.contract.findings import Cell, Estimate, Figure, Findings, Table, as_json

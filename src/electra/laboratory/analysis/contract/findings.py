@@ -86,7 +86,7 @@ class Findings:
     """Axes (sorted) -> places on them -> the number there."""
 
     def add(self, cell: Cell, /, **at: Place) -> None:
-        """Adds one number at a place on each of its axes."""
+        """Adds one number at a place on each of its axes, where there must be none yet."""
         axes = tuple(sorted(at))
         numbers, places = self.numbers.setdefault(axes, {}), tuple(at[axis] for axis in axes)
         assert places not in numbers, f"added twice: {at}"
@@ -98,7 +98,7 @@ class Findings:
             self.add(cell, **{axis: place}, **at)
 
     def of(self, *axes: str, **at: Place | Sequence[Place]) -> dict[Any, Any]:
-        """Returns the numbers at `at`, by place on the other `axes` (default: the measure).
+        """Returns the numbers at the places `at`, by place on the other `axes` (default: the measure).
 
         With several `axes`, a key is a tuple of places.
         """

@@ -36,7 +36,7 @@ class Input:
     required: bool = True
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
-        """Returns the files below these roots, [] if there are none."""
+        """Returns the matching files below these roots; [] if there are none."""
         files = [root for root in roots if root.is_file()]
         for places in (files, [root for root in roots if root not in files]):
             for pattern in self.patterns:

@@ -25,7 +25,7 @@ Network = Literal["discriminator", "generator", "encoder"]
 
 @dataclass(frozen=True)
 class Model:
-    """A run folder, an exported or published model folder, or a hub name; at its end or at a checkpoint."""
+    """A model from a run folder, a model folder or the hub: finished, or at a checkpoint of its run."""
 
     name: str
     """Distinct among the models of one analysis."""
@@ -87,7 +87,7 @@ class Model:
         return origin_of(self.source)
 
     def describe(self) -> dict[str, Any]:
-        """Returns the model as the record states it: its origin and the networks that were used."""
+        """Returns the model as in the record: its origin and the networks that were used."""
         networks = {kind: self._describe(kind) for kind in sorted(self._loaded)}
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
@@ -141,7 +141,7 @@ def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> 
 def require_same_vocabulary(
     models: Sequence[Model], probe: str, fix: str = "Pass models with the same tokenizer"
 ) -> None:
-    """Raises an error if models cannot be compared by token ids.
+    """Checks that the models can be compared by token ids.
 
     Raises:
         ModelError: Two models have different vocabularies.

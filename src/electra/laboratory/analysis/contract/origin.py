@@ -1,7 +1,7 @@
 """How a model was trained, from its run folder, and how two trainings differ: seed, objective or recipe.
 
 A difference between objectives is meaningful if it is larger than the difference between seeds, so a
-comparison has to know which is which. A folder outside a run (a published model, a moved export) has no known
+comparison must tell them apart. A folder outside a run (a published model, a moved export) has no known
 origin.
 """
 
@@ -45,7 +45,7 @@ class Origin:
     recipe: Mapping[str, Any] = field(repr=False)
 
     def describe(self) -> dict[str, Any]:
-        """Returns objective and seed, as the record states them."""
+        """Returns the objective and the seed, as in the record."""
         return {name: value for name, value in asdict(self).items() if name != "recipe"}
 
     def __str__(self) -> str:

@@ -48,16 +48,16 @@ def run_probe(
     progress: Progress,
     over_training: bool = False,
 ) -> ProbeOutcome:
-    """Runs a probe and writes OUT/NAME.probe.json, unless that file answers the same request.
+    """Runs a probe and writes OUT/NAME.probe.json, unless that file already answers the same request.
 
     Args:
-        name: The probe's name, or the path of its file, which goes by its stem.
+        name: The probe's name, or the path of its file, whose stem becomes the name.
         probe: The probe with its options.
         models: The model under study, then those it is compared with.
         data: The files of each input.
         out: The folder of the analysis.
         progress: Receives the current activity and the fraction done.
-        over_training: Run at each checkpoint of the first model's run.
+        over_training: Whether to run it at each checkpoint of the first model's run.
     """
     probe_name = PROBES.name_of(name)
     path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
@@ -116,7 +116,7 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
 
 
 def _earlier(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; empty if there is none, or its file was changed afterwards."""
+    """Returns the record at `path`; empty if it is missing, unreadable, or was changed since."""
     if path.name in digests.changed_files(path.parent):
         return {}
     try:
@@ -205,7 +205,7 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
 
 
 def _at_step(progress: Progress, i: int, count: int, step: int) -> Progress:
-    """Returns the probe's own progress at one of several checkpoints, under its name."""
+    """Returns the progress of a probe at one of `count` checkpoints, under the checkpoint's name."""
     share_of_step = part_progress(progress, f"step {step}", i, count)
     return lambda _, share: share_of_step(share or 0.0)
 

@@ -42,7 +42,10 @@ class RateModel:
     covariates: Floats
 
     def adjusted(self, weights: Floats) -> Floats:
-        """Returns each group's rate [groups] if every item belonged to it; NaN for an empty group."""
+        """Returns each group's rate [groups] if every item belonged to it; NaN for an empty group.
+
+        If all events are equal, every group gets their value.
+        """
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # no variance
             return np.full(self.num_groups, self.event[used].mean() if used.any() else np.nan)
@@ -55,9 +58,9 @@ class RateModel:
         return adjusted_rates
 
     def remaining_share(self, weights: Floats) -> float:
-        """Returns the share of the deviance explained by groups that remains given the covariates.
+        """Returns how much of the deviance that groups explain remains given the covariates, as a share.
 
-        NaN if there is no deviance, or groups explain none.
+        NaN if there is no deviance, or the groups explain none.
         """
         used = weights > 0
         if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):

@@ -1,8 +1,8 @@
 """Confidence intervals by the bootstrap over groups (Efron 1979).
 
-Whole sentences are drawn with replacement, since their tokens depend on each other. A measure takes one
-weight for each item (how often the item's group was drawn; 1 everywhere for the original data) and returns
-numbers by key. Weights instead of copies let a measure sort once and be evaluated a thousand times.
+Whole sentences are drawn with replacement, since the tokens of a sentence depend on each other. A measure
+takes one weight for each item (how often the item's group was drawn; 1 everywhere for the original data) and
+returns numbers by key. Weights instead of copies let a measure sort once and be evaluated a thousand times.
 Intervals are 95 % percentile intervals.
 """
 
@@ -44,7 +44,7 @@ def estimates(
     Args:
         measure: Takes weights [N] and returns numbers by key.
         groups: The index of each item's sentence, [N], from 0.
-        resamples: How many times the sentences are drawn; fewer than 2 give no intervals.
+        resamples: How many times the sentences are drawn; with fewer than 2 there are no intervals.
         seed: Seed of the draws.
     """
     groups = np.asarray(groups, np.int64)
@@ -62,7 +62,7 @@ def estimates(
 def interval(value: float, resampled: Floats) -> Estimate:
     """Returns `value` with the percentile interval of the resampled values.
 
-    The interval is None if `value`, or more than half of the resampled values, are undefined.
+    The interval is None if `value` is undefined, or if more than half of the resampled values are.
     """
     defined = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(defined) < max(2, 0.5 * len(resampled)):
@@ -72,7 +72,7 @@ def interval(value: float, resampled: Floats) -> Estimate:
 
 
 def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
-    """Returns a mask [N] of the items of one random half of the groups: to fit on, and test on the rest."""
+    """Returns a mask [N] of the items in a random half of the groups: to fit on it and test on the rest."""
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     positions = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))

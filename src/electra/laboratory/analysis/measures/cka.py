@@ -1,10 +1,10 @@
 """Debiased centred kernel alignment (CKA): the similarity of two representations of the same words.
 
 CKA (Kornblith et al. 2019) is HSIC(X, Y) / sqrt(HSIC(X, X) HSIC(Y, Y)) with linear kernels: 1 for
-representations that are equal up to rotation and one scale. With the usual estimate of HSIC, unrelated
-features seem similar when words are few and features many, so HSIC is estimated without bias (Song et al.
-2012; used by Nguyen et al. 2021): unrelated features get 0 on average. It is computed from the features,
-without the words-by-words kernel matrices. Shapes: n words, D and E features.
+representations that are equal up to rotation and scaling. With the usual estimate of HSIC, unrelated features
+seem similar if there are few words and many features, so HSIC is estimated without bias (Song et al. 2012;
+used by Nguyen et al. 2021): unrelated features get 0 on average. It is computed from the features, without
+the words-by-words kernel matrices. Shapes: n words, D and E features.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Features:
 
 
 def cka(x: Features, y: Features) -> float:
-    """Returns CKA: 1 if equal, about 0 (also negative) if unrelated, NaN if a side is constant."""
+    """Returns CKA: 1 if equal, about 0 (possibly negative) if unrelated, NaN if one is constant."""
     product = x.self_hsic * y.self_hsic
     return x.hsic(y) / math.sqrt(product) if product > 0 else math.nan
 

@@ -1,8 +1,8 @@
 """Intervals from half-samples, for measures that repeated units would mislead.
 
-A bootstrap sample holds a third of its units twice or more, and repeated words are similar by any measure of
-similarity. So half of the sentences is drawn without replacement, many times, and the spread of these values
-around their mean estimates the spread of the whole: it has the same sampling variance (Shao and Wu 1989,
+A bootstrap sample repeats some of its units, and repeated words are similar by any measure of similarity. So
+half of the sentences are drawn without replacement, many times, and the spread of the resulting values around
+their mean estimates the spread for all sentences: it has the same sampling variance (Shao and Wu 1989,
 "delete-half jackknife"), and the bias of having half the data cancels.
 """
 
@@ -18,7 +18,7 @@ from electra.foundation.seeds import keys, uniforms
 from electra.laboratory.analysis.contract import Estimate
 
 ENDS = (2.5, 97.5)  # percentiles
-MIN_GROUPS = 8  # many statistics are not defined on half of fewer
+MIN_GROUPS = 8  # with fewer, many statistics are undefined on a half
 
 
 def half_samples(

@@ -1,8 +1,8 @@
 """Linear probes: what a linear model can predict from frozen vectors (Alain and Bengio 2017).
 
 The vectors are those of one layer, or a learned mix of several (the scalar mix of ELMo, Peters et al. 2018,
-section 3.2). Deterministic: L-BFGS from zeros. The penalty is fixed, so that every layer of every model is
-probed in the same way. Differences from ELMo: layers are standardised before they are mixed, so that
+section 3.2). The fit is deterministic: L-BFGS from zeros. The penalty is fixed, so that every layer of every
+model is probed in the same way. Differences from ELMo: layers are standardised before they are mixed, so that
 their scales do not matter, and there is no overall scale. Shapes: L layers, N words, D features.
 """
 
@@ -48,7 +48,7 @@ def classify(
 
 
 def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
-    """Returns mixing weights [L], matrix [labels, D] and bias [labels] of least penalised cross-entropy."""
+    """Returns mix logits [L], matrix [labels, D] and bias [labels] with the least penalised cross-entropy."""
     num_layers, _, size = layers_LND.shape
     weights = [torch.zeros(num_layers), torch.zeros(num_labels, size), torch.zeros(num_labels)]
     for weight in weights:
@@ -73,7 +73,7 @@ def _logits(layers_LND: Tensor, weights: Sequence[Tensor]) -> Tensor:
 def most_frequent_label(words: Sequence[str], labels: Answers, test_words: Sequence[str]) -> Answers:
     """Returns the baseline's label of each test word: the word's most frequent label in training.
 
-    A word that training lacks gets the most frequent label of all words.
+    A word that does not occur in training gets the most frequent label of all words.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):

@@ -4,9 +4,9 @@ A hypothesis is chosen by
 
     acoustic + weight * sentence score + bonus * words
 
-(log-linear, as Shin et al. 2019 and Salazar et al. 2020 re-rank with masked language models). Weight and
-bonus are tuned on one half of the utterances and tested on the other, in both directions. Shapes: U
-utterances, N hypotheses of the longest list; shorter lists are padded, and padding is never chosen.
+(a log-linear combination, as in Shin et al. 2019 and Salazar et al. 2020 with masked language models). Weight
+and bonus are tuned on one half of the utterances and tested on the other, in both directions. Shapes: U
+utterances, N hypotheses in the longest list; shorter lists are padded, and padding is never chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.measures.word_errors import word_errors
 
-# The grid of a score's weight and a word's bonus, in units of the acoustic scores' spread within a list.
+# The grid of score weights and word bonuses, in units of the acoustic scores' spread within a list.
 WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
 BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
 
@@ -36,7 +36,7 @@ class NBestLists:
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Floats) -> Floats:
-        """Returns the errors [U] of the hypothesis with the highest total score; ties give their mean."""
+        """Returns the errors [U] of the hypothesis with the highest total score; the mean over ties."""
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
@@ -46,12 +46,12 @@ class NBestLists:
         return np.asarray(np.where(self.present, self.errors, np.inf).min(1))
 
     def average_errors(self) -> Floats:
-        """Returns the expected errors [U] of a hypothesis drawn at random: chance."""
+        """Returns the expected errors [U] of a hypothesis drawn at random (chance)."""
         return np.asarray(np.where(self.present, self.errors, 0).sum(1) / self.present.sum(1))
 
 
 def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
-    """Counts errors and words of each utterance's (reference, hypotheses), split at white space."""
+    """Counts the errors and words of each (reference, hypotheses); texts are split at white space."""
     references = [reference.split() for reference, _ in utterances]
     hypotheses = [[text.split() for text in texts] for _, texts in utterances]
     errors = [word_errors(reference, texts) for reference, texts in zip(references, hypotheses, strict=True)]
@@ -74,7 +74,7 @@ class Weights:
 
 
 def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """Returns the weights by which the recogniser combined its `scores` [n] into its total: least squares."""
+    """Returns the weights with which the recogniser combined `scores` [n] into its total (least squares)."""
     names = [name for name in scores if name != total]
     weights = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
     return dict(zip(names, map(float, weights), strict=True))
@@ -90,7 +90,7 @@ def spread(values: Floats, present: Bools) -> float:
 
 
 def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """Returns the weights with the fewest word errors on the utterances of `half`; ties: the smallest."""
+    """Returns the weights with the fewest word errors on the utterances of `half`; the smallest if tied."""
     tuned = NBestLists(
         lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
     )
@@ -110,7 +110,7 @@ def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools)
 def cross_validated_errors(
     lists: NBestLists, acoustic: Floats, score: Floats | None
 ) -> tuple[Floats, tuple[Weights, Weights]]:
-    """Returns the errors [U] of each choice under weights tuned on the other half, and both weights."""
+    """Returns the errors [U] of each choice under weights tuned on the other half, and the two weights."""
     first = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first))
     both = []

@@ -1,6 +1,6 @@
 """How often a score prefers the good sentence of a minimal pair, and the mean over paradigms.
 
-A tie (scores closer than their precision) counts half, so that an uninformative scorer gets 0.5.
+A tie (scores closer than their precision) counts as half a win, so that an uninformative scorer gets 0.5.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Accuracy:
         return (self.wins + self.ties / 2) / self.pairs
 
     def interval(self) -> tuple[float, float]:
-        """Returns Wilson's 95 % interval of a share (1927)."""
+        """Returns the 95 % interval of the share (Wilson 1927)."""
         n, p = self.pairs, self.value
         centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
         half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
@@ -48,8 +48,8 @@ def compare_scores(good: Floats, bad: Floats) -> Accuracy:
 def average(parts: Sequence[Accuracy]) -> Estimate:
     """Returns the mean over paradigms, as BLiMP reports it.
 
-    Its interval is for new pairs from the same paradigms (recovery of variances from each paradigm's
-    interval, Zou and Donner 2008); other paradigms would differ by more.
+    The interval is for new pairs from the same paradigms; other paradigms would differ by more. Its variance
+    is recovered from each paradigm's interval (Zou and Donner 2008).
     """
     mean = sum(part.value for part in parts) / len(parts)
     low, high = (

@@ -1,7 +1,7 @@
 """Ranking and threshold metrics with weights, fast enough to compute for each bootstrap sample.
 
 Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with
-`sample_weight` (tested). Undefined values (no positives, no alarms) are NaN.
+`sample_weight` (tested). Undefined values (no positives, none called positive) are NaN.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Ranking:
         self.thresholds = ordered[self._ends]  # each distinct score, from the highest
 
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Returns the true and false positives when each distinct score is the threshold."""
+        """Returns the weights of true and of false positives at each distinct score as the threshold."""
         ordered = weights[self._order]
         true = np.cumsum(ordered * self._positive)[self._ends]
         return true, np.cumsum(ordered)[self._ends] - true
@@ -49,7 +49,10 @@ class Ranking:
         return float((np.diff(true, prepend=0.0) * precision).sum() / true[-1])
 
     def best_threshold(self, beta: float = 0.5) -> float:
-        """Returns the threshold with the highest F-beta, to be chosen on other data than it is tested on."""
+        """Returns the threshold with the highest F-beta; infinity without items.
+
+        Choose it on data other than the test data.
+        """
         true, false = self.counts(np.ones(len(self.positive)))
         if not len(true):
             return float("inf")
@@ -57,7 +60,10 @@ class Ranking:
         return float(self.thresholds[int(np.nanargmax(np.nan_to_num(scores, nan=-1.0)))])
 
     def matched_threshold(self) -> float:
-        """Returns the threshold that calls about as many items positive as there are positives."""
+        """Returns the threshold that calls about as many items positive as there are positives.
+
+        Infinity if there are none.
+        """
         positives = int(self.positive.sum())
         ordered = self.scores[self._order]
         return float(ordered[positives - 1]) if positives else float("inf")

@@ -22,7 +22,7 @@ import numpy as np
 from electra.foundation.arrays import Floats, Ints
 
 Map = Callable[[Floats], Floats]
-"""Log-odds to probabilities."""
+"""Maps log-odds to probabilities."""
 
 TINY = 1e-12
 
@@ -37,7 +37,7 @@ class Bins:
     def make(cls, p: Floats, count: int, kind: Literal["width", "mass"]) -> Bins:
         """Makes bins of equal width over [0, 1], or of equal mass.
 
-        With mass there are fewer bins where many values of `p` are equal.
+        With equal mass there are fewer than `count` bins if many values of `p` are equal.
         """
         if kind == "width":
             return cls(np.linspace(0, 1, count + 1)[1:-1])

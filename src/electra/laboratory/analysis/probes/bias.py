@@ -79,7 +79,10 @@ class ScoredTokens:
     """Log p(sample) - log p(original) where a token was resampled, else NaN."""
 
     def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
-        """Returns two masks [N] for each kind of error: tokens on which it can happen, tokens called so."""
+        """Returns two masks [N] for each kind of error: where it can happen, and where its call is made.
+
+        That call is "replaced" for false alarms, "original" for misses.
+        """
         called = self.log_odds >= threshold
         return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
 
@@ -188,7 +191,7 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
     """Returns the sentences of two or more tokens that fit the model, and their rows.
 
     Raises:
-        ProbeDataError: There is none.
+        ProbeDataError: No sentence fits.
     """
     tokenizer = model.discriminator.tokenizer
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
@@ -252,7 +255,7 @@ def add_rates(
     """Adds a model's rates of false alarms and misses, overall and by factor.
 
     Returns:
-        Each factor's groups in order, and the log-odds from which a token is called replaced.
+        Each factor's groups in order, and the log-odds from which on a token is called replaced.
     """
     threshold = Ranking(scored.log_odds, scored.replaced).matched_threshold()
     cases = scored.cases(threshold)

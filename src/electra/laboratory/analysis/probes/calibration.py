@@ -1,9 +1,10 @@
 """Calibration: whether P(replaced) is a probability. Of the tokens with P = 30 %, are 30 % replaced?
 
-Measures: reliability diagram, expected calibration error (Naeini et al. 2015) over bins of equal width and of
-equal mass, the Brier score and its parts (Murphy 1973), and recalibration by temperature scaling (Guo et al.
-2017), scale and offset (Platt 1999) and isotonic regression (Zadrozny and Elkan 2002), each fitted on one
-half of the sentences and tested on the other. The ELECTRA paper reports none.
+The probe gives the reliability diagram, the expected calibration error (Naeini et al. 2015) over bins of
+equal width and of equal mass, the Brier score and its parts (Murphy 1973), and the effect of recalibration by
+temperature scaling (Guo et al. 2017), scale and offset (Platt 1999) and isotonic regression (Zadrozny and
+Elkan 2002), each fitted on one half of the sentences and tested on the other. The ELECTRA paper reports none
+of these.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ HEADLINE = (  # name, recalibration, measure
     ("the same after temperature scaling", "temperature", WIDTH),
     (EXPLAINED, "as it is", EXPLAINED),
 )
-SIMULATIONS = 50  # simulated outcomes for the calibration error by chance
+SIMULATIONS = 50  # simulations for the calibration error expected by chance
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Probe(contract.Probe):
 
 
 def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
-    """Returns the items of all sentences, without words that have no tokens."""
+    """Returns the items of all sentences, except words without tokens."""
     z, y = np.concatenate(log_odds), np.concatenate(wrong).astype(np.float64)
     sentence = np.repeat(np.arange(len(log_odds)), [len(values) for values in log_odds])
     has_score = np.isfinite(z)
@@ -169,7 +170,11 @@ def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
 
 
 def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **at: str) -> None:
-    """Adds all measures, taken on the half of the sentences that nothing was fitted on."""
+    """Adds all measures, taken on the half of the sentences that nothing was fitted on.
+
+    Raises:
+        ProbeDataError: There are fewer than two sentences.
+    """
     fit = bootstrap.halves(scored.sentence, config.seed)
     z, y = scored.log_odds[~fit], scored.wrong[~fit]
     if not fit.any() or fit.all():

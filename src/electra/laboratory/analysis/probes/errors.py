@@ -1,10 +1,10 @@
 """Grammatical error detection without fine-tuning: whether P(replaced) finds learners' errors.
 
 Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNLL-2014's measure, Ng et al.
-2014; precision counts twice), and everything else is measured on the test sentences; without a test file, on
-the other half of the dev sentences. Compared with: the generator's surprisal, that of any masked language
-model passed along, the number of tokens in the word (which finds misspellings), chance, and a fine-tuned
-detector.
+2014, in which precision counts twice as much as recall). Everything else is measured on the test sentences.
+Without a test file, one half of the dev sentences is used for the threshold and the other half for the rest.
+P(replaced) is compared with the generator's surprisal, that of any other masked language model passed, the
+number of tokens in the word (which finds misspellings), chance, and a fine-tuned detector.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Words:
     """The type of an error if the file has types, else the kind of word."""
 
     def select(self, mask: Bools) -> Words:
-        """Returns the words of a mask [N], with their sentences counted from 0."""
+        """Returns the words that the mask [N] selects, with their sentences renumbered from 0."""
         sentence = np.unique(self.sentence[mask], return_inverse=True)[1]
         return Words(sentence, self.wrong[mask], self.kinds[mask])
 
@@ -114,7 +114,7 @@ class Probe(contract.Probe):
 
     @override
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """Counts the detector's weights as data, so that the record holds their digest."""
+        """Adds the detector's weights to the data, so that the record holds their digest."""
         weights = model_folder(self.config.detector) / WEIGHTS
         detector = {"detector": [weights]} if self.config.detector and weights.is_file() else {}
         return super().find(roots) | detector
@@ -208,14 +208,14 @@ def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Word
 
 
 def has_types(sentences: Sequence[Sentence]) -> bool:
-    """Returns whether the labels distinguish types of error."""
+    """Whether the labels distinguish types of error."""
     return any(
         label not in (learners.CORRECT, UNTYPED) for sentence in sentences for label in sentence.columns[0]
     )
 
 
 def flatten(values: Sequence[Floats]) -> Floats:
-    """Returns all words in one array. A word without tokens (NaN) gets a score below all others."""
+    """Returns the scores of all words [N]. A word without tokens (NaN) gets a score below all others."""
     scores = np.concatenate(values).astype(np.float64)
     has_score = np.isfinite(scores)
     return np.where(has_score, scores, scores[has_score].min(initial=0.0) - 1.0)
@@ -275,7 +275,7 @@ def _share(weight: Floats, called: Bools) -> float:
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
-    """Returns recall and precision of the curve at evenly spaced recalls."""
+    """Returns the recalls and precisions of points on the curve at roughly evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
     spaced = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")

@@ -1,13 +1,14 @@
 """Generalisation: whether a discriminator has learned the language, or only its own generator.
 
-A matrix of discriminators against text corrupted in ways they were not trained on: tokens replaced by each
-model's generator, by any token (uniform) or by frequent ones (unigram); words swapped with their neighbour; a
-form of be, have, do or this made to disagree; one word of a BLiMP agreement pair; learners' errors. A
-discriminator that knows only its generator's habits does well in one column.
+Each discriminator is tested on text corrupted in several ways, all but one unlike its training: tokens
+replaced by each model's generator, by any token (uniform) or by frequent ones (unigram); words swapped with
+their neighbours; a form of be, have, do or this made to disagree; one word of a BLiMP agreement pair;
+learners' errors. A discriminator that knows only its generator's habits does well on that generator's text
+alone.
 
-Also, the plausibility of a replacement: its advantage is log p(replacement) - log p(original) by the
-generator that made it. From 0 on, the generator finds the new sentence at least as good as the original, and
-the label "replaced" cannot be inferred from the text.
+The probe also measures how plausible replacements are. The advantage of a replacement is log p(replacement) -
+log p(original) under the generator that made it. From 0 on, the generator finds the new sentence at least as
+good as the original, and the label "replaced" cannot be inferred from the text.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ TITLES = {
     "pairs": "BLiMP agreement",
     "learners": "learners' errors",
 }
-EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # of the bins of advantage, in nats
+EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # edges of the bins of advantage, in nats
 CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
 BIN_NAMES = (
     f"below {EDGES[0]:g}",
@@ -168,7 +169,7 @@ class Probe(contract.Probe):
         return findings
 
     def corrupt(self, models: Sequence[Model], data: Data) -> dict[str, CorruptedText]:
-        """Returns the corrupted text of each kind, the same for every discriminator."""
+        """Returns the text of each kind in which anything is wrong, the same for every discriminator."""
         config, texts = self.config, dict[str, CorruptedText]()
         if any(kind in TOKEN_KINDS for kind in config.kinds):
             fix = (
@@ -195,7 +196,7 @@ class Probe(contract.Probe):
         return {name: text for name, text in texts.items() if any(wrong.any() for wrong in text.wrong)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, CorruptedText]:
-        """Returns rows of tokens, corrupted by each generator and by the token frequencies chosen."""
+        """Returns, by title, rows of tokens corrupted by each generator and by the chosen frequencies."""
         config, tokenizer, texts = self.config, models[0].tokenizer, dict[str, CorruptedText]()
         networks = [network for model in models for kind in NETWORKS if (network := model.optional(kind))]
         length = min(config.length - 2, token_rows.max_row_length(*networks))
@@ -219,8 +220,8 @@ class Probe(contract.Probe):
     def score(self, model: Model, text: CorruptedText, before: dict[int, Floats]) -> ScoredItems:
         """Returns a discriminator's scores on one kind of corruption.
 
-        `before` caches its log-odds of the original texts, by the id of their list, which several kinds
-        share.
+        `before` caches the model's log-odds of original texts, which several kinds share, by the id of their
+        list.
         """
         z, wrong = _log_odds(model, text.texts), np.concatenate(text.wrong)
         rise = np.full(len(z), np.nan)
@@ -230,7 +231,7 @@ class Probe(contract.Probe):
             rise = z - before[id(text.originals)]
         advantage = np.concatenate(text.advantage) if text.advantage else np.full(len(z), np.nan)
         sentence = np.repeat(np.arange(len(text.wrong)), [len(values) for values in text.wrong])
-        has_score = np.isfinite(z)  # a word without tokens has none
+        has_score = np.isfinite(z)  # a word without tokens has no score
         return ScoredItems(
             z[has_score], wrong[has_score], sentence[has_score], advantage[has_score], rise[has_score]
         )
@@ -246,7 +247,7 @@ def _log_odds(model: Model, texts: Sequence[Text]) -> Floats:
 
 
 def own_generator(model: str) -> str:
-    """Returns the name under which a model's generator corrupts text."""
+    """Returns the title of text that a model's generator corrupted."""
     return f"generator of {model}"
 
 
@@ -262,7 +263,7 @@ def _of_words(edits: Iterable[Edit]) -> CorruptedText:
 
 
 def agreement_pairs(paths: Sequence[Path], count: int, seed: int) -> list[Edit]:
-    """Returns minimal pairs that differ in one word, as many from each file: `count` in all."""
+    """Returns about `count` minimal pairs that differ in one word, equally many from each file."""
     pairs: list[Edit] = []
     for path in paths:
         paradigm, in_file = read_minimal_pairs(path), []

@@ -1,4 +1,4 @@
-"""Similarity of two encoders at each depth: centred kernel alignment of their vectors of the same words."""
+"""Similarity of two encoders at each depth: centred kernel alignment of their vectors for the same words."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Probe(contract.Probe):
     def _same_depth(
         self, findings: Findings, words: Words, names: Sequence[str], other: int
     ) -> tuple[list[Estimate], Estimate]:
-        """Adds a table of CKA at each common depth; returns those estimates, and CKA of both last depths."""
+        """Adds a table of CKA at each common depth; returns these estimates, and that of the last depths."""
         first, second = words.vectors[0], words.vectors[other]
         common = min(len(first), len(second))
         depths = [(depth, depth) for depth in range(common)]
@@ -142,7 +142,7 @@ class Probe(contract.Probe):
         return estimates[:common], estimates[-1]
 
     def _across(self, words: Words, pairs: Pairs) -> by_depth.ByDepth:
-        """Returns the mean CKA of each kind of pairs, and its lead across seeds, at each common depth."""
+        """Returns the mean CKA across seeds, across objectives, and the difference, at each common depth."""
         involved = {i for members in pairs.values() for pair in members for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
 
@@ -163,7 +163,7 @@ class Probe(contract.Probe):
 
 
 def pairs_by_difference(encoders: Sequence[NamedEncoder]) -> Pairs:
-    """Returns the pairs of encoders that differ by their seed alone, and those with different objectives."""
+    """Returns the pairs of encoders that differ in the seed alone, and those with different objectives."""
     kinds = {
         (i, j): difference(a.origin, b.origin) for (i, a), (j, b) in combinations(enumerate(encoders), 2)
     }

@@ -1,8 +1,8 @@
 """Linear probes: parts of speech and chunks predicted from frozen vectors, at each depth.
 
-A linear model is trained on the words of one file and tested on those of another. Baselines without an
-encoder: the most frequent label, and each word's most frequent label. Baseline without training: the same
-probe of an encoder with random weights.
+A linear model is trained on the words of one file and tested on those of another. The baselines without an
+encoder are the most frequent label, and each word's most frequent label. The baseline without training is the
+same probe on an encoder with random weights.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Task:
-    """A property of words to predict: the first column of these sentences."""
+    """A property of words to predict: the first column of the sentences."""
 
     key: str
     title: str
@@ -112,7 +112,7 @@ class Probe(contract.Probe):
     def _probe(
         self, findings: Findings, task: Task, encoders: Sequence[NamedEncoder], train: Words, test: Words
     ) -> None:
-        """Adds each encoder's accuracy at each depth, the baselines', and the first encoder's lead."""
+        """Adds each encoder's accuracy at each depth, that of the baselines, and the first encoder's lead."""
         both = ((train, task.train), (test, task.test))
         labels, gold = (words.select(s.columns[0] for s in sentences) for words, sentences in both)
         forms, test_forms = (

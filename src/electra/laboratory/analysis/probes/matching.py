@@ -1,9 +1,8 @@
 """Matching: attention between equal tokens of two sentences, by layer and by head.
 
-A comparison of two sentences begins with what they share. A replaced token can be recognised where the same
-text holds the original elsewhere, so a discriminator has a reason to look for it. A masked token has no
-identity to look for, but its model could find it by its context, so the same is measured with each token
-masked.
+A comparison of two sentences begins with what they share. A replaced token can be recognised if the text
+holds the original elsewhere, so a discriminator has a reason to look for it. A masked token has no identity
+to look for, but a model could find it by its context, so the same is measured with each token masked in turn.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Probe(contract.Probe):
             estimates: by_depth.ByDepth = {}
             for name, sums in sums_of.items():
                 attention = condition.attention(sums)
-                strongest = attention.sum(0).argmax(1)  # head of each layer
+                strongest = attention.sum(0).argmax(1)  # the strongest head of each layer
                 points = {name: [attention[:, layer, head] for layer, head in enumerate(strongest)]}
                 groups, resamples = np.arange(len(pairs)), self.config.resamples
                 estimates |= by_depth.ratios(points, sums.tokens, groups, resamples)
@@ -168,7 +167,7 @@ def hide(row: hidden.Row, position: int, mask: int) -> hidden.Row:
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
-    """Returns [CLS] a [SEP] b [SEP] with one token type; the row's "words" are the two sentences."""
+    """Returns [CLS] a [SEP] b [SEP] with one token type; the row's "words" are the sentences, 0 and 1."""
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
     words = np.where(special, hidden.NO_WORD, special.cumsum() - 1)
@@ -176,7 +175,7 @@ def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: in
 
 
 def equal_tokens(row: hidden.Row) -> Bools:
-    """Returns a mask [T, T] of positions that hold the same token in different sentences."""
+    """Returns a mask [T, T] of pairs of positions that hold the same token in different sentences."""
     ordinary = row.words != hidden.NO_WORD
     other_sentence = (row.words[:, None] != row.words) & ordinary[:, None] & ordinary
     return np.asarray(other_sentence & (row.ids[:, None] == row.ids))

@@ -1,9 +1,9 @@
-"""Minimal pairs: whether the model prefers the grammatical sentence. BLiMP and the BabyLM supplement.
+"""Minimal pairs (BLiMP and the BabyLM supplement): whether the model prefers the grammatical sentence.
 
 A minimal pair is two sentences that differ in one thing, which makes one of them ungrammatical (or, in the
 supplement, odd). A scorer is right if it gives the good one the higher score. Nothing is trained. The scorers
 are those of `scoring/scorers.py`; ties are treated as in `measures/preference.py`. Sums of log-probabilities
-fall with length, so accuracies are also given by which sentence has more tokens, with a baseline that only
+fall with length, so accuracies are also given by which sentence has more tokens, and for a baseline that only
 counts tokens.
 """
 
@@ -37,7 +37,7 @@ from electra.laboratory.analysis.scoring.across_models import scores_of
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
 
 SHORTER = "shorter"  # a baseline that prefers the sentence with fewer tokens
-LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence against the bad one, in tokens
+LENGTHS = {-1: "shorter", 0: "equal", 1: "longer"}  # the good sentence compared with the bad one, in tokens
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Column:
 
     @property
     def is_sum(self) -> bool:
-        """Whether it is a sum over tokens, which the literature calls a sentence's score."""
+        """Whether the score is a sum over tokens, which is what the literature calls a sentence's score."""
         return self.scorer in SCORERS and SCORERS[self.scorer].reduction == "sum"
 
 
@@ -121,7 +121,7 @@ class Probe(contract.Probe):
 def columns_of(
     models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
-    """Returns all scorers of all models; each model's length baseline is its last."""
+    """Returns a column for each scorer of each model; each model's last is its length baseline."""
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)

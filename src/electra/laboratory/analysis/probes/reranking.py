@@ -4,9 +4,9 @@ A hypothesis is chosen by
 
     recogniser's score + weight * sentence score + bonus * words
 
-The recogniser's score is its own mix of the list's scores except its language model's (decoder and CTC), so
-that our score replaces that language model. Weight and bonus are tuned on one half of the utterances and
-tested on the other, in both directions. Word errors are those of jiwer (tested).
+The recogniser's score is its own mix of the list's scores (decoder and CTC) without that of its language
+model, which our score replaces. Weight and bonus are tuned on one half of the utterances and
+tested on the other, in both directions. Word errors agree with jiwer's (tested).
 """
 
 from __future__ import annotations
@@ -151,6 +151,9 @@ class Probe(contract.Probe):
         """Returns the recogniser's score [U, N] without its language model, and the weights of its parts.
 
         The weights are those of the recogniser's own total, or 1 if the lists have no total.
+
+        Raises:
+            ProbeDataError: The lists have no scores of the recogniser.
         """
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
@@ -169,7 +172,7 @@ class Probe(contract.Probe):
     def _references(
         self, columns: Mapping[str, Floats], acoustic: Floats, lists: nbest.NBestLists
     ) -> dict[str, System]:
-        """Returns the systems without a model of ours."""
+        """Returns the systems without the models: the recogniser's own choices, oracle and chance."""
         systems = {FIRST: System(lists.errors[:, 0].astype(np.float64))}
         if self.config.total in columns:
             systems[TOTAL] = System(lists.chosen_errors(columns[self.config.total]))
@@ -184,7 +187,7 @@ class Probe(contract.Probe):
     def _measure(
         self, systems: Mapping[str, System], lists: nbest.NBestLists
     ) -> dict[tuple[str, str], Estimate]:
-        """Returns, by system and measure, word error rates and gains in percent, on the same resamples."""
+        """Returns word error rates and gains in percent, by system and measure, all on the same resamples."""
         errors = {(name, WER): system.errors for name, system in systems.items()}
         errors |= {(name, GAIN): systems[BONUS].errors - system.errors for name, system in systems.items()}
         errors |= {(name, ALONE): s.alone for name, s in systems.items() if s.alone is not None}

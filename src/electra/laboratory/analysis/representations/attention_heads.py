@@ -29,7 +29,7 @@ def weights(
     """
     done = 0
     for batch in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
-        with torch.inference_mode():  # not around the yield: the mode would reach the caller
+        with torch.inference_mode():  # not around the yield, which would put the caller in this mode
             layers = hidden.attention_weights(encoder, batch.input_ids, batch.piece_ids)
         for layer, weights_BHTT in enumerate(layers):
             for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):

@@ -12,7 +12,7 @@ from electra.laboratory.analysis.contract import Estimate, Figure, Findings, Tab
 from electra.laboratory.analysis.measures.bootstrap import estimates
 
 Points = Mapping[str, Sequence[Floats]]
-"""Name -> one number [N] for each item, at each depth."""
+"""Name -> at each depth, one number for each item: [N]."""
 ByDepth = dict[str, list[Estimate]]
 """Name -> its estimate at each depth. Depth 0 is the input of the first layer; depths may differ."""
 
@@ -44,7 +44,7 @@ def rows_of(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
 
 
 def differences_to_first(points: Points) -> dict[str, list[Floats]]:
-    """Returns the first name's points minus each other's, item by item, at the depths that both have."""
+    """Returns the first name's points minus each other name's, by item, at the depths that both have."""
     first, *others = points
     return {
         f"ahead of {name}": [a - b for a, b in zip(points[first], points[name], strict=False)]
@@ -74,7 +74,7 @@ def add_measure(
     Args:
         findings: Receives the numbers, the table and the figure.
         title: The measure.
-        rows: Its estimates by name and depth.
+        rows: The estimates by name and depth.
         note: How to read the table.
         figure: Name of the figure's file.
         about: The figure's own note (default: the table's).

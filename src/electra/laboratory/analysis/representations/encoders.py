@@ -37,9 +37,9 @@ class NamedEncoder:
 
 
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
-    """Returns the models' encoders; if `untrained`, also one of the first's shape with random weights.
+    """Returns the models' encoders; if `untrained`, also one of the first one's shape with random weights.
 
-    The untrained encoder shows what architecture and tokenizer give without training.
+    The untrained encoder shows what the architecture and the tokenizer provide without training.
 
     Raises:
         ModelError: A model has the untrained encoder's name.
@@ -82,7 +82,7 @@ def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_
 
 @dataclass(frozen=True)
 class Words:
-    """Words that every encoder has vectors for, so that encoders with different vocabularies compare."""
+    """Words that every encoder has vectors for, so that different vocabularies can be compared."""
 
     vectors: list[Vectors]
     """The vectors of each encoder: [depths, words, D]."""
@@ -92,7 +92,7 @@ class Words:
     """The sentence of each word."""
 
     def select(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
-        """Returns the values of these words, from one value for each word of each sentence."""
+        """Returns the values [words] of these words, given a value for each word of each sentence."""
         return np.array([value for row in values for value in row])[self.index]
 
 
@@ -102,7 +102,7 @@ def common_words(
     """Returns the vectors of the words that every encoder has a token for.
 
     Raises:
-        ProbeDataError: There are too few.
+        ProbeDataError: There are fewer than `MIN_WORDS`.
     """
     counts = [len(sentence) for sentence in sentences]
     vectors, present = [], np.ones(sum(counts), bool)

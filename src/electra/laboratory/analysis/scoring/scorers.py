@@ -11,7 +11,7 @@ to reduce the values of all tokens to one number.
                                                        generator, a pass for each token: corrects the
                                                        advantage that `masked` gives to long words (Kauf and
                                                        Ivanova 2023)
-    unmasked     log p(x_t | x)                        generator, one pass: cheap, and biased, as the network
+    unmasked     log p(x_t | x)                        generator, one pass: cheap but biased, as the network
                                                        sees x_t
 
 The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unnormalised -log p(x_t | the
@@ -119,7 +119,7 @@ def _obstacle(loaded: Loaded, reading: Reading) -> str:
 
 
 def find_scorer(name: str) -> Scorer:
-    """Returns the scorer of this name; raises ConfigError with a suggestion."""
+    """Returns the scorer of this name; raises ConfigError with a suggestion if there is none."""
     if name not in SCORERS:
         raise ConfigError(f"no scorer named {name!r}", key="scorer", fix=nearest(name, list(SCORERS)))
     return SCORERS[name]
@@ -138,7 +138,7 @@ def sentence_scores(
     """
     chosen = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
-    # In this order `masked` comes before `masked-word`, and `odds` before `original`, which reuse them.
+    # Sorted, `masked` comes before `masked-word` and `odds` before `original`, which reuse their values.
     for reading in sorted({scorer.reading for scorer in chosen}):
         readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
     return {
@@ -168,7 +168,7 @@ def token_scores(
     Args:
         loaded: The network.
         texts: The texts.
-        reading: What to compute of each token.
+        reading: What to compute for each token.
         progress: Receives the fraction done.
         known: Values of other readings of the same texts, to reuse: `original` is a function of `odds`, and
             `masked-word` equals `masked` for the last token of a word.
@@ -248,7 +248,7 @@ def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[
 def _items(
     window: Window, ends: Sequence[Ints], masking: bool, known: Sequence[Floats] | None
 ) -> Iterator[Item]:
-    """Yields the rows of a window: itself, or one for each token to be masked whose value is not known."""
+    """Yields a window's rows: the window itself, or one for each token to mask whose value is unknown."""
     if not masking:
         yield window, slice(window.keep.start, window.keep.stop)
         return
@@ -265,7 +265,7 @@ def _mask_window(window: Window, span: slice, ends: Sequence[Ints], mask: int) -
 
 
 def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item]) -> list[Floats]:
-    """Returns log p of one masked token in each row. The head, the costliest part, runs only there."""
+    """Returns log p of the masked token in each row. The head, the costliest part, runs only on these."""
     import torch
 
     positions = np.array([span.start - window.start + 1 for window, span in batch])
@@ -297,7 +297,7 @@ def _log_sigmoid(odds: Floats) -> Floats:
 
 
 def _log_probabilities(loaded: Loaded, hidden_ND: Tensor, targets_N: Tensor) -> Floats:
-    """Returns log p [N] of each target by the generator's head, in parts that bound memory."""
+    """Returns log p [N] of each target by the generator's head, computed in parts to limit memory."""
     import torch
 
     parts = []

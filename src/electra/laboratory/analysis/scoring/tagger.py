@@ -1,4 +1,4 @@
-"""A fine-tuned error detector (the folder of a tagger) as a scorer of words."""
+"""Scores words with a fine-tuned error detector (the folder of a tagger)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 
 def model_folder(source: str) -> Path:
-    """Returns the folder of the model's files: model/ of a fine-tuning, or the folder itself."""
+    """Returns the folder of the model's files: model/ in that of a fine-tuning, else `source` itself."""
     inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:
-    """Returns, for each sentence, the log-odds [words] that a word's label is not the one of correct words.
+    """Returns, for each sentence, the log-odds [words] that each word is labelled as wrong.
 
-    They are read at a word's first token, as taggers are trained.
+    They are read at a word's first token, as in training. A word without tokens, or beyond the length that
+    the model reads, gets NaN.
 
     Raises:
-        ModelError: No label, or more than one, is named like one for correct words.
+        ModelError: It has only one label, or not exactly one label is named in `CORRECT`.
     """
     loaded = load(model_folder(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
@@ -69,7 +70,7 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
 
 
 def _classify(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """Returns the logits of a token classifier: one matrix, for ModernBERT after a dense layer and a norm."""
+    """Returns the logits of a token classifier: one matrix, in ModernBERT after a dense layer and a norm."""
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}

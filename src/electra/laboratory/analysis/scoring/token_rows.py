@@ -1,6 +1,6 @@
 """Network outputs for rows of token ids: the discriminator's log-odds and the generator's predictions.
 
-A row holds the ids of one text without special tokens, no longer than the model reads; it is read between
+A row holds the ids of one text without special tokens, no more than the model can read. It is read between
 [CLS] and [SEP].
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from electra.model.passes import PaddedBatch
 
 
-LOGITS_AT_ONCE = 1 << 23  # token logits in memory at a time: positions times vocabulary
+LOGITS_AT_ONCE = 1 << 23  # maximum token logits in memory at a time: positions times vocabulary
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def predict(
     *,
     seed: int = 0,
 ) -> list[Predictions]:
-    """Predicts and samples at the `chosen` positions, from what the generator reads in `shown`.
+    """Predicts and samples tokens at the `chosen` positions of rows that the generator reads as `shown`.
 
     Args:
         generator: The generator or masked language model.
@@ -95,7 +95,7 @@ def uncertainty(
     """Returns log p of every token of every row, predicted while masked, and the entropies there.
 
     The positions of a row are divided at random into 1 / fraction folds, and one fold is masked at a time.
-    So the generator works as in its training, in a few passes instead of one for each token.
+    Thus the generator reads text as in its training, in a few passes instead of one for each token.
     """
     num_folds = max(2, round(1 / fraction))
     keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))
@@ -117,19 +117,19 @@ def uncertainty(
 
 
 def framed(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
-    """Returns each row between [CLS] and [SEP]."""
+    """Yields each row between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
     return (np.concatenate([[specials.cls], row, [specials.sep]]).astype(np.int64) for row in rows)
 
 
 def in_parts(count: int, vocab_size: int) -> Iterator[slice]:
-    """Returns slices of the positions 0 to `count`, each as large as `LOGITS_AT_ONCE` allows."""
+    """Yields slices of the positions below `count`, each as large as `LOGITS_AT_ONCE` allows."""
     size = max(1, LOGITS_AT_ONCE // vocab_size)
     return (slice(start, start + size) for start in range(0, count, size))
 
 
 def max_row_length(*networks: Loaded) -> int:
-    """Returns how many tokens all of these networks can read, besides [CLS] and [SEP]."""
+    """Returns how many tokens all of these networks can read in addition to [CLS] and [SEP]."""
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 

@@ -59,8 +59,8 @@ def word_values(
     Args:
         loaded: The network.
         texts: The words of each sentence.
-        reading: What to compute of each token.
-        transform: Is applied to the readings of a sentence's tokens first, such as `suspicion`.
+        reading: What to compute for each token.
+        transform: Applied first to the readings of a sentence's tokens, such as `suspicion`.
         progress: Receives the fraction done.
     """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)

@@ -1,9 +1,9 @@
 """Texts corrupted at known positions in several ways, to see which a discriminator notices.
 
-Tokens (where corruptor and discriminator share a vocabulary) are replaced by a generator, as in training
-(Clark et al. 2020, section 3.1), or by random tokens. Words (for any model, each with its own tokens) are
-swapped with their neighbour, or a form is made to disagree. As in the paper, a token counts as replaced if it
-differs from the original; a sample that equals the original counts as original.
+Tokens are replaced by a generator's samples, as in training (Clark et al. 2020, section 3.1), or by random
+tokens, if the models share a vocabulary. Words are swapped with their neighbours, or a form is made to
+disagree; this works for any models, each with its own tokens. As in the paper, a token counts as replaced if
+it differs from the original; a sample that equals the original counts as original.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from electra.objectives.parts.masking import choose
 if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
-# The paper's shares: of tokens that are resampled, and of those that are masked for the generator.
+# The paper's shares: tokens that are resampled, and those of them that the generator reads as [MASK].
 FRACTION, MASK_SHARE = 0.15, 0.85
 
 # Pairs of forms that disagree in number or person.
@@ -55,7 +55,7 @@ class Corrupted:
 
 
 def choose_positions(rows: Sequence[Ints], fraction: float, seed: int) -> list[Bools]:
-    """Returns masks of a share of each row's positions, at least one, by the rule used in training."""
+    """Returns masks of a share of each row's positions (at least one), chosen as in training."""
     keys = seeds.keys(seed, "analysis/mask", 0, np.arange(len(rows)))
     return [
         choose(np.zeros((1, len(row)), bool), seeds.uniforms(key, len(row))[None], fraction)[0]
@@ -66,7 +66,7 @@ def choose_positions(rows: Sequence[Ints], fraction: float, seed: int) -> list[B
 def by_generator(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replaces tokens with the generator's samples."""
+    """Replaces a random share of the tokens with the generator's samples."""
     chosen = choose_positions(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
     mask = generator.tokenizer.specials.mask
@@ -85,7 +85,7 @@ def by_generator(
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replaces tokens with draws in proportion to `frequency` [V], such as ones for ordinary tokens."""
+    """Replaces a random share of the tokens with draws in proportion to `frequency` [V]."""
     chosen = choose_positions(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
@@ -116,7 +116,7 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Replaces one form (is, was, has, this, ...) by its counterpart, if any; returns words and mask."""
+    """Replaces one form (is, was, has, this, ...) with its counterpart, if any; returns words and mask."""
     positions = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
     if positions:

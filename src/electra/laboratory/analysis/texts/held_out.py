@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 STORE = StoreFolder.RECORD
-PER_DOCUMENT = 8  # rows or sentences from one document at most, so that none dominates the sample
-SHORTEST = 8  # tokens of a row, words of a sentence: leaves out headings and the like
+PER_DOCUMENT = 8  # maximum rows or sentences from one document, so that none dominates the sample
+SHORTEST = 8  # minimum tokens in a row and words in a sentence: leaves out headings and the like
 LONGEST_SENTENCE = 40
-LONGEST_TEXT = 1000  # tokens of a document from which sentences are taken
+LONGEST_TEXT = 1000  # maximum tokens of a document from which sentences are taken
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
@@ -59,7 +59,7 @@ def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: in
     """Returns at most `count` sentences as words, a few from each document. A store is decoded to text.
 
     Raises:
-        ProbeDataError: There are no sentences.
+        ProbeDataError: There are no sentences, or the token store has a different tokenizer.
     """
     if paths[0].name == STORE:
         texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))

@@ -13,7 +13,7 @@ CORRECT = "c"  # the label of a correct word
 
 
 def learner_inputs(language: Language, required: bool = True) -> tuple[Input, Input]:
-    """Returns the inputs for dev and test files: label "c" for correct words, anything else for errors."""
+    """Returns the inputs for dev and test files, in which any label but "c" (correct) marks an error."""
     corpus = {"en": "fce", "de": "falko"}[language]
     dev = (f"ged/{corpus}*/dev.tsv*", "./dev.tsv*", "./*dev*.tsv*")
     test = (f"ged/{corpus}*/test.tsv*", "./test.tsv*", "./*test*.tsv*")

@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:
-    """Returns at most `limit` of the items (0: all), in their order.
+    """Returns at most `limit` of the items (0: all), in their original order.
 
     A larger limit gives the same items and more.
 
