@@ -1,7 +1,8 @@
 """Predicts labels, numbers, tags or answers with a fine-tuned model.
 
-The model may come from `electra finetune`, or be any folder of the classes ElectraFor... or ModernBertFor...
-SequenceClassification, TokenClassification or QuestionAnswering. Answers in the file are ignored.
+The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor... or
+ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers in the file are
+ignored.
 """
 
 from __future__ import annotations
@@ -219,7 +220,10 @@ def _open_graph(folder: Path) -> Predictor:
 
 
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
-    """Writes a fine-tuned model as a folder with an ONNX graph, and returns a comparison of their outputs.
+    """Writes a fine-tuned model as a folder with an ONNX graph.
+
+    Returns:
+        A comparison of the graph's outputs with the model's.
 
     Raises:
         ModelError: the graph's outputs differ, or the head cannot be exported.
@@ -287,7 +291,7 @@ def refuse_tuned(model: str) -> None:
 
 
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
-    """Returns a fine-tuned model, and the record of its fine-tuning; None if there is no record.
+    """Returns a fine-tuned model, and the record of its fine-tuning (None if there is none).
 
     Raises:
         ModelError: the model is not fine-tuned, or its fine-tuning is unfinished.

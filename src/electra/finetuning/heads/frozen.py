@@ -1,8 +1,8 @@
 """The head `frozen`: the encoder is not trained; a linear model is fitted to its states in seconds.
 
 A text is represented by the mean of its tokens' states, a token by its own state. The penalty on the weights
-is chosen by cross-validation on the training examples. With few labels this often scores higher than
-a trained encoder. Shapes: B texts, T tokens, N training texts or tokens, O outputs, D hidden size.
+is chosen by cross-validation on the training examples. With few labels this often scores higher than a
+trained encoder. Shapes: B texts, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _lines(
 def _gold(
     row: Mapping[str, Any], field: str | None, context: str, where: str, labelled: bool
 ) -> tuple[GoldAnswer, ...] | None:
-    """Returns the answers in a row: () for an unanswerable question, None if there is no such column."""
+    """Returns the answers in a row: () for an unanswerable question, None if the row has none."""
     if field is None:
         return None
     impossible, value = row.get("is_impossible", False), row.get(field)

@@ -1,6 +1,6 @@
-"""Reads benchmarks of sentences and pairs in the formats in which they are distributed.
+"""Reads benchmarks of sentence pairs in their published formats.
 
-The formats are STS-B's scored pairs, and the minimal pairs of BLiMP and the BabyLM supplement.
+These are the scored pairs of STS-B, and the minimal pairs of BLiMP and the BabyLM supplement.
 """
 
 from __future__ import annotations

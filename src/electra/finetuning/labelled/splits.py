@@ -19,7 +19,7 @@ SPLIT_NAMES = {
     "dev": ("dev", "valid", "validation", "val", "eval"),
     "test": ("test",),
 }
-DEV_SHARE = 0.1  # of the training data, if there is no dev file
+DEV_SHARE = 0.1  # the fraction of the training data to hold out if there is no dev file
 
 
 def find_split(

@@ -168,7 +168,7 @@ def drop_empty_columns(file: ColumnFile) -> None:
 
 
 def numbering(blocks: Sequence[Block], column: int) -> str:
-    """Returns whether a column numbers words or sentences.
+    """Determines whether a column numbers words or sentences.
 
     Returns:
         "words" (1, 2, 3 in each sentence, or throughout the file), "sentences" (all words of a sentence have
@@ -194,7 +194,7 @@ def word_column(file: ColumnFile) -> int:
     """Returns the first column that numbers neither words nor sentences.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no such column.
     """
     kinds = [numbering(file.blocks, column) for column in range(file.width)]
     words = next((column for column, kind in enumerate(kinds) if not kind), None)

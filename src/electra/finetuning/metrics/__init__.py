@@ -1,1 +1,1 @@
-"""Computes scores of predictions; an undefined score is null, with a reason."""
+"""Computes the scores of predictions; an undefined score is None, with a reason."""

@@ -28,7 +28,7 @@ def is_entity_tag(tag: str) -> bool:
 
 
 def is_outside(tag: str) -> bool:
-    """Whether a tag is that of words outside entities, O or o."""
+    """Whether a tag marks words outside entities (O or o)."""
     return tag in ("O", "o")
 
 
@@ -91,7 +91,7 @@ def count_invalid(tags: Sequence[str]) -> int:
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Returns F1, precision and recall of whole entities; all words and the type must be right."""
+    """Returns F1, precision and recall of entities, which are correct if all words and the type are."""
     correct = num_predicted = num_gold = 0
     for predicted_tags, gold_tags in zip(predicted, gold, strict=True):
         predicted_spans, gold_spans = set(entities(predicted_tags)), set(entities(gold_tags))

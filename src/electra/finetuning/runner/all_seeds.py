@@ -91,7 +91,7 @@ from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths
 MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples are trained on for more epochs than the task's
-HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts of an example
+HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts in an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -513,7 +513,7 @@ def data_paths(settings: Settings) -> dict[str, Any]:
 
 
 def describe_start(model: str, tuning: Tuning) -> str:
-    """Returns the first line of progress: task, data, model, steps and hardware."""
+    """Returns the line that a run reports first: task, data, model, steps and hardware."""
     settings, threads = tuning.settings, torch.get_num_threads()
     start = model if settings.init == "pretrained" else f"random initialization in the shape of {model}"
     sizes = ", ".join(f"{len(split.examples)} {name}" for name, split in tuning.splits.items())

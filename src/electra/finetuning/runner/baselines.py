@@ -201,7 +201,7 @@ def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Call
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
-    """Fits the frequencies of tags: for each known word if `by_word`, else overall."""
+    """Fits the frequencies of tags: for each known word if `by_word`; for all other words overall."""
     word_counts: dict[str, Counter[int]] = {}
     overall: Counter[int] = Counter()
     for example in train:

@@ -7,8 +7,8 @@ is spent. The order of trials does not depend on the budget or the machine; a ti
 number.
 
 Each trial depends on the best one before it. Processes that share a folder therefore train the next trial
-and, at the same time, those that follow it unless it becomes the best. The record contains only the trials
-that a single process would run, in the same order.
+and, at the same time, those that would follow if it does not become the best. The record contains only the
+trials that a single process would run, in the same order.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def next_values(
 def upcoming(
     trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
 ) -> Iterator[Values]:
-    """Yields the values of the next trial, then of those that follow unless one becomes the best."""
+    """Yields the values of the next trial, then of those that would follow if none becomes the best."""
     trials = list(trials)
     is_timed = search_budget(budget)[1] == "seconds"
     while (values := next_values(trials, start, budget, tuning)) is not None:

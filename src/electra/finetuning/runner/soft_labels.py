@@ -65,7 +65,7 @@ def read_unlabelled(path: Path, task: Task) -> Examples:
     """Returns the texts of a file: the lines of a .txt file, or the rows of a table with the task's columns.
 
     Raises:
-        DataError: the file cannot be read or has no texts, or it has lines and the task reads pairs.
+        DataError: the file cannot be read or has no texts, or it is a .txt file and the task reads pairs.
     """
     if path.suffix not in LINES:
         return tuple(replace(example, gold=None) for example in task.read(path, labelled=False).examples)

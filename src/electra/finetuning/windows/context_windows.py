@@ -27,7 +27,7 @@ class PairTemplate:
     before: Ids
     between: Ids
     after: Ids
-    types: tuple[int, ...]  # of `before`, the first text, `between`, the second text and `after`
+    types: tuple[int, ...]  # the types of `before`, the first text, `between`, the second text and `after`
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> PairTemplate:
@@ -84,8 +84,8 @@ class Window:
     types: Ids
     first: int  # the index in `ids` of the first token of the context
     start: int  # the index of that token in the whole context
-    offsets: Offsets  # of the context's tokens in this window [context tokens, 2]
-    scored: npt.NDArray[np.bool_]  # which of these tokens may start an answer [context tokens]
+    offsets: Offsets  # the offsets of the context's tokens in this window [context tokens, 2]
+    scored: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
         """Maps a span of tokens from the context to `ids`; None if the window does not contain all of it."""

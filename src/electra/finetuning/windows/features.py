@@ -75,7 +75,7 @@ class Windows:
 
     input_ids: list[Ids]
     token_type_ids: list[Ids]
-    example: Ids  # the index of the example of each window
+    example: Ids  # the index of each window's example
     targets: list[npt.NDArray[Any]] | None  # one per window: a scalar, a vector, or a value for each token
     token_targets: bool = False  # whether targets have a value for each token, padded with NO_TARGET
     group: int = 1  # number of consecutive windows that always share a training batch

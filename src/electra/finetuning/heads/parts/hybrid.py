@@ -34,8 +34,8 @@ from electra.model.passes import PaddedBatch, map_rows
 class HybridHead(HeadModule):
     """The standard head plus a linear model of features and terms; see the module's docstring.
 
-    The names `usual` (the standard head), `wide` (the weights of the features) and `counted` (the terms)
-    occur in saved weights, and initial weights depend on them.
+    The attributes `usual` (the standard head), `wide` (the weights of the features) and `counted` (the terms)
+    keep these names because saved weights use them and initial weights depend on them.
     """
 
     reads_table = True

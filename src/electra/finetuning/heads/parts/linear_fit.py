@@ -1,4 +1,4 @@
-"""Fits the linear models of heads by the task's loss, in double precision.
+"""Fits the linear models of heads with the task's loss, in double precision.
 
 Shapes: N rows (texts or tokens), K features, O outputs, D dense features.
 """

@@ -25,7 +25,7 @@ Terms = npt.NDArray[np.int64]  # the terms of a text: unique, ascending
 
 
 class TermModel(nn.Module):
-    """Maps the terms of texts to logits. The names of its buffers occur in saved weights."""
+    """Maps the terms of texts to logits. Saved weights use the names of its buffers."""
 
     known: Tensor  # the terms, ascending [K]
     rarity: Tensor  # their inverse document frequencies [K]

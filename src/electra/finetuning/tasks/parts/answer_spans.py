@@ -1,17 +1,17 @@
 """Extractive question answering: finds the span of a context that answers a question, if there is one.
 
-Used for SQuAD 1.1, SQuAD 2.0 and your own data. The standard head has a start and an end logit for each
-token; transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the
-logits at [CLS]. The joint head (`--head joint`, heads/joint.py) is that of the paper.
+The tasks squad, squad2 and qa use this class. The standard head has a start and an end logit for each token;
+transformers' AutoModelForQuestionAnswering loads it, and the score of "no answer" is the sum of the logits at
+[CLS]. The joint head (`--head joint`, heads/joint.py) is that of the paper.
 
-As in the published code, windows have 512 tokens and start 128 apart, questions are truncated to 64 tokens,
-answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the first
-of several gold answers. The target of windows without the answer is [CLS], also in SQuAD 1.1, and the score
-of "no answer" is the lowest over all windows. Its threshold is 0 for the standard head, -2.75 for the joint
-head.
+As in the published code, windows have 512 tokens and start 128 tokens apart, questions are truncated to 64
+tokens, answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the
+first of several gold answers. The target of windows without the answer is [CLS], even in SQuAD 1.1, and the
+score of "no answer" is the lowest over all windows. Its threshold is 0 for the standard head, -2.75 for the
+joint head.
 
 Departures: with the standard head, every span of the context is considered, not only pairs of the 20 best
-starts and ends; answers are extracted from the context by character offsets, where the published code looks
+starts and ends; answers are extracted from the context by character offsets, whereas the published code looks
 up the words of the tokens; padding is excluded from the softmax.
 """
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from electra.foundation.errors import DataError
 
-# Marks of missing values, in any case: dashes, the marks that C, pandas and databases print, and spreadsheet
-# errors. AMBIGUOUS_MARKS may also be labels (North America, none of the classes): a mark is read as a label
-# if it is at least half as frequent as the mean of the other labels.
+# Marks of missing values, in upper or lower case: dashes, the marks that C, pandas and databases print, and
+# spreadsheet errors. AMBIGUOUS_MARKS may also be labels (North America, none of the classes): a mark is read
+# as a label if it is at least half as frequent as the mean of the other labels.
 MISSING = re.compile(
     r"|[-\u2010-\u2015\u2212]+|\?|-?nan|nat|<na>|n\.?/?a\.|n/a|-?1\.#\w+|\\n|\((?:null|none)\)"
     r"|#(?:na|n/a|n/a n/a|null!|value!|ref!|div/0!|name\?|num!)",

@@ -13,14 +13,14 @@
                                      example
     score(predictions, examples)     returns a Score for each metric; seeds are compared by `metrics[0]`
     table(predictions, examples)     returns the rows of the predictions file
-    files(split, predictions, ex.)   returns all files of a split's predictions: the table, and others of the
-                                     task (submissions, n-best lists)
+    files(split, predictions, ex.)   returns all files of a split's predictions: the table, and any others
+                                     (submissions, n-best lists)
     configured(options)              returns the task with the user's columns and options (TaskOptions)
     rebuilt(labels, config)          returns the task of a saved model
 
-The fields of its dataclass define a task, so it can be compared, recorded and rebuilt. `version` increases
-whenever a change alters the task's numbers. Tasks do not deal with padding, batches, seeds, checkpoints or
-saved folders: one_seed.py and all_seeds.py use only this contract.
+A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
+increases whenever a change alters the task's numbers. Tasks do not deal with padding, batches, seeds,
+checkpoints or saved folders: one_seed.py and all_seeds.py use only this contract.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Task(ABC):
     metrics: tuple[str, ...]  # the primary one first
     texts: tuple[Columns, ...]  # possible columns of the text or texts; the first match is used
     label: Columns  # possible columns of the answer; the first match is used
-    usual_texts: tuple[Columns, ...] = ()  # the `texts` of the task file, if the user named columns
+    usual_texts: tuple[Columns, ...] = ()  # the task's original `texts`, if the user named columns
     header: Columns = ()  # column names of files without a header line
-    encoding: str | None = None  # of csv and tsv files
+    encoding: str | None = None  # the encoding of csv and tsv files
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # as in the paper
     dropout: float | None = None  # None: as in pre-training
@@ -176,7 +176,7 @@ class Task(ABC):
         """Returns the task with the labels, ranges and weights of these training examples.
 
         Raises:
-            DataError: there is nothing to learn from them, such as a single label.
+            DataError: there is nothing to learn, for example because there is only one label.
         """
 
     @abstractmethod

@@ -155,7 +155,7 @@ class WordTagging(Task):
 
     @property
     def marked(self) -> str | None:
-        """The label to which a threshold applies: the non-default one of two labels, else None."""
+        """The label that a threshold applies to: the one of two labels that is not the default; else None."""
         others = [label for label in self.labels if label != self.default]
         return others[0] if len(self.labels) == 2 and len(others) == 1 else None
 
