@@ -376,7 +376,7 @@ class DebertaLayer(Layer):
         parts = []
         for offset in range(-half, half + 1):
             part = padded[:, half + offset : half + offset + T]
-            if mask_B1TT is not None and offset:  # it does not reach across the edge of a document
+            if mask_B1TT is not None and offset:  # the kernel does not reach across the edge of a document
                 near = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
                 part = part * F.pad(near, (max(-offset, 0), max(offset, 0)))[..., None]
             parts.append(part)

@@ -26,7 +26,7 @@ NO_WORD = -1
 
 @dataclass(frozen=True)
 class Row:
-    """A sentence as an encoder reads it."""
+    """A sentence as encoder input."""
 
     ids: Ints  # [T] with [CLS] and [SEP]
     words: Ints  # [T] index of each token's word; NO_WORD at the special tokens

@@ -1,6 +1,6 @@
 """Batched inference on rows of any length, with little padding.
 
-Rows are sorted by length within pools of 1,024 and batched up to a number of positions. On a CPU small
+Rows are sorted by length within pools of 1,024 and batched up to a number of positions. On a CPU, small
 batches are fast, because the activations of a layer stay in its caches. Measured on networks of 4 layers, 128
 or 256 wide (one AVX-512 thread, fp32, padding not counted): 256 to 2,048 positions are within a few percent
 of each other; with 4,096, each position takes 1.1 times as long, and with 8,192, 1.2 times. The number for a

@@ -1,7 +1,7 @@
 """Measures how fast this machine trains: tokens per second, the parts of a step, and the hardware's limits.
 
-The text is random ids, which cost as much as real text. FLOPs of matrix products are counted as they are
-executed (torch's counter), so embedding lookups do not inflate the model FLOPs utilisation (MFU).
+The text consists of random ids, which cost as much as real text. FLOPs of matrix products are counted as they
+are executed (torch's counter), so embedding lookups do not inflate the model FLOPs utilisation (MFU).
 """
 
 from __future__ import annotations

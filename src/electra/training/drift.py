@@ -1,8 +1,7 @@
 """Detects processes whose weights have drifted apart.
 
 Every process adds the same gradients to the same weights, so the weights stay equal. If a bit flips in the
-memory of one process, the difference persists and spreads through the gradients, but the losses do not show
-it.
+memory of one process, the difference persists and spreads through the gradients, unnoticed in the losses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Metrics of recorded runs, from which those of similar runs can be expected."""
+"""The metrics to expect of a run, taken from recorded runs that are similar to it."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def refuse_length(length: int, networks: Networks) -> None:
 
 
 def refuse_memory(section: RowsSection, networks: Networks, device: torch.device, processes: int = 1) -> None:
-    """Checks that the memory of this machine is not below a lower bound on what the run needs.
+    """Checks this machine's memory against a lower bound on what the run needs.
 
     Raises:
         ConfigError: if the model or its batch cannot fit.

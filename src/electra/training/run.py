@@ -80,14 +80,14 @@ class Run:
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
     saved: int = -1  # step of the newest checkpoint
-    notes: tuple[str, ...] = ()  # about the networks that it started from
+    notes: tuple[str, ...] = ()  # for the user, about the networks that it started from
     evaluated: set[int] = field(default_factory=set)  # steps at which it was evaluated
     alarmed: bool = False  # whether the collapse alarm was raised, which happens once
     recent: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # whether the layers are compiled
     window: list[float] = field(default_factory=list)  # seconds of each update since the last logged row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
-    clock: Clock | None = None  # of a time budget whose number of steps is not final yet
+    clock: Clock | None = None  # set while the number of steps of a time budget is not final
     stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))

@@ -17,7 +17,7 @@ from electra.training.telemetry import Telemetry
 
 SLOW = 1.5  # multiple of the median above which a process is slow
 ROWS = 3  # consecutive ledger rows in which a process must be slow to be reported
-FEWEST_SECONDS = 0.01  # above the median; smaller differences are noise
+FEWEST_SECONDS = 0.01  # minimum excess over the median; smaller differences are noise
 
 
 class Stragglers:

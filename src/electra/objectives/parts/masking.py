@@ -2,8 +2,8 @@
 
 As in BERT, a masked position shows [MASK], a random token or the original one. Departure from the published
 code: positions are drawn without replacement, so the masked fraction is exact, and special tokens are never
-masked. All of this is numpy on the host, drawn from keys of the examples, so nothing depends on batch layout
-or device. Shapes: B rows, T positions, V vocabulary.
+masked. All of this happens on the host, and random numbers are drawn from keys of the examples, so nothing
+depends on batch layout or device. Shapes: B rows, T positions, V vocabulary.
 """
 
 from __future__ import annotations
