@@ -180,9 +180,8 @@ class Predictor:
             raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Leave it out")
         if columns:
             return predictions
-        originals = zip(
-            predictions.examples, rows, strict=True
-        )  # with the values as passed, not as JSON stores them
+        # The rows have the values as passed, not as JSON stores them.
+        originals = zip(predictions.examples, rows, strict=True)
         return replace(predictions, examples=tuple(replace(example, row=row) for example, row in originals))
 
 
@@ -378,9 +377,8 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     refuse_not_finite(weights, file)
     expected = head.state_dict()
     try:
-        common = (
-            weights.keys() & expected.keys()
-        )  # older heads may use other names, which `load_state_dict` maps
+        # Older heads may use other names, which `load_state_dict` maps.
+        common = weights.keys() & expected.keys()
         if any(weights[key].is_floating_point() != expected[key].is_floating_point() for key in common):
             raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)

@@ -242,9 +242,8 @@ def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
         *(find_named(data, task.also, task.formats) if folder else ()),
     ):
         name = split_name(path)[0]
-        is_split = (
-            name in (*SPLIT_NAMES, "eval") and name not in paths
-        )  # its scores would look like the split's
+        # The scores of a file with such a name would look like those of the split.
+        is_split = name in (*SPLIT_NAMES, "eval") and name not in paths
         if is_split or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
             problem = f"{name!r} is not a valid, unique name for another file"
             raise DataError(problem, where=path, fix="Rename the file")

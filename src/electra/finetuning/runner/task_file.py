@@ -51,9 +51,8 @@ def check_task(record: Any, path: Path) -> None:
     )
     if not isinstance(task, str) or not isinstance(settings, dict):
         raise ModelError("not the task of a fine-tuned model", where=path, fix=REPAIR_ADVICE)
-    setting_names = {field.name for field in fields(ResolvedSettings)} - {
-        "search"
-    }  # recorded as True, not a budget
+    # `search` is recorded as True, not as a budget.
+    setting_names = {field.name for field in fields(ResolvedSettings)} - {"search"}
     values = {name: value for name, value in settings.items() if name in setting_names}
     if missing := REQUIRED_SETTINGS - values.keys():
         raise ModelError(
