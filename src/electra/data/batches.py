@@ -66,7 +66,12 @@ class Batch(Rows):
 
 
 class Batches:
-    """The rows of `length` tokens packed from `documents`, in the order given by `seed`."""
+    """The rows of `length` tokens packed from `documents`, in the order given by `seed`.
+
+    Raises:
+        ConfigError: `length` is below `SHORTEST`.
+        StoreError: the documents have no tokens.
+    """
 
     def __init__(self, documents: TokenDocuments, *, length: int, seed: int, specials: Specials) -> None:
         if length < SHORTEST:
@@ -127,7 +132,7 @@ class Batches:
         padded = self.num_blocks * width - self._slots
         for first in range(0, self._stream.documents - 1, _BLOCK):
             stops = self._stream.stop(np.arange(first, min(first + _BLOCK, self._stream.documents - 1)))
-            # Two separators at the edge of a block are both dropped.
+            # At the edge of a block, both separators are dropped.
             padded += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
         return padded / (self.num_blocks * self.length)
 

@@ -159,7 +159,10 @@ class ChunkedTokens:
                 os.replace(temporary, path)
 
     def _make_room(self, size: int) -> int:
-        """Deletes the least recently used chunks, so that `size` bytes fit. Returns this process's room."""
+        """Deletes the least recently used chunks until `size` bytes fit.
+
+        Returns how many more bytes this process may write before the cache is measured again.
+        """
         files = sorted(_files(self.cache), reverse=True)
         total = size + sum(file_size for _, file_size, _ in files)
         while files and total > self.limit * 7 // 8:
@@ -204,7 +207,7 @@ def uploaded(address: str) -> Iterator[Path]:
     """Yields a local folder in which to make a store or shard, and then uploads it to an address.
 
     If the address already has one, yields its local copy instead. The manifest is uploaded last. If the
-    upload fails, the folder is kept, so that the next attempt need not build it again.
+    upload fails, the folder is kept, so that the next attempt does not build the store again.
 
     Raises:
         StoreError: the address cannot be written to.
@@ -258,7 +261,7 @@ def _upload_chunk(tokens: Path, system: Any, path: str, index: int) -> str:
 
 
 def _in_threads(function: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """Computes the function's values in threads and returns them in order; an error stops further items."""
+    """Returns the function's values, computed in threads, in order; an error cancels the remaining items."""
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         return list(pool.map(function, items))

@@ -133,8 +133,8 @@ def _unpacked_size(metadata: bytes, body: Any) -> int:
     """Returns the decompressed size that the buffers of a message declare; 0 if they are not compressed.
 
     Message and RecordBatch are flatbuffers. In a Message, field 1 is the type of the header and field 2 the
-    header; in a DictionaryBatch, field 1 is the data; in a RecordBatch, field 2 are the buffers (pairs of
-    64-bit integers: offset and length) and field 3 is the compression.
+    header; in a DictionaryBatch, field 1 is the data; in a RecordBatch, field 2 holds the buffers (pairs
+    of 64-bit integers: offset and length) and field 3 the compression.
     """
 
     def integer(position: int, size: int, signed: bool = True) -> int:

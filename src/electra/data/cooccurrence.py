@@ -20,7 +20,7 @@ Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare neighbours do not dominate
-MOST_TOKENS = 8_000_000  # to count at most, in evenly spaced blocks; takes half a second per million
+MOST_TOKENS = 8_000_000  # counted at most, in evenly spaced blocks; takes half a second per million
 ROUNDS = 5  # rounds of subspace iteration
 GRID = 2.0**-12  # vectors are rounded to multiples of this, since processors differ in the last bits
 BLOCK = 1 << 21  # tokens counted at once

@@ -21,6 +21,9 @@ class Documents:
     Sources are files, folders, globs, `-`, remote addresses, `python-docs` and `hub:NAME[:CONFIG][:SPLIT]`.
     `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects part i (from
     0) of n contiguous parts of the sources, so that all shards, in order, make up the corpus.
+
+    Raises ConfigError if there are fewer sources than shards, and CorpusError if a source does not exist.
+    Iterating raises CorpusError if text cannot be read.
     """
 
     def __init__(

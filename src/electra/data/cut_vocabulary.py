@@ -1,4 +1,4 @@
-"""Cuts a WordPiece vocabulary to the entries that a text needs most.
+"""Cuts a WordPiece vocabulary down to the entries that a text needs most.
 
 The normalisation, the names of the special tokens and the spelling of the remaining entries do not change.
 A word whose entry is removed is encoded by shorter entries. So single letters are kept, both for the start

@@ -1,4 +1,4 @@
-"""Reads and writes cells of csv and tsv files, in several dialects.
+"""Reads and writes the cells of csv and tsv files, in several dialects.
 
 A csv is quoted as in RFC 4180; a tsv is not quoted (GLUE's files contain lone double quotes, and reading them
 as csv would swallow rows). If the beginning of a file does not fit, other dialects are tried, and the first
@@ -31,7 +31,7 @@ class Dialect:
     spaced: bool = False  # spaces between delimiter and quote
 
     def note(self, kind: str) -> str:
-        """Describes what is unusual in a file with this extension; "" if nothing is."""
+        """Describes what is unusual about this dialect in a file of this kind; "" if nothing is."""
         usual = "\t" if kind == "tsv" else ",;"
         notes = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
@@ -63,7 +63,7 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
         escapechar="\\" if dialect.backslashes else None,
         skipinitialspace=dialect.spaced,
     )
-    first_line = 1  # of the current row: a quoted cell may span several lines
+    first_line = 1  # where the current row begins; a quoted cell may span several lines
     try:
         for row in reader:
             if row:
@@ -99,7 +99,7 @@ def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
 
 
 def _fits(head: Sequence[str], dialect: Dialect, is_complete: bool) -> bool:
-    """Whether all rows have the same number of cells, and more than one."""
+    """Whether all rows have the same number of cells, which is more than one."""
     widths: list[int] = []
     try:
         widths.extend(len(row) for _, row in cells(head, dialect, ""))

@@ -6,8 +6,8 @@ recur, so their ids are cached, and arrays of words are looked up at once: the U
 15 bytes, with its length, form a key of 128 bits. Longer and new words are looked up in a dictionary, and
 encoded by the library if they are not in it.
 
-White space means the four characters that the cleaner turns into spaces and never deletes; all other control
-characters are left to the library.
+White space means the four characters (space, tab, line feed, carriage return) that the cleaner turns into
+spaces and never deletes; all other control characters are left to the library.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CorpusEncoder:
         if len(self._indices) > _MAX_CACHED or self._bytes > _MAX_CACHED_BYTES:
             self._clear_cache()
         contents = [_utf8(text) for text in texts]
-        # Padding, so that 16 bytes can be read anywhere.
+        # Padding, so that 16 bytes can be read from any position.
         content = np.frombuffer(b"\n".join([*contents, b"\n" * 16]), dtype=np.uint8)
         if self._lowercase:
             content = _LOWER[content]

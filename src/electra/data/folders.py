@@ -15,7 +15,7 @@ def walk_folders(
 ) -> Iterator[Path]:
     """Yields `root` and the folders below it, parents first, sorted by name.
 
-    Links are followed, except those to a parent folder, which would never end. Hidden folders are left out.
+    Links are followed, except those to an enclosing folder, which never end. Hidden folders are left out.
 
     Args:
         root: where to begin.

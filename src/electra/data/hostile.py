@@ -33,7 +33,7 @@ def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
 
 
 def _ids(entries: Any, added: Any) -> Iterator[Any]:
-    """Yields the ids of a vocabulary (of a list: the positions) and of added tokens."""
+    """Yields the ids of a vocabulary (for a list, the positions) and of added tokens."""
     if isinstance(entries, Mapping):
         yield from entries.values()
     elif isinstance(entries, list):

@@ -1,6 +1,6 @@
 """Names on the Hugging Face hub, and downloads from it.
 
-The variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
+The environment variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
     """Returns a folder with the files of a repository that match the patterns, from the hub or its cache.
 
     Raises:
-        ElectraError: of class `error`; no such repository or revision exists, or the hub cannot be reached.
+        ElectraError: the repository or revision does not exist, or the hub cannot be reached; the class of
+            this error is `error`.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import (

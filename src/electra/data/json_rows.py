@@ -62,7 +62,7 @@ def json_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
 
 
 def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
-    """Yields the values of a JSON list, or JSON values one after the other, as pieces of the text arrive."""
+    """Yields the values of a JSON list, or consecutive JSON values, as pieces of the text arrive."""
     decode = json.JSONDecoder().raw_decode
     text, position, in_list = "", 0, False
     line = 1  # the line of the file where `text` begins

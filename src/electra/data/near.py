@@ -5,7 +5,7 @@ with single spaces. 128 minima of each document estimate it with a standard erro
 are divided into bands, and documents that agree in all minima of a band are compared. The bands are chosen so
 that at most one in a hundred pairs at the threshold is missed.
 
-Each document that is kept takes 8 bytes per band, in memory or (beyond the bound) in files, and 128 bytes in
+Each document that is kept takes 8 bytes per band, in memory or (beyond the limit) in files, and 128 bytes in
 a file.
 """
 

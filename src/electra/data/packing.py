@@ -295,7 +295,7 @@ def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str
 
 
 def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
-    """Returns an even sample of the training documents, by their hashes, of at most `characters` in all.
+    """Returns an even sample of the training documents, by hash, of at most `characters` in total.
 
     If the hash holds out every document, all are returned: `hold_out` makes them training documents.
     """
@@ -326,7 +326,7 @@ def _sample(documents: Iterable[KeptDocument], characters: int, mixture: Mixture
 
 
 class Writer:
-    """Appends to the files of a split: ids, the end of each document, and a RECORD of each document."""
+    """Appends to the files of a split: ids, the end of each document, and a RECORD for each document."""
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
@@ -336,7 +336,7 @@ class Writer:
     def append(
         self, ids: npt.NDArray[Any], sizes: npt.NDArray[np.int64], records: npt.NDArray[np.void]
     ) -> None:
-        """Appends D documents: all their ids [N], the number of ids of each [D], their records [D]."""
+        """Appends D documents: all their ids [N], the number of ids of each [D], and their records [D]."""
         tokens, index, docs = self.files
         tokens.write(ids.data)
         index.write((np.cumsum(sizes) + self.end).astype("<u8").data)

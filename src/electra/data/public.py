@@ -105,7 +105,7 @@ def public_sets() -> dict[str, PublicSet]:
 
 
 def find_sets(names: Sequence[str]) -> list[PublicSet]:
-    """Returns the data sets of these names. Raises DataError for an unknown name, or for no name."""
+    """Returns the data sets with these names. Raises DataError for an unknown name, or for no name."""
     known = public_sets()
     if not names:
         raise DataError("no data set named", fix=f"Known: {', '.join(known)}")
@@ -279,7 +279,7 @@ def _write_articles(opener: Opener, target: Path) -> None:
 
 
 def articles(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields the title and text of each article of WikiText, with a paragraph or heading per line.
+    """Yields the title and text of each article of WikiText, with one paragraph or heading per line.
 
     An article begins with a first-level heading between empty lines. The marks of headings and joined words
     are removed.

@@ -35,8 +35,8 @@ from electra.foundation.machine import library
 from electra.foundation.visible import plural
 
 LONGEST = 1 << 20  # characters of one document
-LARGE = 500_000  # characters of a file that probably holds several documents
-MAX_NAMES = 3  # of files and rows in a note
+LARGE = 500_000  # a file with this many characters probably holds several documents
+MAX_NAMES = 3  # files or rows named in a note
 MIN_BROKEN = 1000  # broken rows after which reading stops if most rows are broken
 _WIKI_END = "</doc>"
 _SPACE = re.compile(r"\s(?=\S*\Z)")  # the last white space of a text
@@ -190,7 +190,7 @@ def _with_faults(
 
 
 def clean_text(text: str) -> Text:
-    """Repairs text that was decoded with `surrogateescape`, as this module's docstring describes."""
+    """Repairs text whose undecodable bytes are surrogates, as this module's docstring describes."""
     replaced = nuls = 0
     if "\0" in text:
         nuls = text.count("\0")
@@ -215,7 +215,7 @@ def _refuse_binary(head: str, encoding: str, name: str) -> None:
 
 
 def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
-    """Yields the documents of a text file, which is read in lines, or in blocks if it is one document.
+    """Yields the documents of a text file, which is read by line, or in blocks if it is one document.
 
     With `wiki`, the file is from WikiExtractor, whose tags separate documents and are left out.
     """

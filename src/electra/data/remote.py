@@ -106,7 +106,7 @@ def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
 
 
 def open_at(address: str, start: int = 0) -> IO[bytes]:
-    """Opens a local or remote file at byte `start`; if the server cannot, at 0 (see `continues`)."""
+    """Opens a local or remote file at byte `start`; if the server cannot do so, at 0 (see `continues`)."""
     if address.startswith(("http://", "https://")):  # fsspec would need two more packages for it
         from urllib.error import HTTPError
         from urllib.request import Request, urlopen

@@ -42,7 +42,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
     """
     pieces: list[tuple[str, float]] = []
     added: list[tokenizers.AddedToken] = []
-    splits: list[str] = []  # patterns at which a text is split, so that it matches no control piece
+    splits: list[str] = []  # patterns at which texts are split, so that they match no control piece
     trainer: dict[int, bytes | int] = {}
     characters = b""
     try:

@@ -83,7 +83,8 @@ ENVIRONMENTS = (  # variables that hold the index, the first index and the count
 def _shard_of_environment(requested: str) -> tuple[str, str]:
     """Returns the index and the count of shards; the count is "" if the environment lacks it.
 
-    `requested` is the count that the user passes ("" if none). Outside of a job the index is then "all".
+    `requested` is the count that the user passes ("" if none). Outside a job, the index is then "all".
+    Raises ConfigError if there is neither a job nor a count.
     """
     for index, first, count in ENVIRONMENTS:
         number = os.environ.get(index, "")
@@ -255,6 +256,8 @@ def merge(
     Raises:
         StoreError: a shard is missing, damaged, repeated or from another corpus; or `out` holds something
             else.
+        ConfigError: there are no folders.
+        CorpusError: no shard contains text.
     """
     shards = _open_all(folders)
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}

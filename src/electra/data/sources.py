@@ -338,7 +338,7 @@ def _files_below(root: Path, skip: Callable[[Path, str], None]) -> Iterator[Path
     """Yields the files below a folder, except hidden ones and electra's own runs, stores and fine-tunings.
 
     No folder is read twice, even if there are links to it. From a data set that `datasets` saved, the
-    training split (or the only one) is read. `skip` is called with other files and their kind.
+    training split is read, or else the first one. `skip` is called with other files and their kind.
     """
 
     def fail(error: OSError) -> None:

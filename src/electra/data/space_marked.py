@@ -32,7 +32,7 @@ from electra.foundation.errors import TokenizerError
 SPACE = "\u2581"  # stands for the space before a word in Unigram, as in SentencePiece
 BYTE_SPACES = "\u0120\u010a\u010d\u0109"  # space, line feed, carriage return and tab in byte-level BPE
 _WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
-_CANDIDATES = 3  # the first candidates, as a multiple of the vocabulary
+_CANDIDATES = 3  # initial candidates, as a multiple of the vocabulary size
 _KEPT = 0.8  # fraction of candidates kept in each round
 
 

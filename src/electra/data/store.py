@@ -48,7 +48,7 @@ AT_ONCE = 1 << 30  # bytes; smaller stores are checked before training begins, i
 
 @dataclass(frozen=True)
 class TokenDocuments:
-    """Documents as one array of ids and the position where each of them ends."""
+    """Documents as one array of ids and the position where each document ends."""
 
     tokens: npt.NDArray[np.unsignedinteger[Any]]
     """All ids [N], uint16 or uint32."""
@@ -71,7 +71,7 @@ class TokenDocuments:
         return self.tokens[start : int(self.ends[index])]
 
     def out_of_order(self) -> bool:
-        """Whether any document ends before the one before it."""
+        """Whether any document ends before its predecessor."""
         blocks = (self.ends[start : start + _BLOCK] for start in range(0, len(self.ends), _BLOCK - 1))
         return any((block[1:] < block[:-1]).any() for block in blocks)
 
@@ -101,7 +101,7 @@ class TokenStore:
 
         Args:
             path: the folder of the store, its address, or NAME.ds.
-            tokenizer: the tokenizer that made the ids. Required for a bare pair; a store's must equal it.
+            tokenizer: the tokenizer that made the ids. Required for a bare pair; a store must match it.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
             cache_gb: for a store that was prepared at its address, the size of its cache on this machine.
 

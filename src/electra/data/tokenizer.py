@@ -113,7 +113,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, name: str | Path) -> Tokenizer:
-        """Loads a folder, a tokenizer.json, a vocab.txt, or a name on the Hugging Face hub.
+        """Loads a tokenizer from a folder, tokenizer.json, vocab.txt or spm.model, or the Hugging Face hub.
 
         Raises:
             TokenizerError: it does not exist or cannot be used.
@@ -214,7 +214,10 @@ class Tokenizer:
         return text
 
     def id_to_token(self, token_id: int) -> str:
-        """Returns the token of an id, or a placeholder for a gap. Raises TokenizerError without either."""
+        """Returns the token of an id, or a placeholder for a gap in the vocabulary.
+
+        Raises TokenizerError if the id is out of range.
+        """
         token: str | None = self._raw.id_to_token(int(token_id))
         if token is None and not 0 <= token_id < self.vocab_size:
             raise TokenizerError(f"no token has id {token_id}")
@@ -238,7 +241,7 @@ class Tokenizer:
         return '"ByteLevel"' in json.dumps(json.loads(self.definition)["decoder"])
 
     def token_to_id(self, token: str) -> int | None:
-        """Returns the id of a token, or None."""
+        """Returns the id of a token, or None if there is no such token."""
         token_id: int | None = self._raw.token_to_id(token)
         return token_id
 

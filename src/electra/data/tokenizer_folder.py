@@ -2,7 +2,7 @@
 
 The ids depend on tokenizer.json or vocab.txt, on the class in tokenizer_config.json or config.json and its
 options, and on the tokens added later (added_tokens.json, special_tokens_map.json, tokenizer_config.json).
-Ids equal those of transformers. A class or option that is not implemented is an error that names it.
+The ids equal those of transformers. A class or option that is not implemented is an error that names it.
 """
 
 from __future__ import annotations

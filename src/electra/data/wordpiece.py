@@ -32,7 +32,8 @@ SPECIAL_TOKENS = {
 PREFIX = "##"
 MIN_FREQUENCY = 2  # rarer characters and pairs get no entry
 _COVERAGE = 0.9999  # fraction of the text's characters that the alphabet covers; the rarest are left out
-_RARE_ACCENTS = 0.0025  # fraction of characters; 0.0005 in English encyclopaedias, 0.012 in German ones
+# Accents on a smaller fraction of characters are removed (English encyclopaedias: 0.0005, German: 0.012).
+_RARE_ACCENTS = 0.0025
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
@@ -98,8 +99,8 @@ def _is_mark(character: str) -> bool:
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
     """Trains a WordPiece vocabulary on `texts`, which are iterated twice.
 
-    With little text the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY times.
-    Raises TokenizerError if there is no text.
+    With little text, the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY
+    times. Raises TokenizerError if there is no text.
     """
     texts = _WithoutLongWords(texts)
     alphabet = _alphabet(texts, config)

@@ -43,7 +43,7 @@ class Ops:
         """Writes the bytes, or calls the function with the path, without fsync."""
         if callable(content) and not path.exists():
             path.touch()
-            mode = path.stat().st_mode  # the umask's; a library may make its files more private
+            mode = path.stat().st_mode  # as the umask sets it; a library may make its files more private
             content(path)
             path.chmod(mode)
         elif callable(content):
@@ -362,7 +362,7 @@ def recover(path: Path) -> None:
     """Restores a directory whose replacement was interrupted, on a file system that cannot exchange names.
 
     If a process was killed after it had renamed the old directory and before it renamed the new one, neither
-    has the name. The new one takes it if it is complete, otherwise the old one.
+    is at `path`. The new one is moved there if it is complete, otherwise the old one.
     """
     for leftover in _leftovers_of(path):
         if not path.exists() and leftover.is_dir() and verify_directory(leftover) is None:

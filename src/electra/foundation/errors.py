@@ -19,7 +19,7 @@ class ElectraError(Exception):
         key: the setting with the problem, such as "training.steps" or "out".
         fix: what to do about it.
 
-    A setting that `what` or `fix` mentions stands in backquotes, with or without a value:
+    A setting that `what` or `fix` mentions is in backquotes, with or without a value:
     "Lower `training.learning_rate`, or use `training.precision=fp32`". `line` spells it the way the user
     types settings.
     """
@@ -80,7 +80,7 @@ class StoreError(ElectraError):
 
 
 class RunFolderError(ElectraError):
-    """A run folder that cannot be started in, continued or written."""
+    """A run folder in which no run can start or continue, or which cannot be written."""
 
 
 class CheckpointError(ElectraError):

@@ -127,7 +127,7 @@ class Shared:
         """Runs the pieces that are not done, in their order; yields the name of each when it is done.
 
         Each is called as `work(say=say, stop=stop)`, and raises Interrupted if `stop()` becomes true. `done`
-        returns whether the piece with a name has its result.
+        returns whether the result of the piece with this name exists.
 
         Raises:
             ElectraError: a piece failed.

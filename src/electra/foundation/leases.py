@@ -46,7 +46,7 @@ class Lease:
     _lost: threading.Event = field(default_factory=threading.Event)
 
     def lost(self) -> bool:
-        """Whether another process has taken over the work, because this one did not update its counter."""
+        """Whether another process has taken over the work, because this one's counter stopped."""
         return self._lost.is_set()
 
     def release(self) -> None:
@@ -145,7 +145,7 @@ def _is_gone(says: dict[str, Any]) -> bool:
 
 
 def _boot() -> str:
-    """Returns an identifier of this system since its start, or of this container; "" if there is none."""
+    """Returns an identifier of this boot and this container's processes; "" if there is none."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{start} {os.readlink('/proc/self/ns/pid')}"

@@ -177,7 +177,7 @@ def launch_variable(name: str, default: int | None = None) -> int:
     """Returns WORLD_SIZE, RANK or LOCAL_RANK as a launcher sets it.
 
     Raises:
-        ConfigError: the variable is not a number, or not set and without a default.
+        ConfigError: the variable is not a number, or it is not set and has no default.
     """
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):

@@ -1,9 +1,9 @@
 """Derives the key of every random draw.
 
-Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so nothing
-about it depends on the number of processes, on workers, or on where a run was interrupted. Keys have
-64 bits. Numbers come from SplitMix64 (Steele, Lea, Flood 2014): its n-th output is a hash of
-`key + n * GOLDEN`, so that whole arrays can be computed at once.
+Randomness is derived, never saved: each draw is a pure function of (seed, stream, step, index), so it does
+not depend on the number of processes or workers, or on where a run was interrupted. Keys have 64 bits.
+Numbers come from SplitMix64 (Steele, Lea, Flood 2014): its n-th output is a hash of `key + n * GOLDEN`, so
+that whole arrays can be computed at once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def key(seed: int, stream: str, step: int = 0, index: int = 0) -> int:
 
 
 def uniforms(row_keys: npt.ArrayLike, count: int) -> npt.NDArray[np.float64]:
-    """Returns uniform numbers in [0, 1), shape (*row_keys.shape, count), 53 bits each."""
+    """Returns uniform numbers in [0, 1), shape (*row_keys.shape, count), with 53 bits each."""
     with np.errstate(over="ignore"):
         offsets = np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
         bits = mix(np.asarray(row_keys, dtype=np.uint64)[..., None] + offsets)

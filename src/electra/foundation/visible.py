@@ -21,7 +21,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Returns the visible text on one line, with each run of white space as one space."""
+    """Returns the visible text on one line, with each run of white space replaced by one space."""
     return " ".join(visible(text).split())
 
 
