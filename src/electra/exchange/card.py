@@ -76,7 +76,7 @@ class Card:
     objective: str = ""
     # sentences after the description
     summary: str = ""
-    # label -> value, in order: steps, tokens, FLOPs, seconds
+    # label -> value, in order (of a run: steps, tokens, FLOPs, seconds)
     training: dict[str, Any] = field(default_factory=dict)
     # metric -> value on held-out text or examples
     metrics: dict[str, float] = field(default_factory=dict)

@@ -62,7 +62,6 @@ class Objective(noise.NoisyObjective):
     """
 
     token_losses = ("rtd", "states", "vectors", "relations")
-    token_losses = ("rtd", "states", "vectors", "relations")
     source = "Sanh et al. 2019 (states); Wang et al. 2020, 2021, MiniLM (relations); Clark et al. 2020"
     config: Config
 
