@@ -39,7 +39,7 @@ VERSION = 2  # increase it when a change alters the score of any task
 DEFAULT = ("pos", "chunking")
 FROZEN = DEFAULT
 LIMITS = (2000, 1000)  # training and test sentences for probes of the frozen encoder
-PENALTY = 1e-4  # on the probe's squared weights
+PENALTY = 1e-4  # weight of the squared weights in the probe's loss
 LINE_SECONDS = 20.0  # minimum time between two lines of a fine-tuning
 
 Stop = Callable[[], bool]

@@ -1,9 +1,10 @@
-"""The plan of a study, made before anything is trained: every arm's recipe, FLOPs per update, and steps.
+"""The plan of a study, made before anything is trained: each arm's recipe, its updates and their FLOPs.
 
-All arms train for the same FLOPs. A budget in FLOPs is used as it is. A budget in tokens or steps becomes the
-FLOPs that the most expensive arm needs for them, so that every arm gets at least that many. A budget of time
-becomes the FLOPs that the baseline arm gets through on this machine. The plan is recorded in study.json,
-which the worker processes read. A study resumes only with the plan it began with; arms may be added.
+All arms train for the same number of FLOPs. A budget in FLOPs is used as it is. A budget in tokens or steps
+becomes the FLOPs that the most expensive arm needs for them, so that every arm gets at least that many. A
+budget of time becomes the FLOPs that the baseline arm completes in that time on this machine. The plan is
+recorded in study.json, which the worker processes read. A study resumes only with the plan it began with;
+arms may be added.
 
     OUT/  study.json   results.json   report.html   figures/   tokenizer/
           arms/ARM/seed-1/               a run folder of electra pretrain, plus the panel's score.json
@@ -143,7 +144,7 @@ def _recipe_budget(recipe: str) -> str:
 
 
 def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
-    """Plans an arm. Its run is built once, which checks the whole recipe and gives the cost of an update."""
+    """Plans an arm: builds its run once, which checks the whole recipe and gives the cost of an update."""
     try:
         recipe_of_arm = arm_recipe(study, arm, recipe)
         training = replace(recipe_of_arm.training, threads=threads)
@@ -176,7 +177,7 @@ def steps_of(
     """Returns the arm's number of updates at each share of the budget, rounded to the nearest.
 
     Raises:
-        ConfigError: A share gives fewer than `MIN_STEPS`.
+        ConfigError: A share gives fewer than `MIN_STEPS` updates.
     """
     steps = [round(share * flops / arm.flops_per_step) for share in shares]
     if min(steps) < MIN_STEPS:

@@ -115,12 +115,12 @@ def run_jobs(
 
 
 def output_file(status: JobStatus) -> Path:
-    """Returns the path of the file, next to the run folder, for what the job's worker prints."""
+    """Returns the path of the file, next to the run folder, with what the job's worker printed."""
     return status.folder.with_name(f"{status.folder.name}.out")
 
 
 def is_scored(folder: Path, identity: dict[str, Any]) -> bool:
-    """Whether a run is fully trained, and was scored with the panel that has this `identity` in the plan."""
+    """Whether a run is fully trained, and scored with the panel of this `identity`."""
     if not RunFolder(folder).score.exists():
         return False
     record = durable.read_json(

@@ -86,7 +86,7 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
     """Returns each chosen probe's options, from `key=value` (for all that have it) and `probe.key=value`.
 
     Raises:
-        ConfigError: A text has another form, no chosen probe has the option, or the value is invalid.
+        ConfigError: A text is malformed, its probe is not chosen, or its option or value is invalid.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
     path_of = {name_of(name): name for name in chosen}

@@ -48,5 +48,5 @@ def columns() -> tuple[Column, ...]:
 
 
 def columns_for(names: Sequence[str]) -> list[Column]:
-    """Returns the columns with a number for any of these tasks."""
+    """Returns the columns with a number for any of these tasks or averages."""
     return [column for column in columns() if any(key.split(".")[0] in names for key in column.scores)]

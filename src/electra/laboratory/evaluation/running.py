@@ -1,7 +1,7 @@
 """Runs a suite: every task for every model, except those that are already done.
 
-Several processes may run a suite in one folder. Each takes free tasks; when all are taken, it helps to train
-their seeds.
+Several processes may run a suite in one folder. Each takes tasks that are free; once all are taken, it
+helps to train their seeds.
 
     OUT/  evaluation.json    the plan and all numbers, rewritten after every task
           evaluation.tsv     the table        evaluation.html   the page (electra.pages.suite)
@@ -80,7 +80,7 @@ def model_entries(
         sources: Folders or names of models.
         random_twin: Whether to add a model of the first one's shape with random weights.
         with_baselines: Whether to add the baselines that need no network.
-        baseline_model: A model whose frozen encoder, with a linear model, is added as a baseline.
+        baseline_model: A model whose frozen encoder, with a linear model, is a baseline (None: none).
 
     Raises:
         ConfigError: Two names give the same folder, or a name gives none.
@@ -223,7 +223,7 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
     """Returns the tasks that have data, after checking the names and settings of all tasks.
 
     Raises:
-        DataError: A folder is missing, or a task does not have a metric of the suite.
+        DataError: A root folder is missing, or a task lacks a metric that the suite lists.
         ConfigError: A setting is invalid or is chosen by the evaluation.
     """
     jobs = []

@@ -73,7 +73,7 @@ class Step:
 
     @property
     def title(self) -> str:
-        """The step in messages: its task or probe, its model, and its helper unless that is 0."""
+        """The name of the step in messages: task or probe, model, and helper (unless 0)."""
         return f"{self.name}, {self.model.name}" + f", helper {self.helper}" * bool(self.helper)
 
     def is_done(self) -> bool:

@@ -170,7 +170,7 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
 
 
 def _union(suites: list[Suite]) -> Suite:
-    """Returns a suite of all averages and each task and probe once, grouped under the first that has it."""
+    """Returns one suite of all averages, and of each task and probe once, under the first suite with it."""
     entries: dict[str, list[Any]] = {kind: [] for kind in ("task", "probe", "average")}
     for suite in suites:
         for kind, earlier in entries.items():

@@ -22,7 +22,7 @@ Selection = Mapping[str, Place | Sequence[Place]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured number with its 95 % interval (None where there is none)."""
+    """A measured number with its 95 % interval (None if there is none)."""
 
     value: float | None
     low: float | None = None
@@ -34,7 +34,7 @@ Cell = str | int | float | Estimate | None
 
 @dataclass(frozen=True)
 class Table:
-    """A row for each combination of places on the axes `down`, a column for each place on `across`."""
+    """A table: a row for each combination of places on the axes `down`, a column for each on `across`."""
 
     title: str
     down: Sequence[str]
@@ -48,8 +48,8 @@ class Table:
 class Figure:
     """A figure over the numbers, drawn by `electra.pages.figures`.
 
-    lines: numbers against the places on axis `x`. categories: a horizontal row for each place on `x`. matrix:
-    a column for each place on `x`. Each place on the axis `series` is a line, a mark or a row.
+    "lines" plots the numbers against the places on the axis `x`; "categories" has a horizontal row for each
+    place on `x`, and "matrix" a column. Each place on the axis `series` is a line, a mark or a row.
     """
 
     name: str
@@ -74,8 +74,8 @@ class Figure:
 class Findings:
     """The results of a probe, filled in by `add` and `add_all`.
 
-    `headline`: the few numbers of the first model that say most, which `--over-training` follows. `notes`:
-    what a reader must know to interpret the numbers, such as how much data was used or left out.
+    `headline` holds the few numbers of the first model that say most, which `--over-training` follows.
+    `notes` holds what a reader must know to interpret the numbers, such as how much data was left out.
     """
 
     headline: dict[str, Estimate] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _matches_compressed(name: str, pattern: str) -> bool:
-    """Whether a pattern matches a name; its last * matches only a compression suffix: .gz, but not .bak."""
+    """Whether a pattern matches a name. A trailing * matches only a compression suffix: .gz, but not .bak."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 

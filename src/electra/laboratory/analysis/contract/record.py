@@ -58,6 +58,10 @@ def run_probe(
         out: The folder of the analysis.
         progress: Receives the current activity and the fraction done.
         over_training: Whether to run it at each checkpoint of the first model's run.
+
+    Raises:
+        ModelError: The first model lacks a network that the probe needs, or a source is not a model.
+        RunFolderError: `over_training`, but the first model is not a run or has no usable checkpoint.
     """
     probe_name = PROBES.name_of(name)
     path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
@@ -116,7 +120,7 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
 
 
 def _earlier(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; empty if it is missing, unreadable, or was changed since."""
+    """Returns the record at `path`; empty if it is missing, unreadable or changed since."""
     if path.name in digests.changed_files(path.parent):
         return {}
     try:

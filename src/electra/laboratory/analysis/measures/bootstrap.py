@@ -44,7 +44,8 @@ def estimates(
     Args:
         measure: Takes weights [N] and returns numbers by key.
         groups: The index of each item's sentence, [N], from 0.
-        resamples: How many times the sentences are drawn; with fewer than 2 there are no intervals.
+        resamples: How many times the sentences are drawn. There are no intervals with fewer than 2, or with
+            fewer than 2 sentences.
         seed: Seed of the draws.
     """
     groups = np.asarray(groups, np.int64)

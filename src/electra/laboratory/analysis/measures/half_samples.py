@@ -24,7 +24,7 @@ MIN_GROUPS = 8  # with fewer, many statistics are undefined on a half
 def half_samples(
     statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
 ) -> list[Estimate]:
-    """Returns the values of a statistic with 95 % intervals from halves of the items' groups.
+    """Returns the values of a statistic with 95 % intervals from random halves of the groups.
 
     Args:
         statistic: Takes the indices of items and returns one number or several.
@@ -33,7 +33,8 @@ def half_samples(
         seed: Seed of the draws.
 
     Returns:
-        One estimate for each number; without an interval if there are fewer than `MIN_GROUPS` groups.
+        One estimate for each number; without intervals if there are fewer than `MIN_GROUPS` groups or 2
+        resamples.
     """
     group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
     num_groups = int(group_index.max()) + 1

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 Vectors = npt.NDArray[np.floating[Any]]
 Answers = npt.NDArray[Any]
 
-ITERATIONS = 60  # maximum of L-BFGS
+ITERATIONS = 60  # maximum number of L-BFGS iterations
 
 
 def classify(

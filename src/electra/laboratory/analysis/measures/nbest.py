@@ -28,7 +28,7 @@ BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) fo
 
 @dataclass(frozen=True)
 class NBestLists:
-    """The error and word counts of U lists."""
+    """The counts of errors and words in U lists."""
 
     errors: Ints  # [U, N]
     words: Ints  # [U, N] in the hypothesis

@@ -1,7 +1,7 @@
 """Ranking and threshold metrics with weights, fast enough to compute for each bootstrap sample.
 
-Equal to scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support` with
-`sample_weight` (tested). Undefined values (no positives, none called positive) are NaN.
+They equal scikit-learn's `roc_auc_score`, `average_precision_score` and `precision_recall_fscore_support`
+with `sample_weight` (tested). Undefined values (no positives, none called positive) are NaN.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Ranking:
         return float(ordered[positives - 1]) if positives else float("inf")
 
     def at(self, threshold: float, weights: Floats, beta: float = 0.5) -> dict[str, float]:
-        """Returns precision, recall and F-beta when scores from `threshold` up are called positive."""
+        """Returns precision, recall and F-beta if scores from `threshold` up are called positive."""
         called = self.scores >= threshold
         true = float((weights * (called & self.positive)).sum())
         false = float((weights * (called & ~self.positive)).sum())

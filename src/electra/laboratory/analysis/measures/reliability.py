@@ -1,7 +1,7 @@
 """Calibration of probabilities: calibration error, the Brier score and its parts, and recalibration.
 
-p [N] probabilities of the positive class, y [N] outcomes (0 or 1), w [N] weights. In a bin b, p_b is the mean
-probability, y_b the share of positives, n_b the bin's share of the weight.
+p [N] are probabilities of the positive class, y [N] outcomes (0 or 1) and w [N] weights. In a bin b, p_b is
+the mean probability, y_b the share of positives, and n_b the bin's share of the weight.
 
     ECE   = sum over bins of n_b |y_b - p_b|                                  (Naeini et al. 2015)
     Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973,
@@ -66,7 +66,7 @@ def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
 
 
 def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
-    """Returns the Brier score and its parts, which add up to it exactly; NaN if all weights are 0."""
+    """Returns the Brier score and its parts, as defined above; NaN if all weights are 0."""
     total = w.sum()
     if total <= 0:
         return dict.fromkeys(

@@ -3,7 +3,7 @@
 Sentences with gold parts of speech (Universal Dependencies) are corrupted by the model's own generator, as in
 training. A false alarm is an original token called replaced; a miss is a replaced token called original. The
 threshold calls as many tokens replaced as were replaced, so that models are compared at equal cost. Rates are
-given by part of speech, frequency, position, tokens in the word, sentence length and capitals, always of the
+given by part of speech, frequency, position, number of tokens, sentence length and capitals, always of the
 original word. Some words are harder for any model, so each part of speech's rate is also adjusted for the
 generator's uncertainty by logistic regression (`adjusted`).
 """
@@ -191,7 +191,7 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
     """Returns the sentences of two or more tokens that fit the model, and their rows.
 
     Raises:
-        ProbeDataError: No sentence fits.
+        ProbeDataError: There are no such sentences.
     """
     tokenizer = model.discriminator.tokenizer
     max_length = token_rows.max_row_length(model.discriminator, model.generator)

@@ -1,4 +1,4 @@
-"""Calibration: whether P(replaced) is a probability. Of the tokens with P = 30 %, are 30 % replaced?
+"""Calibration: whether P(replaced) is a probability. Are 30 % of the tokens with P = 30 % replaced?
 
 The probe gives the reliability diagram, the expected calibration error (Naeini et al. 2015) over bins of
 equal width and of equal mass, the Brier score and its parts (Murphy 1973), and the effect of recalibration by
@@ -143,7 +143,7 @@ class Probe(contract.Probe):
         return findings
 
     def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
-        """Returns the discriminator's log-odds on each kind of error that there are data for."""
+        """Returns the discriminator's log-odds on each kind of error for which there are data."""
         config, scored = self.config, dict[str, ScoredItems]()
         require_log_odds(model.discriminator)
         generator = model.optional("generator")

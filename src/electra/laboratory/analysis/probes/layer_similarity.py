@@ -119,7 +119,7 @@ class Probe(contract.Probe):
     def _same_depth(
         self, findings: Findings, words: Words, names: Sequence[str], other: int
     ) -> tuple[list[Estimate], Estimate]:
-        """Adds a table of CKA at each common depth; returns these estimates, and that of the last depths."""
+        """Adds a table of CKA by depth; returns the estimates at common depths and at both last depths."""
         first, second = words.vectors[0], words.vectors[other]
         common = min(len(first), len(second))
         depths = [(depth, depth) for depth in range(common)]
@@ -142,7 +142,7 @@ class Probe(contract.Probe):
         return estimates[:common], estimates[-1]
 
     def _across(self, words: Words, pairs: Pairs) -> by_depth.ByDepth:
-        """Returns the mean CKA across seeds, across objectives, and the difference, at each common depth."""
+        """Returns the mean CKA across seeds and across objectives, and their difference, by common depth."""
         involved = {i for members in pairs.values() for pair in members for i in pair}
         depths = range(min(len(words.vectors[i]) for i in involved))
 

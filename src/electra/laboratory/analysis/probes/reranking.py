@@ -5,8 +5,8 @@ A hypothesis is chosen by
     recogniser's score + weight * sentence score + bonus * words
 
 The recogniser's score is its own mix of the list's scores (decoder and CTC) without that of its language
-model, which our score replaces. Weight and bonus are tuned on one half of the utterances and
-tested on the other, in both directions. Word errors agree with jiwer's (tested).
+model, which our score replaces. Weight and bonus are tuned on one half of the utterances and tested on the
+other, in both directions. Word errors agree with jiwer's (tested).
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Probe(contract.Probe):
     def _references(
         self, columns: Mapping[str, Floats], acoustic: Floats, lists: nbest.NBestLists
     ) -> dict[str, System]:
-        """Returns the systems without the models: the recogniser's own choices, oracle and chance."""
+        """Returns the systems to compare with: the recogniser's own choices, the oracle, and chance."""
         systems = {FIRST: System(lists.errors[:, 0].astype(np.float64))}
         if self.config.total in columns:
             systems[TOTAL] = System(lists.chosen_errors(columns[self.config.total]))

@@ -37,7 +37,7 @@ class NamedEncoder:
 
 
 def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
-    """Returns the models' encoders; if `untrained`, also one of the first one's shape with random weights.
+    """Returns the models' encoders; if `untrained`, also one like the first but with random weights.
 
     The untrained encoder shows what the architecture and the tokenizer provide without training.
 

@@ -28,6 +28,7 @@ def scores_of(
 
     Raises:
         ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
+        ModelError: A model has neither a discriminator nor a generator.
     """
     distinct = list(dict.fromkeys(texts))
     index = {text: i for i, text in enumerate(distinct)}

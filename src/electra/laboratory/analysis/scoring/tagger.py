@@ -24,7 +24,7 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 
 def model_folder(source: str) -> Path:
-    """Returns the folder of the model's files: model/ in that of a fine-tuning, else `source` itself."""
+    """Returns the folder of the model's files: `source`/model of a fine-tuning, else `source` itself."""
     inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
@@ -36,7 +36,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     the model reads, gets NaN.
 
     Raises:
-        ModelError: It has only one label, or not exactly one label is named in `CORRECT`.
+        ModelError: The detector has only one label, or not exactly one that is named in `CORRECT`.
     """
     loaded = load(model_folder(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]

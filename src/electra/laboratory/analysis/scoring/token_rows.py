@@ -29,7 +29,7 @@ LOGITS_AT_ONCE = 1 << 23  # maximum token logits in memory at a time: positions 
 
 @dataclass(frozen=True)
 class Predictions:
-    """A generator's predictions at the chosen positions of one row, in their order."""
+    """A generator's predictions at the chosen positions of one row, in order."""
 
     sampled: Ints
     log_sampled: Floats  # log p of the sample
@@ -92,7 +92,7 @@ def predict(
 def uncertainty(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = 0.15, seed: int = 0
 ) -> tuple[list[Floats], list[Floats]]:
-    """Returns log p of every token of every row, predicted while masked, and the entropies there.
+    """Returns the log p of each token, predicted while masked, and the entropy of its prediction, by row.
 
     The positions of a row are divided at random into 1 / fraction folds, and one fold is masked at a time.
     Thus the generator reads text as in its training, in a few passes instead of one for each token.

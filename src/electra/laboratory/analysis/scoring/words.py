@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
-    """Returns, for each token of the words joined by spaces, the index of its word."""
+    """Returns the index of each token's word, for words joined by spaces."""
     return owners_at(words, tokenize(tokenizer, " ".join(words)).offsets)
 
 
 def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
-    """Returns, for each token, by its offsets in the words joined by spaces, the index of its word.
+    """Returns the index of each token's word, from the tokens' offsets in the words joined by spaces.
 
     A token belongs to the word with its last character: some tokenizers let a token begin with a space.
     """

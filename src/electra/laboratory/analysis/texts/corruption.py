@@ -98,7 +98,7 @@ def by_frequency(
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swaps neighbours until about `fraction` of the words are out of place; returns words and mask."""
+    """Swaps neighbours until about `fraction` of the words are misplaced; returns words and mask."""
     swapped, wrong = list(words), np.zeros(len(words), bool)
     pairs = [
         i
