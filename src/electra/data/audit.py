@@ -21,7 +21,7 @@ class Audit:
     documents_train: int = 0
     documents_heldout: int = 0
     heldout_by: str = "hash"  # or another rule of `hold_out`, such as "smallest hash"
-    characters: int = 0  # of the kept documents, like the counts below, up to `vocabulary_used`
+    characters: int = 0  # in kept documents, like the counts below up to `vocabulary_used`
     words: int = 0  # separated by white space
     tokens_train: int = 0
     tokens_heldout: int = 0

@@ -137,13 +137,13 @@ class Batches:
         return padded / (self.num_blocks * self.length)
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns, for each slot, the first one at or after it that holds a token, and its document."""
+        """Returns, for each slot, the first slot with a token at or after it, and that slot's document."""
         document = self._stream.document(slots)
         document += slots >= self._stream.stop(document)  # on a separator: the start of the next document
         return np.maximum(slots, self._stream.start(document)), document
 
     def _last_token(self, slots: Int64) -> tuple[Int64, Int64]:
-        """Returns, for each slot, the last one at or before it that holds a token, and its document."""
+        """Returns, for each slot, the last slot with a token at or before it, and that slot's document."""
         document = self._stream.document(slots)
         return np.minimum(slots, self._stream.stop(document) - 1), document
 

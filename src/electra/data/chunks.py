@@ -4,7 +4,7 @@
              chunks.json      size of a chunk in bytes, and the SHA-256 of each chunk
              chunks/00000000  the bytes of train.ds, in order
 
-Fetched chunks are stored in a folder that all processes of this machine share. They are renamed into place
+Fetched chunks are stored in a folder that all processes of this machine share. They are renamed into place,
 and compared with their digests whenever they are read. If there is no room, the least recently used are
 deleted. Rows are read in random order, so each usually needs a different chunk; therefore chunks are small,
 and many are fetched at a time.

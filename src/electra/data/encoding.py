@@ -99,7 +99,7 @@ class CorpusEncoder:
             content = _LOWER[content]
         kinds = _KINDS[content]
         letters = kinds == _LETTER
-        edges = letters[1:] != letters[:-1]  # between two bytes of which exactly one is a letter
+        edges = letters[1:] != letters[:-1]  # true between two bytes of which exactly one is a letter
         begins, ends = kinds == _MARK, kinds == _MARK
         begins[1:] |= edges & letters[1:]
         begins[0] |= letters[0]

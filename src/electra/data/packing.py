@@ -43,7 +43,7 @@ from electra.foundation import config as recipes
 from electra.foundation import durable, machine
 from electra.foundation.errors import RunFolderError, StoreError
 
-# Receives the stage and the characters processed so far; may raise to end the build.
+# Receives the stage and the number of characters processed so far; may raise to end the build.
 StageProgress = Callable[[str, int], None]
 _EXAMINED = 4_000_000  # characters in which the accents that a given tokenizer removes are counted
 

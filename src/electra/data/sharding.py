@@ -9,7 +9,7 @@ The store is byte-identical to that of a single command: shards are contiguous p
 merge drops duplicates of documents in earlier shards, and the hash of a document decides whether it is held
 out.
 
-With all/8, each process takes shards that no other has taken, in .store.shards beside the store, and one of
+With all/8, each process takes shards that no other has taken, in .store.shards next to the store, and one of
 the processes merges them.
 
     SHARD/ train.ds  train.ds.index  train.docs  heldout.*   shard.json   tokenizer/   manifest.json

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Run = npt.NDArray[np.uint64]
 MEMORY = 1_000_000_000  # bytes
-RECENT = 1 << 17  # integers in a Python set before they become a run
+RECENT = 1 << 17  # integers collected in a Python set before they become a run
 _BLOCK = 1 << 17  # integers merged at a time
 
 

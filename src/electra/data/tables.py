@@ -95,7 +95,7 @@ def get_field(row: Mapping[str, Any], column: str) -> Any:
 
 
 def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
-    """Returns the text of a cell; words in a list are joined by spaces. Raises DataError if it is neither."""
+    """Returns the text of a cell; words in a list are joined by spaces. Raises DataError for other values."""
     value = get_field(row, column)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         value = " ".join(value)

@@ -180,8 +180,8 @@ def _alphabet(texts: Iterable[str], config: TokenizerConfig) -> list[str]:
 def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) -> list[str]:
     """Returns the sorted alphabet of normalised words.
 
-    It consists of the most frequent characters, which make up 99.99 % of the text, and has at most a quarter
-    of the vocabulary size, or up to 500 in a small vocabulary. Each character needs up to `entries` entries.
+    It consists of the most frequent characters, until they make up 99.99 % of the text or a quarter of the
+    vocabulary (in a small vocabulary, up to 500). Each character needs up to `entries` entries.
     """
     counts: Counter[str] = Counter()
     for word, count in words.items():

@@ -33,7 +33,7 @@ LOOK_SECONDS = 1.0  # between two checks of the jobs that others hold
 
 
 class Claims(Generic[P]):
-    """The jobs that are waiting, and the leases of those that this process is working on."""
+    """The jobs that are waiting, and the leases on those that this process is working on."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Claims(Generic[P]):
         return bool(self._waiting)
 
     def take(self) -> tuple[list[P], P | None]:
-        """Returns the jobs that others have completed meanwhile, and a job to do now.
+        """Returns the jobs that others have completed meanwhile, and the next job to do.
 
         The latter is None if no job can be taken now. If `wait` is False, the jobs that others hold are then
         dropped.

@@ -80,7 +80,7 @@ class StoreError(ElectraError):
 
 
 class RunFolderError(ElectraError):
-    """A run folder in which no run can start or continue, or which cannot be written."""
+    """A run folder in which no run can start or continue, or which cannot be written to."""
 
 
 class CheckpointError(ElectraError):

@@ -277,7 +277,7 @@ def map_in_order(
             if index < processes:
                 workers.append(_start(Job("", make, arguments), threads, "each"))
             worker = workers[index % processes]
-            with suppress(OSError):  # if it has died, receive_result raises the reason
+            with suppress(OSError):  # if it has died, receive_result raises an error with the reason
                 worker.connection.send(item)
             pending.append(worker)
             if len(pending) > 2 * processes:

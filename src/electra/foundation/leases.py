@@ -53,7 +53,7 @@ class Lease:
         """Lets other processes take the work, if it is not done."""
         self._ended.set()
         if not self.lost() and not _succeeded(self.path):
-            with suppress(OSError):  # then others take it over once their patience ends
+            with suppress(OSError):  # then others take it over after `patience` seconds
                 _write(self.path, {**self.holder, "released": True})
 
     def keep(self, beat: float) -> None:
@@ -63,19 +63,19 @@ class Lease:
                 self._lost.set()
                 return
             self.holder["count"] += 1
-            with suppress(OSError):  # such as a full disk: others take over once their patience ends
+            with suppress(OSError):  # such as a full disk: others take over after `patience` seconds
                 _write(self.path, self.holder)
 
 
 class Leases:
-    """The leases of a folder, as this process sees them."""
+    """The leases in a folder, as this process sees them."""
 
     def __init__(self, folder: Path, beat: float = BEAT, patience: float = PATIENCE) -> None:
         self.folder, self.beat, self.patience = folder, beat, patience
         self._seen: dict[str, tuple[Any, float]] = {}  # name -> its lease as read, and since when
 
     def take(self, name: str) -> Lease | None:
-        """Returns a lease of a piece of work, or None if another process holds it. Raises DiskError."""
+        """Returns a lease on a piece of work, or None if another process holds it. Raises DiskError."""
         safe = quote(name, safe=" ")
         with durable.explain_disk_errors(self.folder):
             durable.make_folder(self.folder)
@@ -145,7 +145,7 @@ def _is_gone(says: dict[str, Any]) -> bool:
 
 
 def _boot() -> str:
-    """Returns an identifier of this boot and this container's processes; "" if there is none."""
+    """Returns an identifier of this boot and this process namespace; "" if there is none."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{start} {os.readlink('/proc/self/ns/pid')}"

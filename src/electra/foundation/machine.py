@@ -174,7 +174,7 @@ def is_distributed() -> bool:
 
 
 def launch_variable(name: str, default: int | None = None) -> int:
-    """Returns WORLD_SIZE, RANK or LOCAL_RANK as a launcher sets it.
+    """Returns WORLD_SIZE, RANK or LOCAL_RANK, as set by a launcher.
 
     Raises:
         ConfigError: the variable is not a number, or it is not set and has no default.

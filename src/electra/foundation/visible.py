@@ -1,4 +1,4 @@
-"""Text for a terminal or a log: a filter against control characters, articles and plurals.
+"""Text for a terminal or a log: articles, plurals, and a filter against control characters.
 
 Control characters (C0 and C1, hence escape sequences) and characters that change the direction of writing
 become U+FFFD. Line ends and tabs stay; `one_line` turns them into spaces.
