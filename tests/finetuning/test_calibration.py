@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.calibration import RANGE, fit_temperature
 from electra.finetuning.tasks import load_task
+from electra.finetuning.tasks.parts.task import Outputs
+from electra.finetuning.tasks.parts.text_class import TextClassification
+from electra.finetuning.windows.features import Windows
 from electra.testing import toy_task
 
 
@@ -68,3 +74,14 @@ def test_saved_probabilities_are_calibrated_and_labels_unchanged(
     # The recorded loss is that of training, before the temperature, and the same with or without it.
     assert calibrated["eval_loss"] == pytest.approx(plain["eval_loss"]) == pytest.approx(plain_loss, rel=1e-4)
     assert loss < plain_loss - 0.01
+
+
+def test_a_task_with_its_own_predictions_is_not_calibrated() -> None:
+    class Own(TextClassification):
+        def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
+            return [output.max() for output in outputs]
+
+    class Inherited(TextClassification):
+        pass
+
+    assert (Own.outputs_are_logits, Inherited.outputs_are_logits) == (False, True)

@@ -123,7 +123,7 @@ class TokenizerConfig:
     strip_accents: bool | None = None
     """Remove the accents from letters (default: when lower-casing text with few accents, such as English)."""
     sample_mb: int = 100
-    """Megabytes of text to train the vocabulary on, taken evenly from the corpus."""
+    """Millions of characters of text to train the vocabulary on, sampled evenly from the corpus."""
 
     def __post_init__(self) -> None:
         if self.vocab_size < 10 or self.sample_mb < 1:

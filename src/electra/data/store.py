@@ -41,7 +41,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError, StoreError
 
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
-REBUILD = "Delete it and run electra prepare again"
+REBUILD = "Delete the store and run electra prepare again"
 _BLOCK = 1 << 20  # ids per block when a whole file is read
 AT_ONCE = 1 << 30  # bytes; smaller stores are checked before training begins, in about a second
 
@@ -319,7 +319,8 @@ def map_documents(
             raise StoreError("missing from the token store", where=file, fix=REBUILD)
         size = file.stat().st_size
         if size == 0 or size % item:
-            raise StoreError(f"its size, {size} bytes, is not a multiple of {item}", where=file, fix=REBUILD)
+            problem = "the file is empty" if size == 0 else f"{size} bytes, not a multiple of {item}"
+            raise StoreError(problem, where=file, fix=REBUILD)
     tokens: Any = np.asarray(np.memmap(path, dtype=dtype, mode="r")) if chunked is None else chunked
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:

@@ -26,7 +26,7 @@ def write(
     protect: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Writes and verifies a checkpoint, then removes the oldest ones until `keep` are left.
+    """Writes and verifies a checkpoint, then removes all but the newest `keep` up to its step.
 
     Args:
         folder: The run's checkpoints.
@@ -52,14 +52,14 @@ def write(
         raise CheckpointError(
             f"the written checkpoint does not verify ({problem})", where=target.path, fix="Check the disk"
         )
-    verified = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
-    for old in verified[max(1, keep) :]:
+    up_to_here = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
+    for old in up_to_here[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
     return target.path
 
 
 def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns detached, contiguous copies of the tensors in main memory."""
+    """Returns the tensors detached, contiguous and in main memory, where they may share their storage."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 

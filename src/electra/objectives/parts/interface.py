@@ -97,7 +97,7 @@ Shapes = Networks  # the name in the last release, for objectives that import it
 
 
 class Objective(ABC):
-    """The base class of all objectives: subclass it in one file, next to a frozen dataclass `Config`.
+    """The base class of all objectives: define a subclass `Objective` and a frozen dataclass `Config`.
 
     The class docstring cites the source and states departures from it.
 

@@ -96,11 +96,13 @@ class Task(ABC):
     weights: tuple[float, ...] = ()  # the weight of each class if `balanced`, once fitted
 
     def __init_subclass__(cls) -> None:
-        """Lets task files override methods under the names of the previous release."""
+        """Accepts the previous release's method names; a task with its own `predict` is not calibrated."""
         super().__init_subclass__()
         for old, new in RENAMED.items():
             if old in vars(cls) and new not in vars(cls):
                 setattr(cls, new, vars(cls)[old])
+        if "predict" in vars(cls) and "outputs_are_logits" not in vars(cls):
+            cls.outputs_are_logits = False
 
     def configured(self, options: TaskOptions) -> Task:
         """Returns the task with the user's options; they may turn it into another kind of task."""
