@@ -40,7 +40,13 @@ def test_the_saved_folder_gives_the_vectors_that_were_scored(
     modern_folder: Path, regression_folder: Path, tmp_path: Path, pooling: str
 ) -> None:
     settings = toy_task.settings(
-        tmp_path / "out", regression_folder, "similarity", search="2", pooling=pooling, limit_train=40
+        tmp_path / "out",
+        regression_folder,
+        "similarity",
+        search="2",
+        epochs=None,
+        pooling=pooling,
+        limit_train=40,
     )
     results = finetune(str(modern_folder), settings)
     rows = [dict(row) for _, row in open_table(regression_folder / "dev.csv").rows]
