@@ -485,7 +485,7 @@ STORES = [
     Case(
         "store cut off",
         StoreError,
-        r"train\.ds: \d+ tokens instead of \d+\. Delete it",
+        r"train\.ds: \d+ tokens instead of \d+\. Delete the store",
         lambda p: p.pretrain(store=cut(p, "train.ds")),
     ),
     Case(

@@ -212,7 +212,7 @@ class UpdateOptions:
     weight_decay: float = 0.0
     """Decoupled weight decay, except on biases and norms, as in the published code."""
     warmup: float = 0.1
-    """Fraction of the steps in which the learning rate rises (warm-up)."""
+    """Warm-up: fraction of the steps in which the learning rate rises."""
     clip: float = 1.0
     """Maximum global gradient norm."""
 

@@ -242,7 +242,7 @@ def test_negative_limits_are_refused(tmp_path: Path, lists: Path, option: str) -
 @pytest.mark.parametrize(
     ("line", "fact"),
     [
-        ({"hyps": [{"text": "A", "ctc": 1}]}, "reference"),
+        ({"hyps": [{"text": "A", "ctc": 1}]}, "`ref`"),
         ({"ref": "A", "hyps": []}, "hypotheses"),
         ({"ref": "A", "hyps": [{"ctc": 1}]}, "hypotheses"),
         ({"ref": "A", "hyps": [{"text": "A", "ctc": 1}, {"text": "B"}]}, "score"),
