@@ -71,7 +71,7 @@ def padded(lengths: list[int]) -> Tensor:
 
 
 def packed(lengths: list[int], length: int) -> Tensor | None:
-    """Piece ids of the rows into which the texts are packed, in their order; None if each fills a row."""
+    """Document ids of the rows into which the texts are packed, in their order; None if each fills a row."""
     if set(lengths) == {length}:
         return None
     rows: list[list[int]] = [[]]
@@ -109,12 +109,12 @@ def main() -> None:
             texts = paragraphs(arguments.texts, arguments.tokens, length)
         else:
             texts = full_rows(arguments.tokens, length)
-        mask, pieces = padded(texts), packed(texts, length)
+        mask, document_ids = padded(texts), packed(texts, length)
         ids = torch.randint(5, 8192, mask.shape)
-        rows = torch.randint(5, 8192, mask.shape if pieces is None else pieces.shape)
+        rows = torch.randint(5, 8192, mask.shape if document_ids is None else document_ids.shape)
 
-        def electra(rows: Tensor = rows, pieces: Tensor | None = pieces) -> Tensor:
-            return ours(rows, piece_ids=pieces)
+        def electra(rows: Tensor = rows, document_ids: Tensor | None = document_ids) -> Tensor:
+            return ours(rows, document_ids=document_ids)
 
         def transformers(ids: Tensor = ids, mask: Tensor = mask) -> Tensor:
             return reference(ids, mask).last_hidden_state

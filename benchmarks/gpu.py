@@ -131,10 +131,10 @@ def attention_row(device: str) -> dict[str, Any]:
             for _ in range(3)
         )
         ends = packed_ends(rows, length).to(device)
-        pieces = torch.repeat_interleave(torch.arange(len(ends) - 1, device=device), ends.diff().long()).view(
-            rows, length
-        )
-        mask = (pieces[:, None, :, None] == pieces[:, None, None, :]).detach()
+        document_ids = torch.repeat_interleave(
+            torch.arange(len(ends) - 1, device=device), ends.diff().long()
+        ).view(rows, length)
+        mask = (document_ids[:, None, :, None] == document_ids[:, None, None, :]).detach()
         ways = {
             "no mask": partial(plain, q, k, v, None),
             "mask": partial(plain, q, k, v, mask),

@@ -1,4 +1,4 @@
-"""Batches contain every token once, in pieces that never mix documents."""
+"""Batches contain every token once, in segments that never mix documents."""
 
 from __future__ import annotations
 
@@ -34,41 +34,41 @@ def batches_of(sizes: list[int], length: int, seed: int = 0) -> Batches:
     sizes=st.lists(st.one_of(st.integers(1, 3), st.integers(0, 40)), min_size=1, max_size=60).filter(any),
     length=st.integers(5, 24),
 )
-def test_rows_hold_every_token_once_in_pieces_of_one_document(sizes: list[int], length: int) -> None:
+def test_rows_hold_every_token_once_in_segments_of_one_document(sizes: list[int], length: int) -> None:
     batches = batches_of(sizes, length)
     rows = batches.rows(np.arange(batches.num_blocks))
     document_of = np.repeat(np.arange(len(sizes)), sizes)
     tokens = rows.input_ids[~rows.special]
     assert tokens.tolist() == list(range(FIRST, FIRST + sum(sizes)))  # none lost, none doubled, none moved
     padded_rows = 0
-    for ids, positions, pieces, special in zip(
-        rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, strict=True
+    for ids, positions, document_ids, special in zip(
+        rows.input_ids, rows.position_ids, rows.document_ids, rows.special, strict=True
     ):
-        used = int((pieces >= 0).sum())
+        used = int((document_ids >= 0).sum())
         assert (
-            (pieces[used:] == -1).all()
+            (document_ids[used:] == -1).all()
             and (ids[used:] == SPECIALS.pad).all()
             and (positions[used:] == 0).all()
             and special[used:].all()
         )
         assert (
-            set(pieces[:used].tolist()) == set(range(pieces[:used].max() + 1))
-            and (np.diff(pieces[:used]) >= 0).all()
+            set(document_ids[:used].tolist()) == set(range(document_ids[:used].max() + 1))
+            and (np.diff(document_ids[:used]) >= 0).all()
         )
         padded_rows += used < length
-        for piece in range(pieces[:used].max() + 1):
-            inside = pieces == piece
+        for document in range(document_ids[:used].max() + 1):
+            inside = document_ids == document
             text = ids[inside]
             assert text[0] == SPECIALS.cls and text[-1] == SPECIALS.sep and len(text) > 2, (
-                "a piece is [CLS] text [SEP], never empty"
+                "a segment is [CLS] text [SEP], never empty"
             )
             assert special[inside].tolist() == [True] + [False] * (len(text) - 2) + [True]
             assert positions[inside].tolist() == list(range(len(text)))
             assert len(set(document_of[text[1:-1] - FIRST].tolist())) == 1, (
-                "a piece holds text of one document"
+                "a segment holds text of one document"
             )
-    assert batches.padding() == (rows.piece_ids == -1).mean()
-    assert rows.packed == (bool((rows.piece_ids != 0).any()))
+    assert batches.padding() == (rows.document_ids == -1).mean()
+    assert rows.packed == (bool((rows.document_ids != 0).any()))
     if all(size == 0 for size in sizes[1:]):
         assert padded_rows <= 1, "one long document is padded in its last row only"
 
@@ -103,7 +103,7 @@ def test_a_batch_does_not_depend_on_the_number_of_processes(
     whole = batches.batch(step, batch_size)
     edges = sorted({0, batch_size, *(min(cut, batch_size) for cut in cuts)})
     parts = [batches.batch(step, batch_size, start, stop) for start, stop in itertools.pairwise(edges)]
-    for name in ("input_ids", "position_ids", "piece_ids", "special", "examples"):
+    for name in ("input_ids", "position_ids", "document_ids", "special", "examples"):
         assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
     assert whole.examples.tolist() == list(range(step * batch_size, (step + 1) * batch_size))
     assert (
@@ -122,13 +122,13 @@ def test_a_batch_larger_than_the_corpus_holds_several_epochs() -> None:
 
 def test_a_full_row_of_one_document_needs_no_mask() -> None:
     batch = batches_of([12], length=8).batch(0, 2)
-    assert not batch.packed and not (batch.piece_ids != 0).any()
+    assert not batch.packed and not (batch.document_ids != 0).any()
 
 
 def test_each_document_of_a_row_has_its_own_segment_and_positions() -> None:
     rows = batches_of([3, 2, 6], length=10).rows([0, 1])
     assert rows.input_ids.tolist() == [[2, 5, 6, 7, 3, 2, 8, 9, 3, 0], [2, 10, 11, 12, 13, 14, 15, 3, 0, 0]]
-    assert rows.piece_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 1, -1], [0] * 8 + [-1, -1]]
+    assert rows.document_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 1, -1], [0] * 8 + [-1, -1]]
     assert rows.position_ids.tolist() == [[0, 1, 2, 3, 4, 0, 1, 2, 3, 0], [0, 1, 2, 3, 4, 5, 6, 7, 0, 0]]
 
 

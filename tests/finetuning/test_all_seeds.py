@@ -220,9 +220,9 @@ def test_mean_pooling_is_the_default_if_transformers_supports_it(
     assert reference.config.classifier_pooling == "mean"
     tuning = tuning_for(modern_folder, chosen)
     batch = collate(tuning.splits["dev"].windows, np.arange(len(tuning.splits["dev"].windows)), tuning.pad)
-    assert batch.piece_ids is not None
+    assert batch.document_ids is not None
     with torch.no_grad():
-        logits = reference(input_ids=batch.input_ids, attention_mask=(batch.piece_ids >= 0).long()).logits
+        logits = reference(input_ids=batch.input_ids, attention_mask=(batch.document_ids >= 0).long()).logits
     ours = np.log(np.stack(predict(str(tmp_path / "out"), sst2_folder / "dev.tsv").values))
     np.testing.assert_allclose(ours, logits.log_softmax(-1).numpy(), atol=1e-5)
 

@@ -534,7 +534,7 @@ def test_the_loss_of_windows_of_one_length_is_that_of_transformers_itself(
     reference = AutoModelForQuestionAnswering.from_pretrained(tmp_path / "start").eval()
     lengths = np.array([len(ids) for ids in tuning.train.input_ids])
     batch = collate(tuning.train, np.flatnonzero(lengths == np.bincount(lengths).argmax()), tuning.pad)
-    assert batch.piece_ids is None and batch.targets is not None
+    assert batch.document_ids is None and batch.targets is not None
     loss, count = tuning.task.loss(model(batch), batch.targets)
     starts, ends = ((batch.targets & bit).argmax(1) for bit in (START, END))
     with torch.no_grad():
@@ -652,11 +652,11 @@ def joint_reader() -> tuple[JointHead, Batch, torch.Tensor]:
     torch.manual_seed(0)
     head = JointHead(config)
     types = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 0, 0, 0]])
-    pieces = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
+    document_ids = torch.tensor([[0] * 9, [0] * 6 + [-1] * 3])
     targets = torch.tensor(
         [[0, 0, 0, 0, START, END, 0, 0, 0], [START | END | IMPOSSIBLE, 0, 0, 0, 0, 0, *[NO_TARGET] * 3]]
     )
-    return head, Batch(np.arange(2), types, types, pieces, targets), torch.randn(2, 9, 8)
+    return head, Batch(np.arange(2), types, types, document_ids, targets), torch.randn(2, 9, 8)
 
 
 def test_the_joint_loss_is_the_papers() -> None:
@@ -686,8 +686,8 @@ def test_the_joint_loss_is_the_papers() -> None:
 
 def test_without_token_types_every_token_but_padding_can_be_an_answer() -> None:
     ids = torch.zeros(2, 4, dtype=torch.long)
-    pieces = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
-    actual = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), pieces, None))
+    document_ids = torch.tensor([[0, 0, 0, 0], [0, 0, -1, -1]])
+    actual = JointHead.allowed(Batch(np.arange(2), ids, torch.zeros_like(ids), document_ids, None))
     assert actual.tolist() == [[True] * 4, [True, True, False, False]]
     typed = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 0]])
     actual = JointHead.allowed(Batch(np.arange(2), ids, typed, None, None))

@@ -44,8 +44,8 @@ def batch(inputs: Windows, *numbers: int) -> Batch:
     rows = [inputs.input_ids[number] for number in numbers]
     length = 1 + max(map(len, rows))
     ids = torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
-    pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
-    return Batch(np.array(numbers), ids, torch.zeros_like(ids), pieces, None)
+    document_ids = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
+    return Batch(np.array(numbers), ids, torch.zeros_like(ids), document_ids, None)
 
 
 TABLE = torch.zeros(1, 32)  # the head reads states alone

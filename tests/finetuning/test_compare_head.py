@@ -30,9 +30,9 @@ CLS, SEP, PAD = 2, 3, 0
 def batch(*rows: list[int]) -> Batch:
     length = max(map(len, rows))
     ids = torch.tensor([row + [PAD] * (length - len(row)) for row in rows])
-    pieces = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
+    document_ids = torch.tensor([[0] * len(row) + [-1] * (length - len(row)) for row in rows])
     texts = [tuple(" ".join(f"w{i}" for i in text) for text in halves(row)) for row in rows]
-    return Batch(np.arange(len(rows)), ids, torch.zeros_like(ids), pieces, None, texts)
+    return Batch(np.arange(len(rows)), ids, torch.zeros_like(ids), document_ids, None, texts)
 
 
 def halves(row: list[int]) -> tuple[list[int], list[int]]:

@@ -76,12 +76,12 @@ def test_the_traced_module_equals_the_model(task: str, head: str, tmp_path: Path
     predictor = open_predictor(str(tuned(tmp_path, task, "electra", write, head=head)))
     traced = TunedGraph(predictor.tuned, types=True).eval()
     ids = torch.randint(5, 20, (3, 8))
-    pieces = torch.zeros_like(ids)
-    pieces[1, 5:] = -1
-    types = (pieces + torch.arange(8) > 2).long()
+    document_ids = torch.zeros_like(ids)
+    document_ids[1, 5:] = -1
+    types = (document_ids + torch.arange(8) > 2).long()
     with torch.inference_mode():
-        hidden, logits = traced(ids, pieces + 1, types)
-        expected = predictor.tuned(Batch(np.arange(3), ids, types, pieces, None))
+        hidden, logits = traced(ids, document_ids + 1, types)
+        expected = predictor.tuned(Batch(np.arange(3), ids, types, document_ids, None))
     assert hidden.shape == (3, 8, 32) and traced.per_token == (task == "ner")
     torch.testing.assert_close(logits, expected)
 

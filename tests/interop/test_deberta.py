@@ -93,19 +93,21 @@ def loaded_again(folder: Path, head: str) -> Any:
 @torch.inference_mode()
 def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_path: Path) -> None:
     reference = published(SHAPES[name], tmp_path / "given", uncased)
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     given = reference(
         input_ids=ids, attention_mask=real.long(), output_hidden_states=True, output_attentions=True
     )
     expected = given.last_hidden_state
     loaded = load(tmp_path / "given", "encoder")
-    assert (loaded.encoder(ids, piece_ids=pieces) - expected)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids, document_ids=document_ids) - expected)[real].abs().max() <= TOLERANCE
     assert (loaded.encoder(ids[:1]) - expected[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"
     short = reference(input_ids=ids[:1, :9]).last_hidden_state
     assert (loaded.encoder(ids[:1, :9]) - short).abs().max() <= TOLERANCE
-    for ours, state in zip(hidden_states(loaded.encoder, ids, pieces), given.hidden_states, strict=True):
+    for ours, state in zip(
+        hidden_states(loaded.encoder, ids, document_ids), given.hidden_states, strict=True
+    ):
         assert (ours - state)[real].abs().max() <= TOLERANCE
-    seen = attention_weights(loaded.encoder, ids, pieces)
+    seen = attention_weights(loaded.encoder, ids, document_ids)
     for weights, attention in zip(seen, given.attentions, strict=True):
         assert (weights - attention).transpose(1, 2)[real].abs().max() <= TOLERANCE
 
@@ -128,9 +130,9 @@ def test_gradients_are_those_of_transformers(
     ours = load(str(tmp_path), "encoder").encoder
     kind = replace(device_kind(torch.device("cpu")), own_memory=accelerator)
     monkeypatch.setattr("electra.model.deberta.device_kind", lambda tensor: kind)
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     weights = torch.randn(*ids.shape, SIZES["hidden_size"]) * real[..., None]
-    (ours(ids, piece_ids=pieces) * weights).sum().backward()
+    (ours(ids, document_ids=document_ids) * weights).sum().backward()
     (reference(ids, attention_mask=real.long()).last_hidden_state * weights).sum().backward()
     tensors = {f"deberta.{n}": p.grad for n, p in reference.named_parameters()}
     template = {f"encoder.{n}": p for n, p in ours.state_dict().items()}
@@ -148,10 +150,10 @@ def test_masked_language_models_both_ways(
 ) -> None:
     shape = V3 | {"legacy": legacy, "tie_word_embeddings": tied}
     reference = published(shape, tmp_path / "given", uncased, "ForMaskedLM")
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     expected = reference(input_ids=ids, attention_mask=real.long()).logits[real]
     assert (
-        load(tmp_path / "given", "generator").logits(ids, pieces)[real] - expected
+        load(tmp_path / "given", "generator").logits(ids, document_ids)[real] - expected
     ).abs().max() <= TOLERANCE
     electra.import_pair(tmp_path / "given", out=tmp_path / "ours")
     again = loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
@@ -175,7 +177,7 @@ def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tm
 
     outputs = 2 if kind == "reader" else 3
     reference = published(V3 | {"num_labels": outputs}, tmp_path / "given", uncased, head)
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     actual = reference(input_ids=ids, attention_mask=real.long())
     expected = (
         actual.logits if kind != "reader" else torch.stack([actual.start_logits, actual.end_logits], -1)
@@ -183,8 +185,8 @@ def test_fine_tuned_heads_both_ways(head: str, kind: Any, uncased: Tokenizer, tm
     loaded = load(tmp_path / "given", kind)
     ours = build_head("transformers", HeadShape(kind, loaded.config, outputs), 0).eval()
     ours.load_state_dict(loaded.head_weights)
-    batch = Batch(torch.arange(3).numpy(), ids, torch.zeros_like(ids), pieces, None)
-    logits = ours(loaded.encoder(ids, piece_ids=pieces), batch)
+    batch = Batch(torch.arange(3).numpy(), ids, torch.zeros_like(ids), document_ids, None)
+    logits = ours(loaded.encoder(ids, document_ids=document_ids), batch)
     at = slice(None) if kind == "classifier" else real
     assert (logits - expected)[at].abs().max() <= TOLERANCE
     labels = loaded.labels if kind != "reader" else ()
@@ -214,7 +216,7 @@ def with_both_heads(folder: Path, uncased: Tokenizer) -> dict[str, torch.Tensor]
 def test_a_published_discriminator_detects(uncased: Tokenizer, tmp_path: Path) -> None:
     """Its head by the definition of the published code: LayerNorm(first + state), dense, gelu, one number."""
     tensors = with_both_heads(tmp_path / "given", uncased)
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     model = transformers.DebertaV2Model.from_pretrained(tmp_path / "given").eval()
     states = model(input_ids=ids, attention_mask=real.long()).last_hidden_state
     w = {name.removeprefix("mask_predictions."): tensor for name, tensor in tensors.items()}
@@ -222,11 +224,11 @@ def test_a_published_discriminator_detects(uncased: Tokenizer, tmp_path: Path) -
     dense = F.gelu(F.linear(normed, w["dense.weight"], w["dense.bias"]))
     expected = F.linear(dense, w["classifier.weight"], w["classifier.bias"]).squeeze(-1)
     loaded = load(tmp_path / "given", "discriminator")
-    assert (loaded.logits(ids, pieces) - expected)[real].abs().max() <= TOLERANCE
+    assert (loaded.logits(ids, document_ids) - expected)[real].abs().max() <= TOLERANCE
     generator = load(tmp_path / "given", "generator")
     reference = transformers.DebertaV2ForMaskedLM.from_pretrained(tmp_path / "given").eval()
     logits = reference(input_ids=ids, attention_mask=real.long()).logits
-    assert (generator.logits(ids, pieces) - logits)[real].abs().max() <= TOLERANCE
+    assert (generator.logits(ids, document_ids) - logits)[real].abs().max() <= TOLERANCE
 
     packed = loaded.encoder(
         torch.cat([ids[:1, :40], ids[:1, :30]], 1),
@@ -262,7 +264,7 @@ def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokeni
     tensors["deberta.embeddings.position_embeddings.weight"] = places
     save_file(tensors, tmp_path / WEIGHTS, {"format": "pt"})
     loaded = load(tmp_path, "generator")
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     layers = reference.deberta.encoder
     actual = reference.deberta(input_ids=ids, attention_mask=real.long(), output_hidden_states=True)
     before = actual.hidden_states[-2]
@@ -272,11 +274,11 @@ def test_a_mask_decoder_runs_the_last_layer_twice_over_positions(uncased: Tokeni
             before, mask, query_states=queries, relative_pos=layers.get_rel_pos(before),
             rel_embeddings=layers.get_rel_embedding(),
         )  # fmt: skip
-    assert (loaded.encoder(ids, piece_ids=pieces) - queries)[real].abs().max() <= TOLERANCE
+    assert (loaded.encoder(ids, document_ids=document_ids) - queries)[real].abs().max() <= TOLERANCE
     electra.import_pair(tmp_path, out=tmp_path / "ours")
     again = load(tmp_path / "ours" / "generator", "generator")
     assert again.config == loaded.config and again.config.mask_decoder
-    assert torch.equal(again.logits(ids, pieces), loaded.logits(ids, pieces))
+    assert torch.equal(again.logits(ids, document_ids), loaded.logits(ids, document_ids))
     loaded_again(tmp_path / "ours" / "generator", "ForMaskedLM")
     assert not load(tmp_path, "encoder").config.mask_decoder or load(tmp_path, "encoder").kind == "generator"
 
@@ -286,12 +288,12 @@ def test_a_published_pair_is_trained_further(uncased: Tokenizer, tmp_path: Path)
     config = load(tmp_path, "discriminator").config
     pair = build_pair(config, config, sharing="disentangled", seed=5).eval()
     load_weights_into(pair, discriminator=tmp_path, generator=tmp_path, tokenizer=uncased)
-    ids, _, pieces = rows()
+    ids, _, document_ids = rows()
     for kind in ("discriminator", "generator"):
         network, loaded = pair.named[kind], load(tmp_path, kind)  # type: ignore[arg-type]
         with torch.inference_mode():
-            hidden = network.encoder(ids, piece_ids=pieces)
-            assert torch.allclose(network.logits(hidden), loaded.logits(ids, pieces), atol=TOLERANCE)
+            hidden = network.encoder(ids, document_ids=document_ids)
+            assert torch.allclose(network.logits(hidden), loaded.logits(ids, document_ids), atol=TOLERANCE)
 
 
 def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_path: Path) -> None:
@@ -309,22 +311,22 @@ def test_a_pair_as_microsoft_publishes_it_is_imported(uncased: Tokenizer, tmp_pa
     assert (writer.config.num_layers, writer.config.mask_decoder) == (2, True)
     pair = build_pair(judge.config, writer.config, sharing="disentangled").eval()
     load_weights_into(pair, discriminator=tmp_path / "pair", generator=tmp_path / "pair", tokenizer=uncased)
-    ids, _, pieces = rows()
+    ids, _, document_ids = rows()
     assert pair.auxiliary is not None
     with torch.inference_mode():
-        logits = pair.auxiliary.logits(pair.auxiliary.encoder(ids, piece_ids=pieces))
-        assert torch.allclose(logits, writer.logits(ids, pieces), atol=TOLERANCE)
+        logits = pair.auxiliary.logits(pair.auxiliary.encoder(ids, document_ids=document_ids))
+        assert torch.allclose(logits, writer.logits(ids, document_ids), atol=TOLERANCE)
 
 
 @torch.inference_mode()
 def test_exports_of_a_pair_load_in_transformers(export_pair: Callable[..., tuple[Pair, Path]]) -> None:
     """A narrow generator, and embeddings that were a sum."""
     pair, folder = export_pair(architecture="deberta", sharing="disentangled")
-    ids, real, pieces = rows()
+    ids, real, document_ids = rows()
     for kind, head in (("discriminator", "Model"), ("generator", "ForMaskedLM")):
         model = getattr(transformers, f"DebertaV2{head}").from_pretrained(folder / kind).eval()
         actual = model(input_ids=ids, attention_mask=real.long())[0]
-        hidden = pair.named[kind].encoder(ids, piece_ids=pieces)
+        hidden = pair.named[kind].encoder(ids, document_ids=document_ids)
         expected = hidden if kind == "discriminator" else pair.named[kind].logits(hidden)
         assert (actual - expected)[real].abs().max() <= TOLERANCE
     assert electra.load(folder).detect(["the chef cooked the meal"])[0].words

@@ -49,7 +49,7 @@ def from_pretrained(model_class: Any, folder: Path) -> Any:
 
 
 def batch(vocab_size: int, padded: bool) -> tuple[dict[str, torch.Tensor], torch.Tensor | None, torch.Tensor]:
-    """Ids with attention mask for transformers, our piece ids, and which positions are real."""
+    """Ids with attention mask for transformers, our document ids, and which positions are real."""
     ids = torch.randint(5, vocab_size, (3, 17), generator=torch.Generator().manual_seed(0))
     real = torch.ones_like(ids, dtype=torch.bool)
     if padded:
@@ -74,8 +74,8 @@ def test_logits_are_transformers(
         export_network(tmp_path, network, uncased, Card("x", "discriminator"))
         model = from_pretrained(model_class, tmp_path)
         for padded in (False, True):
-            inputs, pieces, real = batch(uncased.vocab_size, padded)
-            ours = network.logits(network.encoder(inputs["input_ids"], piece_ids=pieces))
+            inputs, document_ids, real = batch(uncased.vocab_size, padded)
+            ours = network.logits(network.encoder(inputs["input_ids"], document_ids=document_ids))
             logits = model(**inputs).logits
             if architecture == "modern" and network is pair.main:
                 assert not logits[..., 0].any()  # of ORIGINAL
@@ -128,7 +128,7 @@ def test_sentence_embeddings_are_transformers(architecture: str, export_pair: Ex
     inputs = tokenizer(["The chef cooked the meal", "the meals"], padding=True, return_tensors="pt")
     real = inputs["attention_mask"].bool()
     assert pair.main is not None
-    ours = pair.main.encoder(inputs["input_ids"], piece_ids=torch.where(real, 0, -1))
+    ours = pair.main.encoder(inputs["input_ids"], document_ids=torch.where(real, 0, -1))
     reference = model(**inputs).last_hidden_state
     assert (pooled(ours, real) - pooled(reference, real)).abs().max() <= TOLERANCE
 
@@ -257,9 +257,9 @@ def test_finetuned_classifier(
     model = from_pretrained(transformers.AutoModelForSequenceClassification, tmp_path)
     assert model.config.id2label == dict(enumerate(labels))
     assert model.config.problem_type == ("regression" if len(labels) == 1 else "single_label_classification")
-    inputs, pieces, _ = batch(uncased.vocab_size, padded=True)
+    inputs, document_ids, _ = batch(uncased.vocab_size, padded=True)
     assert (
-        model(**inputs).logits - head(encoder(inputs["input_ids"], piece_ids=pieces))
+        model(**inputs).logits - head(encoder(inputs["input_ids"], document_ids=document_ids))
     ).abs().max() <= TOLERANCE
 
     loaded = load(tmp_path, "classifier")

@@ -90,8 +90,8 @@ def test_states_are_those_of_transformers(name: str, uncased: Tokenizer, tmp_pat
     reference = published(name, tmp_path / "given", uncased)
     loaded = load(tmp_path / "given", "encoder")
     ids, real = rows(reference.config.pad_token_id)
-    pieces = torch.where(real, 0, -1)
-    ours = loaded.encoder(ids, piece_ids=pieces)
+    document_ids = torch.where(real, 0, -1)
+    ours = loaded.encoder(ids, document_ids=document_ids)
     expected = states(reference, ids, real)
     assert (ours - expected)[real].abs().max() <= TOLERANCE
     assert (loaded.encoder(ids[:1]) - expected[:1]).abs().max() <= TOLERANCE, "a full row needs no mask"

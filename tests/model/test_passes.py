@@ -38,9 +38,11 @@ def test_batches_fit_the_positions_and_contain_every_row_once() -> None:
                 np.array_equal(one.input_ids[line, :size], given[i])
                 and (one.input_ids[line, size:] == 3).all()
             )
-            if one.piece_ids is not None:
-                assert (one.piece_ids[line, :size] == 0).all() and (one.piece_ids[line, size:] == -1).all()
-        assert (one.piece_ids is None) == (one.lengths.min() == one.lengths.max())
+            if one.document_ids is not None:
+                assert (one.document_ids[line, :size] == 0).all() and (
+                    one.document_ids[line, size:] == -1
+                ).all()
+        assert (one.document_ids is None) == (one.lengths.min() == one.lengths.max())
         seen += one.index.tolist()
         tokens, positions = tokens + int(one.lengths.sum()), positions + one.input_ids.numel()
     assert sorted(seen) == list(range(301))
@@ -75,7 +77,7 @@ def test_a_row_reads_the_same_alone_and_padded(architecture: Architecture) -> No
     given = rows(50)
 
     def states(one: PaddedBatch) -> list[np.ndarray]:
-        output: Tensor = encoder(one.input_ids, piece_ids=one.piece_ids)
+        output: Tensor = encoder(one.input_ids, document_ids=one.document_ids)
         return one.unpadded(output)
 
     for row, found in zip(given, map_rows(given, states, "cpu"), strict=True):

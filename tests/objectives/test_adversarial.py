@@ -119,7 +119,7 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
             .index_copy(0, part.masked_positions, outcome.observed["sampled"])
             .view_as(part.input_ids)
         )
-        hidden = pair.main.encoder(ids, part.position_ids, part.piece_ids)
+        hidden = pair.main.encoder(ids, part.position_ids, part.document_ids)
         logits = pair.main.logits(hidden.flatten(0, 1))[part.real().flatten()]
         assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
         gradients = own_gradients(pair, outcome.losses["rtd"])
@@ -136,7 +136,9 @@ def test_the_gumbel_gradient_is_the_discriminators_reversed() -> None:
     gradients = own_gradients(pair, outcome.losses["rtd"])
 
     sampled, slots = outcome.observed["sampled"], part.masked_positions
-    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
+    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
+        slots
+    ]
     log_p = pair.auxiliary.logits(states).log_softmax(-1)
     table = pair.main.encoder.token_table().detach()
     torch.manual_seed(0)
@@ -227,7 +229,7 @@ def test_the_weight_of_maximum_likelihood_is_an_option() -> None:
 
 def test_entropy_is_watched_and_can_be_rewarded() -> None:
     _, pair, part, outcome = passed("reinforce", entropy_weight=0.1)
-    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
+    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
         part.masked_positions
     ]
     by_hand = torch.distributions.Categorical(logits=pair.auxiliary.logits(states)).entropy()

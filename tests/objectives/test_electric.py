@@ -57,7 +57,7 @@ def test_a_network_learns_how_frequent_tokens_are() -> None:
         optimizer.step()
     pair.eval()
     energies = pair.main.logits(
-        pair.main.encoder(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1)
+        pair.main.encoder(part.input_ids, part.position_ids, part.document_ids).flatten(0, 1)
     )  # type: ignore[union-attr]
     learned = [float(energies[part.input_ids.flatten() == 10 + token].mean().detach()) for token in range(4)]
     assert np.allclose(learned, -np.log(p), atol=0.35), learned
@@ -110,10 +110,10 @@ def test_log_odds_are_the_papers_formula() -> None:
     """
     objective, pair, part, outcome = passed(mask_fraction=0.3)
     towers = pair.heads["towers"]
-    log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.piece_ids).flatten(0, 1))
+    log_p = towers.log_p(towers(part.input_ids, part.position_ids, part.document_ids).flatten(0, 1))
     ids = part.input_ids.flatten().index_copy(0, part.masked_positions, outcome.observed["sampled"])
     q = log_p.exp().gather(1, ids[:, None]).squeeze(1)
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids)
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids)
     unnormalised = torch.exp(-pair.main.logits(hidden.flatten(0, 1)))
     expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[objective.candidates(part).flatten()]
     assert torch.allclose(outcome.observed["replaced_logits"].sigmoid(), expected, atol=1e-5)

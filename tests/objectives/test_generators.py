@@ -143,7 +143,7 @@ def test_label_smoothing_and_focal_loss() -> None:
 
     generator = pair.auxiliary
     assert generator is not None
-    hidden = generator.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[
+    hidden = generator.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
         part.masked_positions
     ]
     p = generator.logits(hidden).softmax(-1).gather(1, part.targets[:, None])

@@ -158,7 +158,7 @@ def test_token_zero_can_be_a_label() -> None:
     batch = toy.batches().batch(0, 4)
     ids = np.where(batch.special, batch.input_ids, 0)
     part = objective.corrupt(
-        type(batch)(ids, batch.position_ids, batch.piece_ids, batch.special, batch.packed, batch.examples),
+        type(batch)(ids, batch.position_ids, batch.document_ids, batch.special, batch.packed, batch.examples),
         1,
         0.0,
     )

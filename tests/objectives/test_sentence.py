@@ -47,7 +47,9 @@ def test_labels_of_texts_follow_from_the_tokens() -> None:
     labels[texts_of(part)[differs]] = 1
     ids = part.input_ids.flatten().clone()
     ids[part.masked_positions[differs]] = outcome.observed["sampled"][differs]
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids).flatten(0, 1)
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
+        0, 1
+    )
     logits = pair.heads["sentence"](hidden[part.input_ids.flatten() == toy.SPECIALS.cls]).squeeze(-1)
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
     assert 0 < labels.mean() < 1 and torch.allclose(outcome.losses["sentence"], expected, rtol=1e-5)

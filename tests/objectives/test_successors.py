@@ -26,7 +26,9 @@ def test_corrective_loss_is_the_formula_and_does_not_train_the_gate() -> None:
     _, pair, part, outcome = passed("coco_lm", mask_fraction=0.4)
     sampled, slots = outcome.observed["sampled"], part.masked_positions
     ids = part.input_ids.flatten().index_copy(0, slots, sampled)
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids).flatten(0, 1)
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
+        0, 1
+    )
     gate = pair.heads["copy"](hidden).squeeze(-1).sigmoid()
     p = pair.main.logits(hidden[slots]).softmax(-1).gather(1, part.targets[:, None]).squeeze(1)
     lucky = sampled == part.targets
@@ -78,10 +80,14 @@ def test_candidates_are_independent_of_the_replacement() -> None:
 def test_selection_is_a_softmax_over_the_candidates() -> None:
     _, pair, part, outcome = passed("teams")
     slots = part.masked_positions
-    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[slots]
+    states = pair.auxiliary.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[
+        slots
+    ]
     words = draw_candidates(pair.auxiliary.logits(states).softmax(-1), part.targets, part.choices)
     ids = part.input_ids.flatten().index_copy(0, slots, outcome.observed["sampled"])
-    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.piece_ids).flatten(0, 1)
+    hidden = pair.main.encoder(ids.view_as(part.input_ids), part.position_ids, part.document_ids).flatten(
+        0, 1
+    )
     full = pair.heads["selection"](hidden[slots], pair.main.encoder.token_table())
     total = 0.0
     for row, candidates in enumerate(words.tolist()):

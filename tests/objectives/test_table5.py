@@ -65,7 +65,7 @@ def test_replace_mlm_reads_samples_and_predicts_the_original() -> None:
 def test_the_copy_gate_and_the_softmax_sum_to_one() -> None:
     """The loss of every token of the vocabulary in turn, turned back into probabilities."""
     _, pair, part = built("all_tokens_mlm", rows=1)
-    hidden = pair.main.encoder(part.masked_ids, part.position_ids, part.piece_ids).flatten(0, 1)[:4]
+    hidden = pair.main.encoder(part.masked_ids, part.position_ids, part.document_ids).flatten(0, 1)[:4]
     gate = pair.heads["copy"](hidden).squeeze(-1) + torch.tensor([-3.0, 0.0, 2.0, 9.0])
     shown = part.input_ids.flatten()[:4]
     total = torch.zeros(4)
@@ -125,7 +125,7 @@ def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     assert part.counts["mlm"] == int(part.real().sum()) > part.counts["sampler"] == len(part.targets)
     outcome = objective.forward(pair, part)
     ids = replacing.put(part, outcome.observed["sampled"])
-    hidden = pair.main.encoder(ids, part.position_ids, part.piece_ids).flatten(0, 1)
+    hidden = pair.main.encoder(ids, part.position_ids, part.document_ids).flatten(0, 1)
     copy = pair.heads["copy"](hidden).sigmoid()
     p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.main.logits(hidden).softmax(-1)
     plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.real().flatten()].sum()

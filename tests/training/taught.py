@@ -48,7 +48,7 @@ class Objective(interface.Objective):
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         student, teacher = pair.main, pair.frozen["teacher"]
         assert isinstance(student, Generator) and isinstance(teacher, Generator)
-        read = (corrupted.masked_ids, corrupted.position_ids, corrupted.piece_ids)
+        read = (corrupted.masked_ids, corrupted.position_ids, corrupted.document_ids)
         slots, real = corrupted.masked_positions, corrupted.real().flatten()
         hidden = student.encoder(*read).flatten(0, 1)
         with torch.no_grad():

@@ -97,7 +97,7 @@ def made_with(**options: Any) -> tuple[Any, Any, Any]:
 def states_of(encoder: Any, part: Any) -> list[torch.Tensor]:
     recorded: list[torch.Tensor] = []
     hooks = [layer.register_forward_hook(lambda _, __, out: recorded.append(out)) for layer in encoder.layers]
-    encoder(part.input_ids, part.position_ids, part.piece_ids)
+    encoder(part.input_ids, part.position_ids, part.document_ids)
     for hook in hooks:
         hook.remove()
     return recorded
@@ -110,9 +110,9 @@ def test_the_losses_are_distances_between_states_and_between_means() -> None:
     assert set(losses) == {"states", "vectors"} and pair.auxiliary is None
     states = vectors = texts = 0.0
     for row in range(4):
-        pieces = part.piece_ids[row]
-        for piece in range(int(pieces.max()) + 1):
-            at = (pieces == piece).nonzero().flatten()
+        document_ids = part.document_ids[row]
+        for document in range(int(document_ids.max()) + 1):
+            at = (document_ids == document).nonzero().flatten()
             texts += 1
             for depth, other in ((1, 2), (2, 4)):
                 recorded = pair.heads[f"depth_{depth}"](actual[depth - 1])[row, at].detach().double().numpy()
@@ -127,7 +127,7 @@ def test_the_losses_are_distances_between_states_and_between_means() -> None:
             vectors += 1 - a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     assert float(losses["states"].detach()) == pytest.approx(states, rel=1e-5)
     assert float(losses["vectors"].detach()) == pytest.approx(vectors, rel=1e-5)
-    assert part.counts == {"states": int((part.piece_ids >= 0).sum()), "vectors": texts}
+    assert part.counts == {"states": int((part.document_ids >= 0).sum()), "vectors": texts}
 
 
 def test_relations_are_those_of_minilm() -> None:
@@ -145,9 +145,9 @@ def test_relations_are_those_of_minilm() -> None:
         for row in range(4):
             for head in range(heads):
                 for place in range(16):
-                    if part.piece_ids[row, place] < 0:
+                    if part.document_ids[row, place] < 0:
                         continue
-                    near = (part.piece_ids[row] == part.piece_ids[row, place]).numpy()
+                    near = (part.document_ids[row] == part.document_ids[row, place]).numpy()
                     each = []
                     for whole in (actual, theirs):
                         K = whole.shape[-1] // heads

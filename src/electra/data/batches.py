@@ -5,10 +5,10 @@ The documents are laid end to end in one virtual stream, with two slots between 
 
     [CLS] end of document a [SEP] [CLS] all of document b [SEP] [CLS] start of document c [SEP]
 
-Separators at the edge of a block would delimit an empty piece. They are dropped, and the row is padded at its
-end. So every token is used exactly once per epoch, and only such rows and the last one have padding. In
-attention, `piece_ids` separate the pieces of a row. The order of an epoch is a keyed permutation of the N
-blocks: example n is block permute(n mod N) of epoch n // N.
+Separators at the edge of a block would delimit an empty segment. They are dropped, and the row is padded at
+its end. So every token is used exactly once per epoch, and only such rows and the last one have padding. In
+attention, `document_ids` separate the documents of a row. The order of an epoch is a keyed permutation of the
+N blocks: example n is block permute(n mod N) of epoch n // N.
 
 This differs from the paper's code (build_pretraining_dataset.py), which truncates each line to the length,
 pads the remainders of documents, and joins two random segments.
@@ -41,13 +41,15 @@ class Rows:
     input_ids: Int64
     """[B, T]"""
     position_ids: Int64
-    """[B, T] from 0 in each piece; 0 at padding."""
-    piece_ids: Int64
-    """[B, T] 0, 1, 2, ... for the pieces of a row; -1 at padding."""
+    """[B, T] from 0 in each document; 0 at padding."""
+    document_ids: Int64
+    """[B, T] 0, 1, 2, ... for the documents of a row; -1 at padding."""
+    piece_ids = property(lambda self: self.document_ids)
+    """An old name of `document_ids`."""
     special: npt.NDArray[np.bool_]
     """[B, T] true at [CLS], [SEP], [PAD] and [MASK], also inside documents; never masked or replaced."""
     packed: bool
-    """Whether a row has several pieces or padding, so that attention needs the piece ids."""
+    """Whether a row has several documents or padding, so that attention needs `document_ids`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class Batches:
             mask, key = epochs == epoch, seeds.key(self.seed, "order", int(epoch))
             blocks[mask] = seeds.permute(positions[mask], self.num_blocks, key)
         rows = self.rows(blocks)
-        return Batch(rows.input_ids, rows.position_ids, rows.piece_ids, rows.special, rows.packed, examples)
+        return Batch(
+            rows.input_ids, rows.position_ids, rows.document_ids, rows.special, rows.packed, examples
+        )
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
         """Returns the rows of the blocks with these indices, in the same order."""
@@ -103,14 +107,14 @@ class Batches:
         used = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
 
         column = np.arange(self.length)[None, :]
-        opens = np.zeros((len(indices), self.length), dtype=bool)  # true where a piece starts
+        opens = np.zeros((len(indices), self.length), dtype=bool)  # true where a document starts
         opens[:, 0] = True
         inner = end_document - begin_document  # documents that begin inside each row
         row = np.repeat(np.arange(len(indices)), inner)
         nth = np.arange(len(row)) - np.repeat(np.cumsum(inner) - inner, inner)
         opens[row, self._stream.start(begin_document[row] + 1 + nth) - begin[row]] = True
 
-        piece = np.cumsum(opens, axis=1, dtype=np.int64) - 1
+        document_ids = np.cumsum(opens, axis=1, dtype=np.int64) - 1
         position = column - np.maximum.accumulate(np.where(opens, column, 0), axis=1)
         padding = column > used + 1
         closes = np.zeros_like(opens)
@@ -118,13 +122,13 @@ class Batches:
         closes |= column == used + 1
 
         # the index of each slot's token in the flat array
-        source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + piece)
+        source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + document_ids)
         ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
-        piece[padding], position[padding] = -1, 0
+        document_ids[padding], position[padding] = -1, 0
         # Stores of other programs may have special tokens inside documents, such as an end-of-text token.
         special = np.isin(ids, (self.specials.pad, self.specials.cls, self.specials.sep, self.specials.mask))
-        return Rows(ids, position, piece, special, packed=bool(padding.any() or inner.any()))
+        return Rows(ids, position, document_ids, special, packed=bool(padding.any() or inner.any()))
 
     def padding(self) -> float:
         """Returns the fraction of [PAD] in the rows of an epoch."""

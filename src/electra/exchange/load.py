@@ -91,10 +91,10 @@ class Loaded:
         """The device of the encoder's weights."""
         return next(self.encoder.parameters()).device
 
-    def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
+    def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
         """Returns a discriminator's logits [B, T] or a generator's [B, T, V], on the model's device."""
-        pieces = None if piece_ids is None else piece_ids.to(self.device)
-        hidden = self.encoder(input_ids.to(self.device), piece_ids=pieces)
+        document_ids = None if document_ids is None else document_ids.to(self.device)
+        hidden = self.encoder(input_ids.to(self.device), document_ids=document_ids)
         if self.kind == "generator":
             return self.token_logits(hidden)
         assert self.head is not None

@@ -76,7 +76,7 @@ class Graph(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """Returns hidden [B, T, D] and, with a head, its logits. `attention_mask` [B, T] is 1 at tokens."""
-        hidden_BTD = self.encoder(input_ids, piece_ids=attention_mask - 1, token_type_ids=token_type_ids)
+        hidden_BTD = self.encoder(input_ids, document_ids=attention_mask - 1, token_type_ids=token_type_ids)
         if self.head is None:
             return (hidden_BTD,)
         return hidden_BTD, self.logits(hidden_BTD, attention_mask, token_type_ids)

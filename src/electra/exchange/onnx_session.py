@@ -77,19 +77,26 @@ class OnnxEncoder(Encoder):
         self,
         input_ids: Tensor,
         position_ids: Tensor | None = None,
-        piece_ids: Tensor | None = None,
+        document_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
+        *,
+        piece_ids: Tensor | None = None,
     ) -> Tensor:
-        return torch.from_numpy(self.run(HIDDEN, input_ids, piece_ids, token_type_ids))
+        document_ids = document_ids if piece_ids is None else piece_ids
+        return torch.from_numpy(self.run(HIDDEN, input_ids, document_ids, token_type_ids))
 
     def run(
-        self, output: str, input_ids: Tensor, piece_ids: Tensor | None, token_type_ids: Tensor | None = None
+        self,
+        output: str,
+        input_ids: Tensor,
+        document_ids: Tensor | None,
+        token_type_ids: Tensor | None = None,
     ) -> npt.NDArray[np.float32]:
         """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError if that fails."""
         arrays = {
             IDS: input_ids,
-            MASK: torch.ones_like(input_ids) if piece_ids is None else piece_ids + 1,
+            MASK: torch.ones_like(input_ids) if document_ids is None else document_ids + 1,
             TYPES: torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids,
         }
         if unknown := sorted(set(self.inputs) - arrays.keys()):
@@ -116,7 +123,7 @@ def _check_graph(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int,
     if vocab_size > size:
         raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
     ids = torch.full((2, 3), vocab_size - 1)
-    encoder(ids, piece_ids=torch.zeros_like(ids))
+    encoder(ids, document_ids=torch.zeros_like(ids))
     shapes = {
         "discriminator": (2, 3),
         "classifier": (2, labels),
@@ -135,9 +142,9 @@ class OnnxLoaded(Loaded):
     """A loaded model whose encoder is an `OnnxEncoder`."""
 
     @override
-    def logits(self, input_ids: Tensor, piece_ids: Tensor | None = None) -> Tensor:
+    def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
-        return torch.from_numpy(self.encoder.run(LOGITS, input_ids, piece_ids))
+        return torch.from_numpy(self.encoder.run(LOGITS, input_ids, document_ids))
 
 
 def open_session(path: Path) -> Any:

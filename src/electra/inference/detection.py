@@ -143,7 +143,7 @@ def detect(
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
 
     def probabilities(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
-        return batch.unpadded(to_float64(loaded.logits(batch.input_ids, batch.piece_ids)).sigmoid())
+        return batch.unpadded(to_float64(loaded.logits(batch.input_ids, batch.document_ids)).sigmoid())
 
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):

@@ -78,7 +78,7 @@ def _pool_texts(
             sources.append((text_index, before, keep_from - start + (not first), end))
 
     def pooled(batch: PaddedBatch) -> list[PooledText]:
-        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids).cpu().double().numpy()
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids).cpu().double().numpy()
         return [
             PooledText(recipe.modes, hidden_TD[begin:end], before)
             for hidden_TD, (_, before, begin, end) in zip(

@@ -39,7 +39,7 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
     ]
 
     def candidates(batch: PaddedBatch) -> list[list[list[Candidate]]]:
-        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
         rows = []
         for hidden_TD, ids_T in zip(hidden_BTD, batch.input_ids, strict=True):
             logits_MV = loaded.token_logits(hidden_TD[ids_T == tokenizer.specials.mask])

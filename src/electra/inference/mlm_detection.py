@@ -170,7 +170,7 @@ def _surprisal(
             yield row.ids
 
     def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
-        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
         surprisals = []
         for hidden_TD, index in zip(hidden_BTD, batch.index, strict=True):
             row = pending[int(index)]

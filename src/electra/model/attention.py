@@ -15,15 +15,15 @@ from electra.model.dropout import dropout as dropped
 EXPLICIT_LENGTH = 256
 
 
-def attention_mask(piece_ids_BT: Tensor | None) -> Tensor | None:
-    """Returns bool [B, 1, T, T], true where attention is allowed: between tokens with the same piece id.
+def attention_mask(document_ids_BT: Tensor | None) -> Tensor | None:
+    """Returns bool [B, 1, T, T], true where attention is allowed: between tokens with the same document id.
 
-    None means that nothing is masked, both as an argument and as the result. Padding (piece -1) attends to
+    None means that nothing is masked, both as an argument and as the result. Padding (document -1) attends to
     padding, so no row of the softmax is empty.
     """
-    if piece_ids_BT is None:
+    if document_ids_BT is None:
         return None
-    return (piece_ids_BT[:, None, :, None] == piece_ids_BT[:, None, None, :]).detach()
+    return (document_ids_BT[:, None, :, None] == document_ids_BT[:, None, None, :]).detach()
 
 
 def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: torch.device) -> Tensor | None:

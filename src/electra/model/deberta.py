@@ -437,11 +437,15 @@ class DebertaEncoder(ElectraEncoder):
         self,
         input_ids: Tensor,
         position_ids: Tensor | None = None,
-        piece_ids: Tensor | None = None,
+        document_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
+        *,
+        piece_ids: Tensor | None = None,
     ) -> Tensor:
-        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
+        mask_B1TT = variation.allow(
+            attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
+        )
         x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
         x_BTD = dropout(x_BTD, self.config.dropout, self.training)
         length = input_ids.shape[1]

@@ -68,21 +68,26 @@ class Encoder(nn.Module, ABC):
         self,
         input_ids: Tensor,
         position_ids: Tensor | None = None,
-        piece_ids: Tensor | None = None,
+        document_ids: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         variation: Variation = PLAIN,
+        *,
+        piece_ids: Tensor | None = None,
     ) -> Tensor:
         """Returns the last states [B, T, D].
 
         Args:
             input_ids: Token ids [B, T].
             position_ids: Positions [B, T] (default: 0, 1, 2, ... in every row).
-            piece_ids: Ids [B, T] of the documents that share a row, -1 at padding. Tokens attend to tokens
+            document_ids: Ids [B, T] of the documents that share a row, -1 at padding. Tokens attend to tokens
                 with the same id (default: to all tokens of the row).
             token_type_ids: Token types [B, T] (default: 0); ignored by encoders without token types.
             variation: An experiment's changes.
+            piece_ids: An old name of `document_ids`.
         """
-        mask_B1TT = variation.allow(attention_mask(piece_ids), input_ids)
+        mask_B1TT = variation.allow(
+            attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
+        )
         states_BTD = self.embed(input_ids, position_ids, token_type_ids, variation)
         variation.see(states_BTD)
         context = self.context(mask_B1TT, input_ids, position_ids)

@@ -54,7 +54,7 @@ def layers_of(encoder: Encoder) -> list[nn.Module]:
     return list(encoder.get_submodule("layers").children())
 
 
-def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
+def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | None = None) -> list[Tensor]:
     """Returns states [B, T, D] at each depth: the input of the first layer, then the output of each layer.
 
     The last states are the encoder's output, to which the modern encoder applies one more norm.
@@ -65,11 +65,13 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None 
         hooks.callback(layers[0].register_forward_pre_hook(lambda _, args: states.append(args[0])).remove)
         for layer in layers[:-1]:
             hooks.callback(layer.register_forward_hook(lambda _, __, output: states.append(output)).remove)
-        last = encoder(input_ids, piece_ids=piece_ids)
+        last = encoder(input_ids, document_ids=document_ids)
     return [*states, last]
 
 
-def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | None = None) -> list[Tensor]:
+def attention_weights(
+    encoder: Encoder, input_ids: Tensor, document_ids: Tensor | None = None
+) -> list[Tensor]:
     """Returns the weights [B, H, T, T] of each layer: the attention of token i (row) to token j (column)."""
     projected: list[Tensor] = []
     with ExitStack() as hooks:
@@ -79,8 +81,8 @@ def attention_weights(encoder: Encoder, input_ids: Tensor, piece_ids: Tensor | N
                 .register_forward_hook(lambda _, __, output: projected.append(output))
                 .remove
             )
-        encoder(input_ids, piece_ids=piece_ids)
-    mask_B1TT = attention_mask(piece_ids)
+        encoder(input_ids, document_ids=document_ids)
+    mask_B1TT = attention_mask(document_ids)
     projected = projected[: encoder.config.num_layers]  # a mask decoder runs its last layer twice
     return [encoder.attention_weights(index, qkv, mask_B1TT) for index, qkv in enumerate(projected)]
 
@@ -114,7 +116,7 @@ def word_vectors(
                 np.repeat(starts[batch.index], batch.lengths - 2)
             )
             tokens.index_add_(0, words, torch.ones(len(words)))
-            states_of_layers = hidden_states(encoder, batch.input_ids, batch.piece_ids)
+            states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
             for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
                 sum_ND.index_add_(0, words, state_BTD.float().cpu()[lines, positions])
             done += len(group)

@@ -52,7 +52,8 @@ class PaddedBatch:
     index: Ints  # [B] index of each row among all rows
     lengths: Ints  # [B] tokens of each row
     input_ids: Tensor  # [B, T]
-    piece_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding, which no token attends to; None: no padding
+    document_ids: Tensor | None  # [B, T] 0 at tokens, -1 at padding; None: no padding
+    piece_ids = property(lambda self: self.document_ids)  # its old name
 
     def padded(self, values: Sequence[npt.NDArray[Any]], fill: int = 0) -> Tensor:
         """Pads one array [length] per row, such as token types, with `fill`, and stacks them to [B, T]."""
@@ -141,12 +142,12 @@ def _batch(
 def pad_rows(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad: int) -> PaddedBatch:
     """Pads rows of token ids to a batch; `index` [B] says where each row stands among all rows."""
     lengths = np.array([len(row) for row in rows])
-    pieces = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
+    document_ids = np.where(np.arange(lengths.max()) < lengths[:, None], 0, -1)
     return PaddedBatch(
         index,
         lengths,
         torch.from_numpy(_padded(rows, pad)).to(device),
-        torch.from_numpy(pieces).to(device) if lengths.min() < lengths.max() else None,
+        torch.from_numpy(document_ids).to(device) if lengths.min() < lengths.max() else None,
     )
 
 

@@ -107,7 +107,7 @@ class Objective(noise.NoisyObjective):
     def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
         masked = super().corrupt(batch, seed, progress)
         if "vectors" in self.weights:
-            masked.counts["vectors"] = int((batch.piece_ids.max(axis=1) + 1).sum())
+            masked.counts["vectors"] = int((batch.document_ids.max(axis=1) + 1).sum())
         drawn = self.draw_noise(batch, seed) if self.auxiliary else None
         return (
             masked
@@ -129,7 +129,7 @@ class Objective(noise.NoisyObjective):
             ids, losses["mlm"] = replaced.ids, replaced.mlm
             observed = {"top1_correct": replaced.top1_correct, **replaced.observed(corrupted)}
 
-        layout = (corrupted.position_ids, corrupted.piece_ids)
+        layout = (corrupted.position_ids, corrupted.document_ids)
         student_states, teacher_states = LayerStates(), LayerStates()
         last = student.encoder(ids, *layout, variation=student_states)
         with torch.no_grad():
@@ -159,7 +159,7 @@ class Objective(noise.NoisyObjective):
             vectors = (_sum_by_text(states.flatten(0, 1)[real], text) for states in (projected, teacher_last))
             losses["vectors"] = _cosine_distance(*vectors).sum()
         if "relations" in self.teacher_weights:
-            mask = attention_mask(corrupted.piece_ids)
+            mask = attention_mask(corrupted.document_ids)
             with torch.no_grad():
                 target = _last_qkv(teacher.encoder, teacher_states)
             qkv = _last_qkv(student.encoder, student_states)
@@ -201,7 +201,7 @@ def _text_index(corrupted: Corrupted) -> Tensor:
     """Returns the id of each token's text [B, T], unique within the batch; meaningless at padding."""
     B, T = corrupted.input_ids.shape
     rows = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
-    return rows.expand(B, T) if corrupted.piece_ids is None else rows + corrupted.piece_ids
+    return rows.expand(B, T) if corrupted.document_ids is None else rows + corrupted.document_ids
 
 
 def _sum_by_text(states_ND: Tensor, text_N: Tensor) -> Tensor:

@@ -83,10 +83,10 @@ class Towers(nn.Module):
                 )
         self.head = GeneratorHead(replace(config, hidden_size=2 * config.hidden_size))
 
-    def forward(self, input_ids: Tensor, position_ids: Tensor | None, piece_ids: Tensor | None) -> Tensor:
+    def forward(self, input_ids: Tensor, position_ids: Tensor | None, document_ids: Tensor | None) -> Tensor:
         """Returns [B, T, 2D]: left(t - 1) and right(t + 1) at position t, zeros beyond the row's ends."""
         left, right = (
-            tower(input_ids, position_ids, piece_ids, variation=OneSidedAttention(tower is self.left))
+            tower(input_ids, position_ids, document_ids, variation=OneSidedAttention(tower is self.left))
             for tower in (self.left, self.right)
         )
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
@@ -209,7 +209,7 @@ class Objective(interface.Objective):
     def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
         towers, discriminator = pair.heads["towers"], pair.main
         assert isinstance(towers, Towers) and isinstance(discriminator, Discriminator)
-        layout = (corrupted.position_ids, corrupted.piece_ids)
+        layout = (corrupted.position_ids, corrupted.document_ids)
         slots, targets = corrupted.masked_positions, corrupted.targets
         candidates = self.candidates(corrupted).flatten()
 

@@ -97,7 +97,7 @@ class Objective(noise.NoisyObjective):
         masked = super().corrupt(batch, seed, progress)
         share = self.mlm_share(progress)
         mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
-        real = int((batch.piece_ids[~mlm_rows] >= 0).sum())
+        real = int((batch.document_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
         counts = {"mlm": int((~mlm_slots).sum()), "rtd": real, "naming": int(mlm_slots.sum())}
         drawn = self.draw_noise(batch, seed)[masked.masked_positions]

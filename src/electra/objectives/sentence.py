@@ -75,7 +75,7 @@ class Objective(masking.MaskingObjective):
         corrupted = super().corrupt(batch, seed, progress)
         # "spared" names the random stream; another name would select other texts
         draws = seeds.uniforms(seeds.keys(seed, "spared", 0, batch.examples), batch.input_ids.shape[1])
-        drawn = np.take_along_axis(draws, batch.piece_ids.clip(min=0), axis=1)
+        drawn = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
         untouched = torch.from_numpy((drawn < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
         return UntouchedBatch(

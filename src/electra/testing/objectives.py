@@ -186,13 +186,15 @@ class ObjectiveContract(Contract):
         pair = toy.pair_for(objective).double()
         batch = corrupted(objective, 2, stop=1)
         B, T = batch.input_ids.shape
-        pieces = batch.piece_ids if batch.piece_ids is not None else torch.zeros(B, T, dtype=torch.long)
+        document_ids = (
+            batch.document_ids if batch.document_ids is not None else torch.zeros(B, T, dtype=torch.long)
+        )
         positions = batch.position_ids if batch.position_ids is not None else torch.arange(T).expand(B, T)
         wide = dataclasses.replace(
             batch,
             input_ids=torch.nn.functional.pad(batch.input_ids, (0, 5), value=toy.SPECIALS.pad),
             masked_ids=torch.nn.functional.pad(batch.masked_ids, (0, 5), value=toy.SPECIALS.pad),
-            piece_ids=torch.nn.functional.pad(pieces, (0, 5), value=-1),
+            document_ids=torch.nn.functional.pad(document_ids, (0, 5), value=-1),
             position_ids=torch.nn.functional.pad(positions, (0, 5)),
         )
         plain, padded = objective.forward(pair, batch).losses, objective.forward(pair, wide).losses

@@ -31,7 +31,7 @@ class Constant(Loaded):
     """A discriminator with the same output for every token."""
 
     @override
-    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+    def logits(self, input_ids: torch.Tensor, document_ids: torch.Tensor | None = None) -> torch.Tensor:
         return torch.zeros(input_ids.shape)
 
 
@@ -42,7 +42,7 @@ class Oracle(Loaded):
     knows: str = WRONG
 
     @override
-    def logits(self, input_ids: torch.Tensor, piece_ids: torch.Tensor | None = None) -> torch.Tensor:
+    def logits(self, input_ids: torch.Tensor, document_ids: torch.Tensor | None = None) -> torch.Tensor:
         wrong = self.tokenizer.token_to_id(self.knows)
         assert wrong is not None
         return torch.where(torch.eq(input_ids, wrong), torch.tensor(8.0), torch.tensor(-8.0))

@@ -99,15 +99,15 @@ def _rehearse(run: Run) -> None:
     """Runs every encoder forward and backward for each micro-batch size, without an update."""
     run.pair.train()
     for batch in {len(batch.input_ids): batch for batch in run.micro_batches(run.step)}.values():
-        ids, positions, pieces = (
+        ids, positions, document_ids = (
             torch.from_numpy(array).to(run.device)
-            for array in (batch.input_ids, batch.position_ids, batch.piece_ids)
+            for array in (batch.input_ids, batch.position_ids, batch.document_ids)
         )
         for network in run.pair.named.values():
             with autocast(run.device, run.precision):
-                hidden = network.encoder(ids, positions, pieces)
+                hidden = network.encoder(ids, positions, document_ids)
             hidden.float().sum().backward()
         for frozen in run.pair.frozen.values():
             with autocast(run.device, run.precision), torch.no_grad():
-                frozen.encoder(ids, positions, pieces)
+                frozen.encoder(ids, positions, document_ids)
     run.optimizer.zero_grad()

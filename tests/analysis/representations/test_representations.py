@@ -46,18 +46,18 @@ def padded(loaded: Loaded, count: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
         loaded.tokenizer, [[cell.split("/")[0] for cell in s.split()] for s in small.SENTENCES[:count]], 24
     )
     batch = next(padded_batches((row.ids for row in rows), "cpu"))
-    assert batch.piece_ids is not None and (batch.piece_ids < 0).any()
-    return batch.input_ids, batch.piece_ids
+    assert batch.document_ids is not None and (batch.document_ids < 0).any()
+    return batch.input_ids, batch.document_ids
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_hidden_states_are_those_of_the_forward_pass(tmp_path: Path, architecture: str) -> None:
     loaded = small.network(tmp_path, architecture=architecture, layers=3)
-    ids, pieces = padded(loaded)
+    ids, document_ids = padded(loaded)
     with torch.inference_mode():
-        states = hidden.hidden_states(loaded.encoder, ids, pieces)
-        again = hidden.hidden_states(loaded.encoder, ids, pieces)
-        output = loaded.encoder(ids, piece_ids=pieces)
+        states = hidden.hidden_states(loaded.encoder, ids, document_ids)
+        again = hidden.hidden_states(loaded.encoder, ids, document_ids)
+        output = loaded.encoder(ids, document_ids=document_ids)
     assert len(states) == len(again) == 4  # the hooks are gone after each pass
     assert torch.equal(states[-1], output)
     # Depth 0 knows nothing of its neighbours: the same token at the same place is the same vector. Later
@@ -71,14 +71,14 @@ def test_hidden_states_are_those_of_the_forward_pass(tmp_path: Path, architectur
         from electra.model.attention import attention_mask
 
         with torch.inference_mode():
-            by_hand = loaded.encoder.get_submodule("layers.1")(states[1], attention_mask(pieces))
+            by_hand = loaded.encoder.get_submodule("layers.1")(states[1], attention_mask(document_ids))
         assert torch.equal(by_hand, states[2])
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, architecture: str) -> None:
     loaded = small.network(tmp_path, architecture=architecture)
-    ids, pieces = padded(loaded)
+    ids, document_ids = padded(loaded)
     contexts: list[torch.Tensor] = []
     values: list[torch.Tensor] = []
     for layer in hidden.layers_of(loaded.encoder):
@@ -87,14 +87,14 @@ def test_attention_weights_give_what_the_layers_computed(tmp_path: Path, archite
         )
         layer.get_submodule("qkv").register_forward_hook(lambda _, __, made: values.append(made))
     with torch.inference_mode():
-        weights = hidden.attention_weights(loaded.encoder, ids, pieces)
+        weights = hidden.attention_weights(loaded.encoder, ids, document_ids)
     assert len(weights) == len(contexts) == 2
     B, T = ids.shape
     for weight, qkv, context in zip(weights, values, contexts, strict=True):
         v = qkv.view(B, T, 3, loaded.config.num_heads, -1)[:, :, 2].transpose(1, 2)
         made = (weight @ v).transpose(1, 2).reshape(B, T, -1)
         assert torch.allclose(made, context, atol=1e-6)
-        real = pieces >= 0
+        real = document_ids >= 0
         assert torch.allclose(weight.sum(-1), torch.ones_like(weight.sum(-1)))
         assert (
             float((weight * (real[:, None, :, None] & ~real[:, None, None, :])).max()) == 0
@@ -347,7 +347,7 @@ def test_attention_between_equal_tokens_of_two_sentences(
     assert np.argwhere(same).tolist() == [[2, 6], [6, 2]]  # not the specials, not "the" in its own sentence
 
     def all_to_the_like(
-        encoder: object, ids: torch.Tensor, pieces: torch.Tensor | None
+        encoder: object, ids: torch.Tensor, document_ids: torch.Tensor | None
     ) -> list[torch.Tensor]:
         there = torch.tensor(same, dtype=torch.float32).expand(len(ids), -1, -1)
         masked = ids == loaded.tokenizer.specials.mask

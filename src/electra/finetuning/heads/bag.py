@@ -40,17 +40,17 @@ class BagHead(HybridHead):
 
     def compute_features(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
         """Returns the mean state of each text [B, D]."""
-        if batch.piece_ids is None:
+        if batch.document_ids is None:
             return hidden_BTD.float().mean(1)
-        real_BT1 = (batch.piece_ids >= 0).unsqueeze(-1).float()
+        real_BT1 = (batch.document_ids >= 0).unsqueeze(-1).float()
         return (hidden_BTD.float() * real_BT1).sum(1) / real_BT1.sum(1)
 
     def extract_terms(self, batch: Batch) -> list[Terms]:
         """Returns the tokens and bigrams of each text."""
         rows = batch.input_ids.cpu().numpy()
         lengths = [len(row) for row in rows]
-        if batch.piece_ids is not None:
-            lengths = (batch.piece_ids >= 0).sum(1).tolist()
+        if batch.document_ids is not None:
+            lengths = (batch.document_ids >= 0).sum(1).tolist()
         texts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
         bigrams = [(ids[:-1] + 1) * self.vocab_size + ids[1:] for ids in texts]
         return [

@@ -100,8 +100,8 @@ class CompareHead(HybridHead):
         """Returns masks [B, T] of the tokens of the first and the second text, without special tokens."""
         between_BT = self.between[batch.input_ids]
         ordinary_BT = ~between_BT
-        if batch.piece_ids is not None:
-            ordinary_BT = ordinary_BT & (batch.piece_ids >= 0)
+        if batch.document_ids is not None:
+            ordinary_BT = ordinary_BT & (batch.document_ids >= 0)
         num_before_BT = between_BT.cumsum(1)
         return ordinary_BT & (num_before_BT <= 1), ordinary_BT & (num_before_BT > 1)
 

@@ -55,7 +55,7 @@ class Frozen(HeadFactory):
         def compute_states(rows: PaddedBatch) -> list[Tensor]:
             batch = batch_of(windows, rows)
             hidden_BTD = encoder(
-                batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+                batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
             ).float()
             if not head.per_token:
                 return list(head.pool(hidden_BTD, batch)[:, None].cpu())

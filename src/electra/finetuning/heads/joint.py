@@ -73,8 +73,8 @@ class JointHead(Head):
         """
         second_BT = batch.token_type_ids == 1
         second_BT = second_BT | ~second_BT.any(-1, keepdim=True)
-        if batch.piece_ids is not None:
-            second_BT = second_BT & (batch.piece_ids >= 0)
+        if batch.document_ids is not None:
+            second_BT = second_BT & (batch.document_ids >= 0)
         return F.pad(second_BT[:, 1:], (1, 0), value=True)
 
     def ends(self, hidden_BTD: Tensor, start_states_BKD: Tensor, allowed_BT: Tensor) -> Tensor:

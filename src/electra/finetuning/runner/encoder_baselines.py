@@ -171,7 +171,7 @@ def _encode_tokens(loaded: Loaded, tokens: Sequence[int]) -> list[Floats]:
     rows = [np.array([specials.cls, token, specials.sep], np.int64) for token in tokens]
 
     def mean_states(batch: PaddedBatch) -> list[Floats]:
-        hidden_BTD = loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)
         return list(hidden_BTD.double().mean(1).cpu().numpy())
 
     return list(map_rows(rows, mean_states, loaded.device, pad=specials.pad))

@@ -64,7 +64,7 @@ class GraphModel(TunedModel):
     def forward(self, batch: Batch) -> Tensor:
         assert isinstance(self.encoder, OnnxEncoder)
         types = batch.token_type_ids
-        return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.piece_ids, types))
+        return torch.from_numpy(self.encoder.run(LOGITS, batch.input_ids, batch.document_ids, types))
 
 
 def write_tuned(  # noqa: PLR0917

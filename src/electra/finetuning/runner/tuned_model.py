@@ -35,7 +35,7 @@ class TunedModel(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
         hidden_BTD = self.encoder(
-            batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+            batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
         )
         table = (self.encoder.token_table(),) if self.head.reads_table else ()
         logits: Tensor = self.head(hidden_BTD, batch, *table)

@@ -113,7 +113,8 @@ class Batch:
     index: Ids  # the index of each row's window [B]
     input_ids: torch.Tensor
     token_type_ids: torch.Tensor
-    piece_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
+    document_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
+    piece_ids = property(lambda self: self.document_ids)  # its old name
     targets: torch.Tensor | None  # [B], [B, outputs] or [B, T]; None if an example has no answer
     texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
 
@@ -185,4 +186,4 @@ def batch_of(windows: Windows, rows: PaddedBatch) -> Batch:
         else:
             targets = torch.from_numpy(np.stack(row_targets)).to(types.device)
     texts = [windows.texts[i] for i in rows.index] if windows.texts else ()
-    return Batch(rows.index, rows.input_ids, types, rows.piece_ids, targets, texts)
+    return Batch(rows.index, rows.input_ids, types, rows.document_ids, targets, texts)

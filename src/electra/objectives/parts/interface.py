@@ -38,7 +38,8 @@ class Corrupted:
     targets: Tensor  # [M] original token of each slot
     uniforms: Tensor  # [M] float64 in [0, 1), one per sample; stays on the host if the device lacks float64
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
-    piece_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
+    document_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
+    piece_ids = property(lambda self: self.document_ids)  # its old name
     counts: dict[str, int]  # number of terms in each summed loss
     progress: float = 1.0  # fraction of training done, 0 to 1, for objectives with a schedule
 
@@ -63,14 +64,14 @@ class Corrupted:
             targets=self.targets[slots],
             uniforms=self.uniforms[slots.to(self.uniforms.device)],
             position_ids=None if self.position_ids is None else self.position_ids[selected],
-            piece_ids=None if self.piece_ids is None else self.piece_ids[selected],
+            document_ids=None if self.document_ids is None else self.document_ids[selected],
             counts=self.counts,
             progress=self.progress,
         )
 
     def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
         """Returns the last states [B, T, D] of an encoder that reads `ids` [B, T] with the batch's layout."""
-        return encoder(ids, self.position_ids, self.piece_ids, **options)  # type: ignore[no-any-return]
+        return encoder(ids, self.position_ids, self.document_ids, **options)  # type: ignore[no-any-return]
 
     def masked_states(self, network: Generator) -> Tensor:
         """Returns the last states [M, D] of a masked language model at the masked slots."""
@@ -80,8 +81,8 @@ class Corrupted:
         """Returns bool [B, T]: True at tokens, False at padding."""
         return (
             torch.ones_like(self.input_ids, dtype=torch.bool)
-            if self.piece_ids is None
-            else self.piece_ids >= 0
+            if self.document_ids is None
+            else self.document_ids >= 0
         )
 
 

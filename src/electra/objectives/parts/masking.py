@@ -139,7 +139,7 @@ def mask_batch(
         )
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
-    num_real = int((batch.piece_ids >= 0).sum())
+    num_real = int((batch.document_ids >= 0).sum())
     return Corrupted(
         input_ids=torch.from_numpy(batch.input_ids),
         masked_ids=torch.from_numpy(masked_ids),
@@ -147,7 +147,7 @@ def mask_batch(
         targets=torch.from_numpy(batch.input_ids.reshape(-1)[positions]),
         uniforms=torch.from_numpy(sample_uniforms.reshape(-1)[positions]),
         position_ids=torch.from_numpy(batch.position_ids) if batch.packed else None,
-        piece_ids=torch.from_numpy(batch.piece_ids) if batch.packed else None,
+        document_ids=torch.from_numpy(batch.document_ids) if batch.packed else None,
         counts={name: len(positions) if at_masked else num_real for name, at_masked in counted.items()},
     )
 

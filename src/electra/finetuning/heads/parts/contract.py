@@ -71,13 +71,13 @@ class Head(HeadModule):
         """Returns a vector for each text [B, D] by `pooling`; padding is excluded."""
         if self.pooling == "cls":
             return hidden_BTD[:, 0]
-        pieces = torch.zeros_like(batch.input_ids) if batch.piece_ids is None else batch.piece_ids
-        real_BT1 = (pieces >= 0).unsqueeze(-1)
+        document_ids = torch.zeros_like(batch.input_ids) if batch.document_ids is None else batch.document_ids
+        real_BT1 = (document_ids >= 0).unsqueeze(-1)
         if self.pooling == "max":
             return hidden_BTD.masked_fill(~real_BT1, -torch.inf).amax(1)
         if self.pooling == "last":
             return hidden_BTD[torch.arange(len(hidden_BTD)), real_BT1.sum(1).squeeze(-1) - 1]
-        if batch.piece_ids is None:
+        if batch.document_ids is None:
             return hidden_BTD.mean(1)
         return (hidden_BTD * real_BT1).sum(1) / real_BT1.sum(1)
 

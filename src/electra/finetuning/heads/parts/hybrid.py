@@ -149,7 +149,7 @@ class HybridFactory(HeadFactory):
         def read_batch(rows: PaddedBatch) -> list[Any]:
             batch = batch_of(windows, rows)
             hidden_BTD = encoder(
-                batch.input_ids, piece_ids=batch.piece_ids, token_type_ids=batch.token_type_ids
+                batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
             )
             table_VE = encoder.token_table()
             features_BK = head.compute_features(hidden_BTD, batch, table_VE)

@@ -30,7 +30,7 @@ def weights(
     done = 0
     for batch in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
         with torch.inference_mode():  # not around the yield, which would put the caller in this mode
-            layers = hidden.attention_weights(encoder, batch.input_ids, batch.piece_ids)
+            layers = hidden.attention_weights(encoder, batch.input_ids, batch.document_ids)
         for layer, weights_BHTT in enumerate(layers):
             for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):
                 yield int(row), layer, weights_BHTT[b, :, :length, :length].cpu().double().numpy()

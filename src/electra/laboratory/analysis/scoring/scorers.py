@@ -270,7 +270,9 @@ def _masked_values(loaded: Loaded, padded: PaddedBatch, batch: Sequence[Item]) -
 
     positions = np.array([span.start - window.start + 1 for window, span in batch])
     targets = np.array([window.ids[position] for (window, _), position in zip(batch, positions, strict=True)])
-    states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids)[np.arange(len(batch)), positions]
+    states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids)[
+        np.arange(len(batch)), positions
+    ]
     return np.split(_log_probabilities(loaded, states, torch.from_numpy(targets)), len(batch))
 
 
@@ -279,12 +281,12 @@ def _unmasked_values(
 ) -> list[Floats]:
     """Returns the values of each row's scored tokens from one pass over the unchanged rows."""
     if reading == "unmasked":
-        states = loaded.encoder(padded.input_ids, piece_ids=padded.piece_ids).flatten(0, 1)
+        states = loaded.encoder(padded.input_ids, document_ids=padded.document_ids).flatten(0, 1)
         values = _log_probabilities(loaded, states, padded.input_ids.flatten()).reshape(
             padded.input_ids.shape
         )
     else:
-        odds = -loaded.logits(padded.input_ids, padded.piece_ids).cpu().double().numpy()
+        odds = -loaded.logits(padded.input_ids, padded.document_ids).cpu().double().numpy()
         values = _log_sigmoid(odds) if reading == "original" else odds
     return [
         row[span.start - window.start + 1 : span.stop - window.start + 1]

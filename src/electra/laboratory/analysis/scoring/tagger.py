@@ -58,7 +58,7 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
     from electra.model.passes import PaddedBatch, map_rows
 
     def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
-        logits = _classify(loaded, loaded.encoder(batch.input_ids, piece_ids=batch.piece_ids))
+        logits = _classify(loaded, loaded.encoder(batch.input_ids, document_ids=batch.document_ids))
         log_p = to_float64(logits).log_softmax(-1)
         wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
         return batch.unpadded(wrong)

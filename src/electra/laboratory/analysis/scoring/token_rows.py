@@ -43,7 +43,7 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     from electra.model.passes import map_rows
 
     def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
-        return batch.unpadded(to_float64(discriminator.logits(batch.input_ids, batch.piece_ids)))
+        return batch.unpadded(to_float64(discriminator.logits(batch.input_ids, batch.document_ids)))
 
     pad = discriminator.tokenizer.specials.pad
     return [
@@ -78,7 +78,7 @@ def predict(
         batch_index = np.repeat(np.arange(len(positions)), [len(row) for row in positions])
         uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in batch.index]
         targets = np.concatenate([rows[i][chosen[i]] for i in batch.index]).astype(np.int64)
-        states = generator.encoder(batch.input_ids, piece_ids=batch.piece_ids)
+        states = generator.encoder(batch.input_ids, document_ids=batch.document_ids)
         hidden_ND = states[batch_index, np.concatenate(positions) + 1]
         columns = _predict(generator, hidden_ND, targets, np.concatenate(uniforms))
         ends = np.cumsum([len(row) for row in positions])[:-1]
