@@ -18,8 +18,9 @@ pytestmark = pytest.mark.package
 NEEDED = [
     "py.typed",
     "training/recipes/budget-tiny.toml",
-    "inference/models/tiny-en/discriminator/model.safetensors",
 ]
+MODELS = ROOT / "src" / "electra" / "inference" / "models"
+NEEDED += [f"inference/models/{path.relative_to(MODELS)}" for path in MODELS.rglob("*") if path.is_file()]
 NEEDED += ["pages/page.html.j2", "pages/page.css", "laboratory/ablation/studies/objectives.toml"]
 
 

@@ -14,13 +14,18 @@ from electra.artifacts.folder import REPORT, File, Finding, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
-Dtype = Literal["float32", "bfloat16", "float16"]  # number format of the weights
+Dtype = Literal["float32", "bfloat16", "float16", "int8"]  # number format of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
 Scorer = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+# Instead of WEIGHTS: 8-bit weights. Under this name, no other program takes the integers for weights.
+INT8_WEIGHTS = "model-int8.safetensors"
 # Heads for which transformers has no class are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
 SHARED = "encoder_beside"  # in config.json: the name of the sibling folder with the encoder's weights
+SHARED_TENSORS = (
+    "tensors_beside"  # in config.json: which of the sibling's tensors (absent: the whole encoder)
+)
 SHARED_DIGEST = "encoder_beside"  # in the weights' header: SHA-256 of the sibling's encoder and tokenizer
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
@@ -59,13 +64,18 @@ class ModelFolder(Folder):
     BESIDE = ()
     ERROR = ModelError
 
-    weights = File(WEIGHTS)
     head = File(HEAD)
     card = File(CARD)
     onnx = File(ONNX)  # the graph, in a folder without weights
     task = File(TASK)  # the task of a fine-tuned model
     pooling = File(POOLING)  # how token states become a vector of the text; other programs may omit it
     pickle = File(PICKLE)
+
+    @property
+    def weights(self) -> Path:
+        """The file with the weights, if they are in a single one."""
+        int8 = self.path / INT8_WEIGHTS
+        return int8 if int8.is_file() else self.path / WEIGHTS
 
     @property
     def page(self) -> Path:
@@ -76,8 +86,8 @@ class ModelFolder(Folder):
     def shares_encoder_with(self) -> Path | None:
         """The sibling folder with this network's encoder and tokenizer; None if this folder has its own.
 
-        An encoder that two networks share is thus stored only once; this folder then has only the weights of
-        the head. Raises ModelError if the sibling is missing.
+        What two networks share, an encoder or its token table, is thus stored only once; this folder has only
+        the other weights. Raises ModelError if the sibling is missing.
         """
         name = self.record.get(SHARED)
         if name is None:
@@ -102,7 +112,7 @@ class ModelFolder(Folder):
             if durable.points_outside(name) or not path.is_file():
                 problems[name] = f"{name} is missing"
             elif durable.sha256(path) != digest:
-                problems[name] = f"{name} was changed (its SHA-256 differs from that in {WEIGHTS})"
+                problems[name] = f"{name} was changed (its SHA-256 differs from that in {self.weights.name})"
         return problems
 
     def damage_of_graph(self) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from typing_extensions import override
 
+from electra.artifacts.model import Dtype
 from electra.commands.framework.command import Command, Source, function
 from electra.commands.framework.display import display_for
 from electra.commands.results.model import Model, load
@@ -32,6 +33,10 @@ class Import(
     """
     generator: Source | None = None
     """The folder or hub name of the generator, if there is one."""
+    dtype: Dtype = "float32"
+    """Number format of the weights. int8: 8-bit integers, a quarter of the size, with what the networks share
+    stored once; only electra reads them, and importing them again writes a copy in float32.
+    """
     allow_pickle: bool = False
     """Also read pytorch_model.bin, with torch's restricted unpickler, which loads tensors and runs no code.
     """
@@ -43,7 +48,7 @@ class Import(
         source, generator = as_name(self.source, "source"), optional_name(self.generator, "generator")
         with display_for(self.progress) as display:
             out = checked_path(self.out, "out")
-            for line in write_pair(source, out, generator, allow_pickle=self.allow_pickle):
+            for line in write_pair(source, out, generator, allow_pickle=self.allow_pickle, dtype=self.dtype):
                 display.say(line)
         return load(self.out)
 

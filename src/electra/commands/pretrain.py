@@ -52,8 +52,8 @@ class Pretrain(
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init: Source | None = None
-    """Start from the networks of this model: a run, a model folder, or tiny-en, which comes with the package.
-    Size, tokenizer and learning rate are set as by --init-discriminator.
+    """Start from the networks of this model: a run, a model folder, or one that comes with the package,
+    such as tiny-en. Size, tokenizer and learning rate are set as by --init-discriminator.
     """
     init_discriminator: Source | None = None
     """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub

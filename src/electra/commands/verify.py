@@ -27,7 +27,9 @@ class Verify(
     """
 
     folder: Source
-    """The folder to check, or tiny-en. In the output, ? marks files for which no checksum is recorded."""
+    """The folder to check, or the name of a model that comes with the package. In the output, ? marks files
+    for which no checksum is recorded.
+    """
     _: KW_ONLY
     replay: int | None = None
     """Also repeat this many updates of a run from one of its checkpoints, and compare batches, losses and

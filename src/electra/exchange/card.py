@@ -72,6 +72,8 @@ class Card:
     architecture: str = ""
     # the task, for a fine-tuned head that transformers has no class for
     task: str = ""
+    # whether the weights are in 8 bits, which transformers does not read
+    only_here: bool = False
     # the objective that trained a full-size masked language model
     objective: str = ""
     # sentences after the description
@@ -252,6 +254,10 @@ def _usage(card: Card) -> str:
         return ""
     name = f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub"
     is_deberta = card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
+    if card.only_here:
+        code = f"import electra\n\n{name}\nmodel = electra.load(name)"
+        note = "The weights are 8-bit integers; `electra import` writes a copy that transformers loads."
+        return _section("Use", f"{_fenced('python', code)}\n\n{note}")
     if card.task or is_deberta:
         if card.task:
             code = f'{name}\nanswers = electra.predict(name, "new.csv").records()'

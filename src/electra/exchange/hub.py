@@ -19,6 +19,7 @@ from electra.artifacts.model import (
     CARD,
     CONFIG,
     HEAD,
+    INT8_WEIGHTS,
     MODULES,
     ONNX,
     POOLING,
@@ -88,7 +89,6 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     if isinstance(folder, TuningFolder):
         folder = folder.model
     if isinstance(folder, ModelFolder):
-        refuse_shared(folder)
         return list(_files(folder, revision, ""))
     if not isinstance(folder, PairFolder):
         fix = "Pass a run, a model folder or a fine-tuning"
@@ -108,16 +108,16 @@ def _pair(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
     for index, name in enumerate(names):
         yield from _files(pair.network(name), branch, "" if index == 0 else f"{name}/")
     if pair.language_model.exists():
-        refuse_shared(pair.language_model)
         yield from _files(pair.language_model, branch, f"{pair.language_model.path.name}/")
 
 
 def refuse_shared(folder: ModelFolder) -> None:
-    """Raises ModelError if the network's encoder is in another folder, which only this package can read."""
-    if folder.shares_encoder_with is not None:
-        pair = folder.path.resolve().parent
-        fix = f"Push complete folders instead: electra import {pair} --out FOLDER"
-        raise ModelError("its encoder is in another folder", where=folder.path, fix=fix)
+    """Raises ModelError if only this package can read the network: transformers could not load it."""
+    path, is_shared = folder.path.resolve(), folder.shares_encoder_with is not None
+    if is_shared or folder.weights.name == INT8_WEIGHTS:
+        fix = f"Push a complete copy: electra import {path.parent if is_shared else path} --out FOLDER"
+        problem = "its encoder is in another folder" if is_shared else "its weights are 8-bit integers"
+        raise ModelError(problem, where=folder.path, fix=fix)
 
 
 def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
@@ -125,6 +125,7 @@ def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile
 
     Links that lead out of the folder are skipped, except those in the hub's cache to its own files.
     """
+    refuse_shared(folder)
     refuse_damaged(folder)
     root = folder.path.resolve()
     allowed = [root, *(parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots")]

@@ -2,6 +2,7 @@
 
 A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
 README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
+8-bit weights, which transformers does not read, are in model-int8.safetensors instead.
 It is written atomically. The header of the weights file contains the digests of the weights and of every file
 but the card, so that `electra verify` detects damage without an extra file.
 """
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from electra.artifacts.model import (
     CARD,
     CONFIG,
+    INT8_WEIGHTS,
     MODULES,
     POOLING,
     TOKENIZER,
@@ -33,7 +35,7 @@ from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.exchange.names import Kind, to_transformers
 from electra.exchange.pooling import pooling_files
-from electra.exchange.weights import write_weights
+from electra.exchange.weights import to_int8, write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
@@ -112,10 +114,11 @@ def write_model(
         raise ModelError(
             f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
         )
-    state = {
-        name: tensor.to(getattr(torch, dtype)) for name, tensor in exported_weights(encoder, head).items()
-    }
-    tensors = to_transformers(state, config.architecture, kind)
+    tensors = to_transformers(exported_weights(encoder, head), config.architecture, kind)
+    if is_int8 := dtype == "int8":
+        tensors = to_int8(tensors)
+    else:
+        tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
     settings = write_config(config, kind, labels, dtype, special_ids) | dict(values)
     if isinstance(head, GeneratorHead) and head.weight is not None:
@@ -132,9 +135,13 @@ def write_model(
     }
     files: dict[str, durable.Content] = {
         **other_files,
-        WEIGHTS: lambda path: write_weights(path, tensors, other_files),
+        INT8_WEIGHTS if is_int8 else WEIGHTS: lambda path: write_weights(path, tensors, other_files),
         CARD: render(
-            replace(card, architecture=card.architecture or CLASSES[config.architecture][kind])
+            replace(
+                card,
+                architecture=card.architecture or CLASSES[config.architecture][kind],
+                only_here=card.only_here or is_int8,
+            )
         ).encode(),
     }
     durable.commit_directory(folder, files)
@@ -150,7 +157,7 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("this is a file", where=folder, fix="Choose another `out`")
-    known = {name.partition("/")[0] for name in (*FILES, *further, durable.MANIFEST)}
+    known = {name.partition("/")[0] for name in (*FILES, INT8_WEIGHTS, *further, durable.MANIFEST)}
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in known)
     if others:
         raise ModelError(

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from electra.artifacts.model import (
     CONFIG,
     HEAD,
+    INT8_WEIGHTS,
     OTHER_WEIGHTS,
     PICKLE,
     SHARDS,
     SHARED_DIGEST,
+    SHARED_TENSORS,
     WEIGHTS,
     ModelFolder,
     Pooling,
@@ -31,6 +33,7 @@ from electra.exchange.pooling import TextVector, read_text_vector, transformer_f
 from electra.exchange.source import locate
 from electra.exchange.weights import (
     digest,
+    from_int8,
     read_safetensors,
     read_shards,
     recorded_digest,
@@ -206,13 +209,15 @@ def load_folder(
     text_vector.check(config.hidden_size, folder)
     weights = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
     if (encoder_folder := ModelFolder(folder).shares_encoder_with) is not None:
-        prefix = names.PREFIX[config.architecture]
+        prefix, listed = names.PREFIX[config.architecture], ModelFolder(folder).record.get(SHARED_TENSORS)
         shared = {
-            name: tensor for name, tensor in read_tensors(encoder_folder).items() if name.startswith(prefix)
+            name: tensor
+            for name, tensor in read_tensors(encoder_folder).items()
+            if (name in listed if isinstance(listed, list) else name.startswith(prefix))
         }
-        recorded = recorded_digest(folder / WEIGHTS, SHARED_DIGEST)
+        recorded = recorded_digest(ModelFolder(folder).weights, SHARED_DIGEST)
         if recorded not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
-            problem = f"the head belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
+            problem = f"this belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
             raise ModelError(problem, where=folder, fix="Copy both folders from the same model")
         weights = shared | weights
     refuse_quantised(weights, folder)
@@ -297,15 +302,16 @@ def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
-    """Returns the digest that identifies the encoder and tokenizer of a head that is stored without them."""
+    """Returns the digest that identifies what a network uses of its sibling: tensors and tokenizer."""
     return f"{digest(encoder)} {tokenizer.digest}"
 
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     """Reads the weights of a folder: safetensors, or a pickle if `allow_pickle`. Raises ModelError."""
-    path = folder / WEIGHTS
+    path = ModelFolder(folder).weights
     if path.is_file():
-        return read_safetensors(path)
+        tensors = read_safetensors(path)
+        return from_int8(tensors, path) if path.name == INT8_WEIGHTS else tensors
     if (index := folder / SHARDS).is_file():
         return read_shards(index)
     pickle = folder / PICKLE

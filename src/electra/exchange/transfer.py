@@ -14,8 +14,8 @@ from electra.artifacts.model import (
     GENERATOR_PICKLE,
     SHARED,
     SHARED_DIGEST,
+    SHARED_TENSORS,
     TOKENIZER_FILES,
-    WEIGHTS,
     Dtype,
     ModelFolder,
     recorded_files,
@@ -26,9 +26,16 @@ from electra.exchange import names, run_folder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
 from electra.exchange.configs import DEFAULT_THRESHOLD, read_config
 from electra.exchange.huggingface import refuse_foreign_folder, write_model
-from electra.exchange.load import Loaded, load, load_folder, load_language_model, shared_digest
+from electra.exchange.load import (
+    Loaded,
+    load,
+    load_folder,
+    load_language_model,
+    read_tensors,
+    shared_digest,
+)
 from electra.exchange.source import locate
-from electra.exchange.weights import read_safetensors, write_weights
+from electra.exchange.weights import SCALE, read_safetensors, write_weights
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError
 
@@ -68,21 +75,24 @@ def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
 
 
 def share_encoder(folder: Path, neighbour: str) -> None:
-    """Reduces the model in `folder` to its head; its sibling `neighbour` keeps the encoder and the tokenizer.
+    """Removes the tokenizer, and the tensors of the encoder that the sibling `neighbour` has, from a model.
 
-    Only this package can read such a folder.
+    A model without the sibling's token table is left as it is. Only this package can read the others.
 
     Raises:
-        ModelError: the two encoders or tokenizers differ.
+        ModelError: the two tokenizers differ.
     """
     own, other = ModelFolder(folder), ModelFolder(folder.parent / neighbour)
     architecture = read_config(folder).encoder.architecture
     prefix = names.PREFIX[architecture]
-    weights, other_weights = read_safetensors(own.weights), read_safetensors(other.weights)
-    shared = {name: tensor for name, tensor in weights.items() if name.startswith(prefix)}
-    for name, tensor in sorted(shared.items()):
-        if name not in other_weights or not torch.equal(tensor, other_weights[name]):
-            raise ModelError(f"its encoder is not that of {neighbour}/: {name} differs", where=folder)
+    beside = {name: tensor for name, tensor in read_tensors(other.path).items() if name.startswith(prefix)}
+    shared = {
+        name: tensor
+        for name, tensor in read_tensors(folder).items()
+        if name in beside and tensor.dtype == beside[name].dtype and torch.equal(tensor, beside[name])
+    }
+    if names.table_and_decoder(shared, architecture)[0] is None:
+        return
     tokenizer = Tokenizer.load(folder)
     if tokenizer.digest != Tokenizer.load(other.path).digest:
         raise ModelError(f"its tokenizer is not that of {neighbour}/", where=folder)
@@ -90,11 +100,13 @@ def share_encoder(folder: Path, neighbour: str) -> None:
     contents: dict[str, durable.Content] = {
         name: path.read_bytes() for name, path in files.items() if name not in TOKENIZER_FILES
     }
-    contents[CONFIG] = durable.to_json(own.record | {SHARED: neighbour})
+    listed = {} if shared.keys() == beside.keys() else {SHARED_TENSORS: sorted(shared)}
+    contents[CONFIG] = durable.to_json(own.record | {SHARED: neighbour} | listed)
     recorded = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
-    head = {name: tensor for name, tensor in weights.items() if name not in shared}
+    stored = read_safetensors(own.weights).items()
+    rest = {name: tensor for name, tensor in stored if name.removesuffix(SCALE) not in shared}
     metadata = {SHARED_DIGEST: shared_digest(shared, tokenizer)}
-    contents[WEIGHTS] = lambda path: write_weights(path, head, recorded, metadata)
+    contents[own.weights.name] = lambda path: write_weights(path, rest, recorded, metadata)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
 
@@ -157,7 +169,12 @@ def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
 
 
 def import_pair(
-    source: str, out: Path, generator: str | None = None, *, allow_pickle: bool = False
+    source: str,
+    out: Path,
+    generator: str | None = None,
+    *,
+    allow_pickle: bool = False,
+    dtype: Dtype = "float32",
 ) -> list[str]:
     """Writes the networks of `source` to subfolders of `out`, or an encoder without a head to `out` itself.
 
@@ -166,6 +183,7 @@ def import_pair(
         out: the folder to write.
         generator: another source for the generator.
         allow_pickle: also read weights that are stored as a pickle.
+        dtype: number format of the weights. With "int8", networks share a token table that is the same.
 
     Returns:
         Lines for the user.
@@ -203,7 +221,9 @@ def import_pair(
         _refuse_tuned(model, source, "Pass a discriminator, a generator or an encoder")
     lines = []
     for folder, model in models.items():
-        export(model, folder, sources.get(folder, source))
+        export(model, folder, sources.get(folder, source), dtype=dtype)
+        if dtype == "int8" and discriminator_folder in models and folder != discriminator_folder:
+            share_encoder(folder, discriminator_folder.name)
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"
         lines += [f"{folder}  {model.kind}, {shape}", *(f"note: {note}" for note in model.notes)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.artifacts.folder import distinct_names
-from electra.artifacts.model import WEIGHTS
+from electra.artifacts.model import ModelFolder
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ElectraError, ModelError
 from electra.laboratory.analysis.contract.origin import Origin, origin_of
@@ -112,7 +112,7 @@ class Model:
 
     def _describe(self, kind: Any) -> dict[str, Any]:
         loaded = self.network(kind)
-        weights = loaded.folder / WEIGHTS
+        weights = ModelFolder(loaded.folder).weights
         if kind not in self._digests and weights.is_file():
             self._digests[kind] = durable.sha256(weights)
         return {

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from electra.artifacts.model import WEIGHTS
+from electra.artifacts.model import ModelFolder
 from electra.finetuning.labelled.tagged_sentences import Sentence
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.progress import part_progress
@@ -115,7 +115,7 @@ class Probe(contract.Probe):
     @override
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
         """Adds the detector's weights to the data, so that the record holds their digest."""
-        weights = model_folder(self.config.detector) / WEIGHTS
+        weights = ModelFolder(model_folder(self.config.detector)).weights
         detector = {"detector": [weights]} if self.config.detector and weights.is_file() else {}
         return super().find(roots) | detector
 

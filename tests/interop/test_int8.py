@@ -1,0 +1,157 @@
+"""Model folders with 8-bit weights: what rounding changes, what opens them, and what refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from driven import write_corpus
+from safetensors.torch import load_file, save_file
+
+import electra
+from electra.artifacts import included
+from electra.artifacts.model import INT8_WEIGHTS, WEIGHTS
+from electra.commands.framework.main import main
+from electra.exchange.hub import files_to_upload
+from electra.exchange.load import load
+from electra.foundation.errors import ModelError
+from electra.model.pair import Pair
+
+ExportPair = Callable[..., tuple[Pair, Path]]
+TABLE = "electra.embeddings.word_embeddings.weight"
+DENSE = "discriminator_predictions.dense.weight"
+IDS = torch.randint(5, 100, (3, 11), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
+def test_a_weight_changes_by_at_most_half_the_step_of_its_row(
+    architecture: str, export_pair: ExportPair, tmp_path: Path
+) -> None:
+    given = export_pair(architecture=architecture)[1]
+    electra.import_pair(given, out=tmp_path / "int8", dtype="int8")
+    electra.import_pair(tmp_path / "int8", out=tmp_path / "again")
+    for network in ("discriminator", "generator"):
+        before, after = (load_file(folder / network / WEIGHTS) for folder in (given, tmp_path / "again"))
+        assert before.keys() == after.keys()
+        for name, tensor in before.items():
+            exact = tensor.double()
+            if exact.ndim < 2:
+                assert torch.equal(tensor, after[name])
+                continue
+            step = exact.abs().amax(dim=tuple(range(1, exact.ndim)), keepdim=True) / 127
+            assert ((after[name].double() - exact).abs() <= 0.5001 * step).all()
+            assert (after[name].double() != exact).any() or len(exact) < 3
+
+
+def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
+    export_pair: ExportPair, tmp_path: Path
+) -> None:
+    given = export_pair()[1]
+    electra.import_pair(given, out=tmp_path / "int8", dtype="int8")
+    stored = load_file(tmp_path / "int8" / "discriminator" / INT8_WEIGHTS)
+    assert stored[TABLE].dtype == torch.int8 and len(stored[f"{TABLE}.scale"]) == len(stored[TABLE])
+    assert not [name for name in load_file(tmp_path / "int8" / "generator" / INT8_WEIGHTS) if TABLE in name]
+    assert not (tmp_path / "int8" / "generator" / "tokenizer.json").exists()
+    assert not [finding for finding in electra.verify(tmp_path / "int8") if finding.problem]
+    assert main(["import", str(tmp_path / "int8"), "--out", str(tmp_path / "again")]) == 0
+    classes = {
+        "discriminator": transformers.ElectraForPreTraining,
+        "generator": transformers.ElectraForMaskedLM,
+    }
+    for network, cls in classes.items():
+        ours, theirs = load(tmp_path / "int8", network), cls.from_pretrained(tmp_path / "again" / network)  # type: ignore[arg-type]
+        with torch.inference_mode():
+            torch.testing.assert_close(ours.logits(IDS), theirs.eval()(IDS).logits, rtol=0, atol=1e-5)
+    texts = ["the chef cooked", "the meal"]
+    vectors = [electra.load(tmp_path / name).embed(texts) for name in ("int8", "again")]
+    np.testing.assert_array_equal(*vectors)
+
+
+def test_what_cannot_read_8_bits_says_so(export_pair: ExportPair, tmp_path: Path) -> None:
+    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype="int8")
+    for cls in (transformers.AutoModel, transformers.ElectraForPreTraining):
+        with pytest.raises((OSError, ValueError)):
+            cls.from_pretrained(tmp_path / "int8")
+    with pytest.raises(ModelError):
+        files_to_upload(tmp_path / "int8")
+    (tmp_path / "int8" / INT8_WEIGHTS).rename(tmp_path / "int8" / WEIGHTS)  # as in an older reader's eyes
+    with pytest.raises(ModelError):
+        load(tmp_path / "int8")
+
+
+def without_scale(tensors: dict[str, torch.Tensor]) -> None:
+    del tensors[f"{DENSE}.scale"]
+
+
+def short_scale(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[f"{DENSE}.scale"] = tensors[f"{DENSE}.scale"][:-1].clone()
+
+
+def whole_scale(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[f"{DENSE}.scale"] = tensors[f"{DENSE}.scale"].int()
+
+
+def infinite_scale(tensors: dict[str, torch.Tensor]) -> None:
+    tensors[f"{DENSE}.scale"][0] = torch.inf
+
+
+def without_tensor(tensors: dict[str, torch.Tensor]) -> None:
+    del tensors[DENSE]
+
+
+@pytest.mark.parametrize(
+    "change", [None, without_scale, short_scale, whole_scale, infinite_scale, without_tensor]
+)
+def test_damaged_scales_are_a_one_line_error(
+    change: Callable[[Any], None] | None,
+    export_pair: ExportPair,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype="int8")
+    file = tmp_path / "int8" / INT8_WEIGHTS
+    if change is None:
+        file.write_bytes(file.read_bytes()[:-100])
+    else:
+        tensors = load_file(file)
+        change(tensors)
+        save_file(tensors, file)  # without a digest, so that the scales themselves are looked at
+    assert main(["embed", str(tmp_path / "int8"), "the chef"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ") and "int8" in message and "Traceback" not in message
+    assert DENSE in message or change in (None, without_tensor)
+
+
+def test_a_model_becomes_included_by_its_folder_alone(
+    export_pair: ExportPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = export_pair()[1]
+    monkeypatch.setattr(included, "MODELS", tmp_path / "models")
+    electra.import_pair(given, out=tmp_path / "models" / "other-en", dtype="int8")
+    monkeypatch.chdir(tmp_path)
+    assert included.included_names() == ["other-en"]
+    assert main(["verify", "other-en"]) == 0
+    [detection] = electra.load("other-en").detect(["the chef cooked the meal"])
+    assert len(detection.words) == 5
+    still = {
+        "training.learning_rate": 0.0,
+        "training.length": 32,
+        "training.threads": 1,
+        "evaluation.rows": 8,
+        "training.precision": "fp32",
+        "data.unit": "line",
+    }
+    corpus = write_corpus(tmp_path / "corpus.txt")
+    run = electra.pretrain(
+        corpus, out=tmp_path / "run", recipe="continue", budget="1steps", init="other-en", overrides=still
+    )
+    electra.import_pair("other-en", out=tmp_path / "copy")
+    for network in ("discriminator", "generator"):
+        before, after = (load_file(folder / network / WEIGHTS) for folder in (tmp_path / "copy", run.path))
+        for name, tensor in before.items():
+            torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
