@@ -49,6 +49,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
+@pytest.mark.slow
 def test_every_core_module_imports_without_the_upper_layers(alone: dict[str, str]) -> None:
     output = subprocess.run(
         [sys.executable, "-c", IMPORT, *CORE], env=alone, capture_output=True, text=True, check=False

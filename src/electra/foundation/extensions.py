@@ -24,7 +24,7 @@ import sys
 import traceback
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.machinery import SourceFileLoader
 from itertools import pairwise
 from pathlib import Path
@@ -111,9 +111,7 @@ class Kind:
         [(registered, package)] = matches
         if package is None:
             return importlib.import_module(f"{self.package}.{registered}")
-        from importlib.metadata import entry_points
-
-        [point] = entry_points(group=self.group, name=registered)
+        [point] = [point for point in _entry_points(self.group) if point.name == registered]
         return self._validated(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
@@ -128,9 +126,7 @@ class Kind:
 
     def _registered(self) -> list[tuple[str, str | None]]:
         """Returns (name, package) pairs; the package of a built-in extension is None."""
-        from importlib.metadata import entry_points
-
-        points = entry_points(group=self.group)
+        points = _entry_points(self.group)
         return [(name, None) for name in _built_in(self.package)] + sorted(
             {(point.name, point.dist.name if point.dist else "a package") for point in points}
         )
@@ -153,6 +149,20 @@ TASKS = Kind("task", "electra.finetuning.tasks", ("TASK",), "task")
 HEADS = Kind("head", "electra.finetuning.heads", ("HEAD",), "head")
 ENGINES = Kind("engine", "electra.commands.engines", ("run",), "engine")
 PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe"), "probe")
+
+
+def _entry_points(group: str) -> Sequence[EntryPoint]:
+    """Returns those of the installed packages. They are read again when a folder of the path has changed."""
+    folders = [Path(folder or ".") for folder in sys.path]
+    return _read_entry_points(*((str(f), f.stat().st_mtime_ns if f.exists() else 0) for f in folders))[group]
+
+
+@lru_cache(maxsize=1)
+def _read_entry_points(*_: tuple[str, int]) -> dict[str, tuple[EntryPoint, ...]]:
+    from importlib.metadata import entry_points
+
+    points = entry_points()
+    return {kind.group: tuple(points.select(group=kind.group)) for kind in KINDS}
 
 
 KINDS = (OBJECTIVES, TASKS, HEADS, ENGINES, PROBES)
