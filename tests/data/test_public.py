@@ -134,6 +134,8 @@ def site(small: Path) -> Iterator[tuple[Site, str]]:
             path = state.root / self.path.lstrip("/")
             expected = self.headers.get("Range", "")
             state.asked.append(f"{self.path} {expected}".strip())
+            if self.headers["User-Agent"].startswith("Python-urllib"):  # as servers behind Cloudflare do
+                return self.send_error(403)
             if not path.is_file():
                 return self.send_error(404)
             content, start = path.read_bytes(), int(expected[len("bytes=") : -1]) if expected else 0
