@@ -12,7 +12,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner import baselines
 from electra.finetuning.runner.all_seeds import finetune
-from electra.finetuning.runner.over_seeds import compare_with_baselines
+from electra.finetuning.runner.compared import compare_with_baselines
 from electra.foundation.errors import ConfigError, DataError
 from electra.pages import tuning as page
 from electra.testing import toy_task

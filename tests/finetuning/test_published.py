@@ -9,8 +9,8 @@ import pytest
 
 from electra.finetuning.heads import load_head
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.runner.all_seeds import resolve
 from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
 from electra.finetuning.tasks import load_task, task_names
 from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering

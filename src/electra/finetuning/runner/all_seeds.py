@@ -8,13 +8,11 @@ seeds and the trials of a search, and the last one writes the results.
 from __future__ import annotations
 
 import json
-import math
 import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,6 +28,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
 from electra.finetuning.predict import Predictor
 from electra.finetuning.runner.calibration import calibrate
+from electra.finetuning.runner.compared import compare_with_baselines, hybrid_head
 from electra.finetuning.runner.dataset import (
     Dataset,
     choose_task,
@@ -37,15 +36,10 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.encoder_baselines import are_missing, measure_all
+from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
+from electra.finetuning.runner.encoder_baselines import are_missing, measure_all, tuning_of_baseline
 from electra.finetuning.runner.one_seed import Stopped, train_seed
-from electra.finetuning.runner.over_seeds import (
-    FinishedSeed,
-    choose_seed,
-    compare_with_baselines,
-    headline,
-    scores_over_seeds,
-)
+from electra.finetuning.runner.over_seeds import FinishedSeed, choose_seed, headline, scores_over_seeds
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import load_seed, save_model
 from electra.finetuning.runner.search import search, split_for_search
@@ -56,26 +50,11 @@ from electra.finetuning.runner.soft_labels import (
     with_soft_labels,
 )
 from electra.finetuning.runner.task_file import task_source
-from electra.finetuning.runner.tuned_model import choose_pooling
-from electra.finetuning.runner.tuning import (
-    FeaturizedSplit,
-    Tuning,
-    count_steps,
-    describe_scores,
-    evaluate,
-)
-from electra.finetuning.settings import (
-    SEARCHABLE,
-    ResolvedSettings,
-    Settings,
-    default_layer_decay,
-    default_learning_rate,
-    settings_to_search,
-)
+from electra.finetuning.runner.tuning import Tuning, describe_scores, evaluate, prepare, source_of
+from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.task import Task
-from electra.finetuning.windows.features import Tokens
 from electra.foundation import durable, seeds
-from electra.foundation.errors import ConfigError, Interrupted
+from electra.foundation.errors import Interrupted
 from electra.foundation.extensions import HEADS, TASKS
 from electra.foundation.jobs import HeldElsewhere, Shared
 from electra.foundation.leases import Leases
@@ -84,14 +63,10 @@ from electra.foundation.options import as_path
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 from electra.foundation.visible import plural
-from electra.model.precision import pick_device, pick_precision
-from electra.model.sizes import EncoderConfig
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
 FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths
-MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples are trained on for more epochs than the task's
-HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts in an example
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -139,7 +114,7 @@ def _finetune(
     pooling = encoder_pooling(loaded, dataset.task)
     tuning, notes = prepare(resolve(settings, dataset, loaded.config, pooling), dataset, loaded)
     teacher, unlabelled = open_teacher(tuning)
-    baseline_tuning = _tuning_of_baseline(settings, dataset)
+    baseline_tuning = tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop, shared=True) as session:
         session.share()
@@ -190,15 +165,6 @@ def _finetune(
         for line in compare_with_baselines(results, hybrid_head(tuning)):
             session.say(line)
         return results
-
-
-def _tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
-    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
-    if settings.baseline_model is None:
-        return None
-    loaded = load(source_of(settings.baseline_model), "encoder")
-    baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    return prepare(resolve(baseline_settings, dataset, loaded.config), dataset, loaded)[0]
 
 
 def recorded_threads(folder: TuningFolder) -> int | None:
@@ -264,11 +230,8 @@ def seed_folders(
     folder: TuningFolder, numbers: Sequence[int], untrained: bool
 ) -> dict[str, tuple[TuningFolder, int]]:
     """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece."""
-    pretrained = {f"seed {number}": (folder, number) for number in numbers}
-    untrained_pieces = {
-        f"untrained seed {number}": (folder.untrained, number) for number in numbers if untrained
-    }
-    return pretrained | untrained_pieces
+    targets = {"": folder, "untrained ": folder.untrained} if untrained else {"": folder}
+    return {f"{kind}seed {number}": (to, number) for kind, to in targets.items() for number in numbers}
 
 
 def missing(settings: Settings) -> list[str]:
@@ -279,8 +242,7 @@ def missing(settings: Settings) -> list[str]:
     remaining: list[str] = []
     if settings.search and not folder.read_search().get("chosen"):
         remaining.append("search")
-    untrained = bool(untrained_seeds(settings, folder, numbers))
-    seed_pieces = seed_folders(folder, numbers, untrained)
+    seed_pieces = seed_folders(folder, numbers, bool(untrained_seeds(settings, folder, numbers)))
     remaining += [name for name, (target, number) in seed_pieces.items() if not target.seed(number).exists()]
     held = [name for name in leases.held() if name not in remaining]  # trials of a search, baselines
     if not remaining and not folder.results.is_file():
@@ -312,13 +274,8 @@ def finish(  # noqa: PLR0917
     needs_ensemble = settings.ensemble or folder.ensemble.path.exists()
     if digests.compare(folder.path) is not None:  # the digests were removed when this process started
         existing = folder.read_results()
-        without_ensemble = {
-            name: value for name, value in existing.items() if not name.startswith("ensemble_")
-        }
-        if (
-            without_ensemble == json.loads(durable.to_json(results))
-            and needs_ensemble == folder.ensemble.path.exists()
-        ):
+        others = {name: value for name, value in existing.items() if not name.startswith("ensemble_")}
+        if others == json.loads(durable.to_json(results)) and needs_ensemble == folder.ensemble.path.exists():
             return existing
     if needs_ensemble:
         results |= run_ensemble(tuning, folder, finished)
@@ -332,140 +289,11 @@ def finish(  # noqa: PLR0917
     return results
 
 
-def hybrid_head(tuning: Tuning) -> str:
-    """Returns the name of the hybrid head for the task; "" if there is none or the user chose one."""
-    if tuning.task.head != "classifier" or tuning.settings.head in HYBRID_HEADS.values():
-        return ""
-    return HYBRID_HEADS.get(len(tuning.splits["dev"].examples[0].texts), "")
-
-
-def source_of(model: str) -> str | Path:
-    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
-    folder = TuningFolder(Path(model))
-    return folder.model.path if folder.exists() else model
-
-
 def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
     """Returns the pooling that the encoder was trained with; None if it was trained without pooling."""
     if task.head == "vectors":
         return loaded.pooling
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
-
-
-def resolve(
-    settings: Settings, dataset: Dataset, config: EncoderConfig, pooling: Pooling | None = None
-) -> ResolvedSettings:
-    """Returns the settings with every default filled in.
-
-    Args:
-        settings: as the user passed them.
-        dataset: the data and its task, on which defaults depend.
-        config: the encoder's configuration.
-        pooling: the encoder's own pooling, if it has one.
-
-    Raises:
-        ConfigError: the length exceeds the model's positions, or no setting is left to search.
-    """
-    positions = config.max_positions
-    if settings.max_length is not None and settings.max_length > positions:
-        problem = f"{settings.max_length} tokens, but the model has {positions} positions"
-        raise ConfigError(problem, key="max_length", fix=f"Use at most {positions}")
-    if settings.search and not settings_to_search(settings):
-        fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
-        raise ConfigError("no setting is left to search", key="search", fix=fix)
-    values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
-    task = dataset.task
-    for name, default in default_settings(settings, dataset, config).items():
-        if values[name] is None:
-            values[name] = default.value
-    values["calibrate"] = settings.calibrate is not False
-    own_pooling = pooling or load_head(settings.head).pooling
-    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own_pooling)
-    return ResolvedSettings(**values)
-
-
-def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
-    """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run."""
-    if not folder.exists():
-        return settings
-    recorded = {"calibrate": False} | folder.record.get("settings", {})
-    searched = SEARCHABLE if settings.search else ()
-    names = {"dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate"} - {*searched}
-    unset = {name for name in names if getattr(settings, name) is None and name in recorded}
-    return replace(settings, **{name: recorded[name] for name in unset})
-
-
-@dataclass(frozen=True)
-class Default:
-    """The value of a setting that the user did not set, and its origin."""
-
-    value: float
-    origin: str
-
-
-def default_settings(settings: Settings, dataset: Dataset, config: EncoderConfig) -> dict[str, Default]:
-    """Returns, by setting, the defaults that depend on the data, the task, the head or the encoder."""
-    task, num_examples = dataset.task, len(dataset.splits["train"])
-    head, width = load_head(settings.head), f"width {config.hidden_size}"
-    head_origin = f"the head {HEADS.name_of(settings.head)}"
-    dropout = Default(config.dropout, "as in pre-training")
-    if task.dropout is not None:
-        dropout = Default(task.dropout, "the task")
-    elif head.dropout is not None:
-        dropout = Default(head.dropout, head_origin)
-    if head.epochs is not None:
-        epochs = Default(head.epochs, head_origin)
-    elif (
-        few_example_epochs := min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / num_examples))
-    ) > task.epochs:
-        epochs = Default(few_example_epochs, f"{plural(num_examples, 'example')}")
-    else:
-        epochs = Default(task.epochs, "the task")
-    return {
-        "dropout": dropout,
-        "epochs": epochs,
-        "learning_rate": Default(default_learning_rate(config.hidden_size), width),
-        "layer_decay": Default(default_layer_decay(config.hidden_size), width),
-        "max_length": Default(min(task.max_length, config.max_positions), "the task"),
-    }
-
-
-def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfig) -> str:
-    """Returns a line on the defaults in use and their origins; "" if the user set everything."""
-    defaults = default_settings(settings, dataset, config)
-    searched = settings_to_search(settings) if settings.search else ()
-    shown = [
-        f"{name} {default.value:g} ({default.origin})"
-        for name, default in defaults.items()
-        if getattr(settings, name) is None and name not in searched
-    ]
-    return f"defaults: {', '.join(shown)}" if shown else ""
-
-
-def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
-    """Tokenises the data once for all seeds; also returns notes on the data for the user."""
-    tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
-    splits: dict[str, FeaturizedSplit] = {}
-    for split, examples in dataset.splits.items():
-        windows = task.featurize(examples, tokens, settings.max_length, train=split == "train")
-        if windows.truncated:
-            count_note = f"{windows.truncated} of {len(examples)} examples"
-            notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
-        notes += [f"{split}: {note}" for note in windows.notes]
-        splits[split] = FeaturizedSplit(windows, examples)
-    train = splits.pop("train").windows
-    device = pick_device(settings.device)
-    tuning = Tuning(
-        settings=settings,
-        task=task,
-        start=loaded,
-        train=train,
-        splits=splits,
-        total_steps=count_steps(settings, train),
-        device=device,
-        precision=pick_precision(settings.precision, device),
-    )
-    return tuning, notes
 
 
 def make_record(

@@ -14,22 +14,25 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from electra.artifacts.tuning import TuningFolder
-from electra.exchange.load import Loaded
+from electra.exchange.load import Loaded, load
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.baselines import NAMES, TUNED_ON, Predict, fit_linear, score_splits, scores
+from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.one_seed import build_model
-from electra.finetuning.runner.over_seeds import FROZEN
-from electra.finetuning.runner.tuning import Tuning, evaluate
+from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, source_of
+from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.extensions import TASKS
@@ -51,6 +54,15 @@ def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
         return False
     unlabelled = any(example.gold is None for example in dataset.splits["train"])
     return not (unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
+
+
+def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
+    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
+    if settings.baseline_model is None:
+        return None
+    loaded = load(source_of(settings.baseline_model), "encoder")
+    baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
+    return prepare(resolve(baseline_settings, dataset, loaded.config), dataset, loaded)[0]
 
 
 def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None) -> None:

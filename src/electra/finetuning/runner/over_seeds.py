@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from electra.artifacts.tuning import SeedFolder, baseline_results, chance_note
+from electra.artifacts.tuning import SeedFolder
 from electra.finetuning.metrics.scores import summary
-
-FROZEN = "frozen encoder"  # the baseline that uses the head `frozen` before fine-tuning
 
 
 @dataclass(frozen=True)
@@ -66,28 +64,3 @@ def headline(results: dict[str, Any], metric: str) -> str:
         return f"dev {metric}: {number:.4f}"
     spread = f"sd {results[f'{name}_sd']:.4f}, median {results[f'{name}_median']:.4f}"
     return f"dev {metric}: {number:.4f}, the mean of {count} seeds; {spread}"
-
-
-def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
-    """Yields a line with the baselines' dev scores, and a note if the model does not beat the best of them.
-
-    Args:
-        results: the contents of all_results.json.
-        head: a hybrid head to suggest in the note; "" for none.
-    """
-    key = f"eval_{results['primary_metric']}"
-    baselines = baseline_results(results).items()
-    dev_scores = {name: scores[key] for name, scores in baselines if scores.get(key) is not None}
-    if not dev_scores:
-        return
-    listed = ", ".join(f"{name} {value:.4f}" for name, value in dev_scores.items())
-    yield f"dev {results['primary_metric']} of the baselines: {listed}"
-    score, best = results[key], max(dev_scores, key=lambda name: dev_scores[name])
-    if score is not None and score > dev_scores[best]:
-        return
-    note = f"the baseline {best!r} scores as well or better on dev{chance_note(results)}"
-    if best == FROZEN:
-        yield f"{note}; --head frozen trains that model in seconds"
-    else:
-        advice = f"; try --head {head} (a model with it cannot be exported to ONNX)" if head else ""
-        yield note + advice

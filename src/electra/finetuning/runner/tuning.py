@@ -1,10 +1,11 @@
-"""Holds what the seeds of a fine-tuning share, and evaluates a model on a split."""
+"""Prepares what the seeds of a fine-tuning share, and evaluates a model on a split."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,16 +13,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from electra.artifacts.tuning import TuningFolder
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.examples import Examples
 from electra.finetuning.metrics.scores import Score
+from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.tuned_model import TunedModel
 from electra.finetuning.settings import ResolvedSettings
 from electra.finetuning.tasks.parts.task import Task
-from electra.finetuning.windows.features import Windows, batch_of
+from electra.finetuning.windows.features import Tokens, Windows, batch_of
 from electra.foundation.errors import RunFailed
 from electra.foundation.progress import Say, quiet
 from electra.model.passes import PaddedBatch, map_rows
+from electra.model.precision import pick_device, pick_precision
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,38 @@ class Tuning:
         """Returns the fine-tuning with changed settings."""
         settings = replace(self.settings, **changes)
         return replace(self, settings=settings, total_steps=count_steps(settings, self.train))
+
+
+def source_of(model: str) -> str | Path:
+    """Returns the path of the saved model if `model` is a fine-tuning, else `model`."""
+    folder = TuningFolder(Path(model))
+    return folder.model.path if folder.exists() else model
+
+
+def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
+    """Tokenises the data once for all seeds; also returns notes on the data for the user."""
+    tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
+    splits: dict[str, FeaturizedSplit] = {}
+    for split, examples in dataset.splits.items():
+        windows = task.featurize(examples, tokens, settings.max_length, train=split == "train")
+        if windows.truncated:
+            count_note = f"{windows.truncated} of {len(examples)} examples"
+            notes.append(f"{split}: {count_note} truncated to {settings.max_length} tokens")
+        notes += [f"{split}: {note}" for note in windows.notes]
+        splits[split] = FeaturizedSplit(windows, examples)
+    train = splits.pop("train").windows
+    device = pick_device(settings.device)
+    tuning = Tuning(
+        settings=settings,
+        task=task,
+        start=loaded,
+        train=train,
+        splits=splits,
+        total_steps=count_steps(settings, train),
+        device=device,
+        precision=pick_precision(settings.precision, device),
+    )
+    return tuning, notes
 
 
 @dataclass(frozen=True)

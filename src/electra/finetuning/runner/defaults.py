@@ -1,0 +1,106 @@
+"""Fills in the settings that the user did not set: defaults, or what an existing folder recorded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+from electra.artifacts.model import Pooling
+from electra.artifacts.tuning import TuningFolder
+from electra.finetuning.heads import load_head
+from electra.finetuning.runner.dataset import Dataset
+from electra.finetuning.runner.tuned_model import choose_pooling
+from electra.finetuning.settings import (
+    SEARCHABLE,
+    ResolvedSettings,
+    Settings,
+    default_layer_decay,
+    default_learning_rate,
+    settings_to_search,
+)
+from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import HEADS
+from electra.foundation.visible import plural
+from electra.model.sizes import EncoderConfig
+
+MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples are trained on for more epochs than the task's
+
+
+def resolve(
+    settings: Settings, dataset: Dataset, config: EncoderConfig, pooling: Pooling | None = None
+) -> ResolvedSettings:
+    """Returns the settings with every default filled in.
+
+    Args:
+        settings: as the user passed them.
+        dataset: the data and its task, on which defaults depend.
+        config: the encoder's configuration.
+        pooling: the encoder's own pooling, if it has one.
+
+    Raises:
+        ConfigError: the length exceeds the model's positions, or no setting is left to search.
+    """
+    positions = config.max_positions
+    if settings.max_length is not None and settings.max_length > positions:
+        problem = f"{settings.max_length} tokens, but the model has {positions} positions"
+        raise ConfigError(problem, key="max_length", fix=f"Use at most {positions}")
+    if settings.search and not settings_to_search(settings):
+        fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
+        raise ConfigError("no setting is left to search", key="search", fix=fix)
+    values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
+    task = dataset.task
+    defaults = default_settings(settings, dataset, config)
+    values |= {name: value for name, (value, _) in defaults.items() if values[name] is None}
+    values["calibrate"] = settings.calibrate is not False
+    own_pooling = pooling or load_head(settings.head).pooling
+    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own_pooling)
+    return ResolvedSettings(**values)
+
+
+def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
+    """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run."""
+    if not folder.exists():
+        return settings
+    recorded = {"calibrate": False} | folder.record.get("settings", {})
+    searched = SEARCHABLE if settings.search else ()
+    names = {"dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate"} - {*searched}
+    unset = {name for name in names if getattr(settings, name) is None and name in recorded}
+    return replace(settings, **{name: recorded[name] for name in unset})
+
+
+def default_settings(
+    settings: Settings, dataset: Dataset, config: EncoderConfig
+) -> dict[str, tuple[float, str]]:
+    """Returns (default, origin) by setting, for defaults that depend on data, task, head or encoder."""
+    task, num_examples = dataset.task, len(dataset.splits["train"])
+    head, width = load_head(settings.head), f"width {config.hidden_size}"
+    head_origin = f"the head {HEADS.name_of(settings.head)}"
+    dropout, epochs = (config.dropout, "as in pre-training"), (task.epochs, "the task")
+    few_example_epochs = min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / num_examples))
+    if few_example_epochs > task.epochs:
+        epochs = (few_example_epochs, plural(num_examples, "example"))
+    if head.epochs is not None:
+        epochs = (head.epochs, head_origin)
+    if head.dropout is not None:
+        dropout = (head.dropout, head_origin)
+    if task.dropout is not None:
+        dropout = (task.dropout, "the task")
+    return {
+        "dropout": dropout,
+        "epochs": epochs,
+        "learning_rate": (default_learning_rate(config.hidden_size), width),
+        "layer_decay": (default_layer_decay(config.hidden_size), width),
+        "max_length": (min(task.max_length, config.max_positions), "the task"),
+    }
+
+
+def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfig) -> str:
+    """Returns a line on the defaults in use and their origins; "" if the user set everything."""
+    defaults = default_settings(settings, dataset, config)
+    searched = settings_to_search(settings) if settings.search else ()
+    shown = [
+        f"{name} {value:g} ({origin})"
+        for name, (value, origin) in defaults.items()
+        if getattr(settings, name) is None and name not in searched
+    ]
+    return f"defaults: {', '.join(shown)}" if shown else ""
