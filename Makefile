@@ -67,7 +67,7 @@ check: setup
 	$(if $(FAST),OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "$(ORDINARY)" $(FAST))
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "$(ORDINARY)"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -m "$(ORDINARY)"
 
 # Whole journeys, tutorials and many processes side by side.
 test-slow: setup

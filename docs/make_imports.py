@@ -12,6 +12,7 @@ import ast
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from html import escape
 from pathlib import Path
@@ -33,6 +34,7 @@ marker path { fill: #0969da; } .end { stroke: #8c959f; stroke-dasharray: 5 4; }
 """
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Room -> the rooms that it imports."""
     rooms = sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").is_file())

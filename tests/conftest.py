@@ -50,6 +50,12 @@ def no_trusted_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are written without figures, which take longer to draw than most tests train."""
+    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
+
+
+@pytest.fixture
 def shared_data() -> Callable[[str], Path]:
     """shared_data("corpora/x.jsonl.zst"): a real file from $ELECTRA_TEST_DATA, or from ../shared/data; skips
     when it is absent.

@@ -170,13 +170,7 @@ def test_a_panel_of_other_data_is_scored_again(tmp_path: Path) -> None:
     assert runner.job_status(tmp_path, job, plan).state == "waiting"
 
 
-@pytest.fixture
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take most of the time."""
-    monkeypatch.setattr("electra.pages.svg.available", lambda: False)
-
-
-@pytest.mark.usefixtures("without_figures")
+@pytest.mark.usefixtures("no_figures")
 def test_compute_to_reach_the_baseline(tmp_path: Path) -> None:
     record = fake_study.make(tmp_path, "convergence")
     assert record["reached"]["mlm"] == pytest.approx(fake_study.FLOPS)
@@ -212,7 +206,7 @@ def test_the_page_holds_every_score_exactly_and_loads_nothing(name: str, tmp_pat
     assert drawn >= {"panel", "pos", "chunking", "differences", "auc", "curve-auc", "curve-generator-loss"}
 
 
-@pytest.mark.usefixtures("without_figures")
+@pytest.mark.usefixtures("no_figures")
 def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
     fake_study.make(tmp_path, "objectives")
     html = write_report(tmp_path).read_text()
@@ -224,7 +218,7 @@ def test_published_numbers_are_marked_as_another_scale(tmp_path: Path) -> None:
     assert "Paper (another scale)" not in write_report(tmp_path / "b").read_text()
 
 
-@pytest.mark.usefixtures("without_figures")
+@pytest.mark.usefixtures("no_figures")
 def test_one_seed_no_panel_and_failures_still_make_a_page(tmp_path: Path) -> None:
     record = fake_study.make(tmp_path, "training-algorithm", seeds=1, with_panel=False)
     assert record["budgets"][0]["arms"]["two-stage-fresh"]["collapsed"] == 1

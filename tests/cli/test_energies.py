@@ -34,7 +34,12 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory, toy_store: Path) -> Pat
     folder = tmp_path_factory.mktemp("electric") / "run"
     store = TokenStore.open(toy_store)
     recipe = toy.recipe(objective={"name": "electric"}, training={"steps": 3})
-    with start(recipe, folder, store, World()) as run, StopRequest() as stop:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        start(recipe, folder, store, World()) as run,
+        StopRequest() as stop,
+    ):
+        patch.setattr("electra.pages.svg.available", lambda: False)
         assert loop.train(run, stop)
         store.tokenizer.save(folder / "tokenizer")
         finish(run)

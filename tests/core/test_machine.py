@@ -98,6 +98,7 @@ def test_a_cgroup_limit_lowers_the_core_count(monkeypatch: pytest.MonkeyPatch) -
         {"WORLD_SIZE": "2", "RANK": "x"},
         {"WORLD_SIZE": "2", "RANK": "2"},
         {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "x"},
+        {"WORLD_SIZE": "2", "RANK": "0", "ELECTRA_TIMEOUT_MINUTES": "soon"},
     ],
 )
 def test_wrong_launcher_variables_are_named(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -34,13 +35,24 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stores")
+    corpus = write(folder, texts(100))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELECTRA_CACHE", str(folder / "cache"))
+        patch.setattr(chunks, "CHUNK_BYTES", BYTES)
+        electra.prepare(corpus, out=folder / "local", **OPTIONS)
+        electra.prepare(corpus, out=f"file://{folder}/far", **OPTIONS)
+    return folder
+
+
 @pytest.fixture
-def both(tmp_path: Path) -> tuple[TokenStore, Path]:
+def both(tmp_path: Path, prepared: Path) -> tuple[TokenStore, Path]:
     """A local store, and the folder of the same store as `prepare` writes it to an address."""
-    corpus = write(tmp_path, texts(100))
-    local = electra.prepare(corpus, out=tmp_path / "local", **OPTIONS)
-    electra.prepare(corpus, out=f"file://{tmp_path}/far", **OPTIONS)
-    return local.tokens, tmp_path / "far"
+    for name in ("local", "far"):
+        shutil.copytree(prepared / name, tmp_path / name)
+    return TokenStore.open(tmp_path / "local"), tmp_path / "far"
 
 
 class Server(http.server.SimpleHTTPRequestHandler):

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from electra.commands.framework.display import Display
+from electra.commands.framework.main import main
 from electra.commands.parts.stores import build
 from electra.commands.prepare import prepare
 from electra.data.settings import CorpusConfig, TokenizerConfig
@@ -78,22 +79,30 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_input_is_a_one_line_error_and_leaves_nothing(
-    tmp_path: Path, arguments: list[str], message: str
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     corpus(tmp_path / "a.txt")
-    done = electra(*arguments, "--out", "store", cwd=tmp_path)
-    assert done.returncode == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", *arguments, "--out", "store"]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1, error
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_a_small_text_makes_a_smaller_vocabulary_with_a_note(tmp_path: Path) -> None:
-    corpus(tmp_path / "a.txt")
-    done = electra("a.txt", "--vocab-size", "9999", "--out", "store", cwd=tmp_path)
-    assert done.returncode == 0 and "entries, not 9,999" in done.stdout
+def test_a_small_text_makes_a_smaller_vocabulary_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = corpus(tmp_path / "a.txt")
+    assert main(["prepare", str(text), "--vocab-size", "9999", "--out", str(tmp_path / "store")]) == 0
+    assert "entries, not 9,999" in capsys.readouterr().out
     assert TokenStore.open(tmp_path / "store").vocab_size < 9999
 
 
-def test_prepare_reads_stdin(tmp_path: Path) -> None:
+def test_prepare_reads_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = "".join(json.dumps({"body": f"the chef cooked meal {i}"}) + "\n" for i in range(50))
     tokenizer = Tokenizer.train(["the chef cooked a meal"] * 9, TokenizerConfig(vocab_size=24))
     tokenizer.save(tmp_path / "tokenizer")
@@ -102,7 +111,8 @@ def test_prepare_reads_stdin(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     store = TokenStore.open(tmp_path / "s")
     assert store.audit["documents_read"] == 50 and store.tokenizer_digest == tokenizer.digest
-    assert electra(*command, input="", cwd=tmp_path).returncode == 0, "complete: stdin is not needed again"
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", *command]) == 0, "complete: stdin is not needed again"
 
 
 @pytest.mark.slow

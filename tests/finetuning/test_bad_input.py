@@ -218,6 +218,7 @@ def test_predict_needs_a_finished_classifier(
     assert "fine-tuned classifier" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_truncated_texts_are_reported(
     electra_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,6 +292,7 @@ def test_bad_rows_leave_nothing(
     assert not out.exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_corrected_rows_are_accepted_after_an_error(electra_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     plain: dict[str, Any] = {"task": "classification", "out": tmp_path / "out", "device": "cpu"}

@@ -97,6 +97,7 @@ def test_spans_have_no_baseline() -> None:
     assert baselines.fit(baselines.WORDS, load_task("squad"), []) is None
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_scored_pairs_have_the_cosine_baseline(tmp_path: Path) -> None:
     """A fine-tuning that ends below what its encoder knew beforehand is told so."""
     folder = toy_task.save_encoder(tmp_path / "encoder")
@@ -130,7 +131,7 @@ def test_another_encoder_is_scored_without_training(
     electra_folder: Path, modern_folder: Path, sst2_folder: Path, tmp_path: Path
 ) -> None:
     settings = toy_task.settings(
-        tmp_path / "out", sst2_folder, epochs=1, baselines=True, baseline_model=str(modern_folder)
+        tmp_path / "out", sst2_folder, epochs=0.1, baselines=True, baseline_model=str(modern_folder)
     )
     rows = finetune(str(electra_folder), settings)["baselines"]
     # One word decides the label, so a mean of word vectors is enough.

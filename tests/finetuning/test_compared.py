@@ -81,7 +81,7 @@ def test_a_baseline_that_is_not_beaten_is_reported() -> None:
 def test_texts_without_answers_have_no_baselines_and_no_search(tmp_path: Path, modern_folder: Path) -> None:
     texts = tmp_path / "texts.csv"
     texts.write_text("text\n" + "".join(f"a {word} film of my town\n" for word in toy_task.OTHER * 2))
-    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=1, baselines=True)
+    settings = toy_task.settings(tmp_path / "out", texts, "contrastive", epochs=0.5, baselines=True)
     assert "baselines" not in finetune(str(modern_folder), settings)
     with pytest.raises(DataError):
         settings = toy_task.settings(tmp_path / "x", texts, "contrastive", learning_rate=None, search="2")
@@ -89,7 +89,9 @@ def test_texts_without_answers_have_no_baselines_and_no_search(tmp_path: Path, m
 
 
 def test_scored_pairs_have_baselines(tmp_path: Path, modern_folder: Path, regression_folder: Path) -> None:
-    settings = toy_task.settings(tmp_path / "out", regression_folder, "similarity", epochs=1, baselines=True)
+    settings = toy_task.settings(
+        tmp_path / "out", regression_folder, "similarity", epochs=0.1, baselines=True
+    )
     baseline_scores = finetune(str(modern_folder), settings)["baselines"]
     assert (
         baseline_scores["majority"]["eval_spearmanr"] is None
@@ -97,13 +99,12 @@ def test_scored_pairs_have_baselines(tmp_path: Path, modern_folder: Path, regres
     )
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging"])
+@pytest.mark.usefixtures("no_figures")
 def test_baselines_are_the_default_and_can_be_left_out(
-    task: str, tmp_path: Path, modern_folder: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, modern_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write = toy_task.write_classification if task == "classification" else toy_task.write_tagging
-    data = write(tmp_path / "data", train=20, dev=8)
-    words = ["finetune", str(modern_folder), "--task", task, "--data", str(data), "--epochs", "1"]
+    data = toy_task.write_tagging(tmp_path / "data", train=20, dev=8)
+    words = ["finetune", str(modern_folder), "--task", "tagging", "--data", str(data), "--epochs", "1"]
     assert main([*words, "--device", "cpu", "--out", str(tmp_path / "with")]) == 0
     assert "majority 0." in capsys.readouterr().out
     assert main([*words, "--device", "cpu", "--out", str(tmp_path / "without"), "--no-baselines"]) == 0

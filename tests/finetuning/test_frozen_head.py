@@ -61,7 +61,7 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
 
 
 def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_folder: Path) -> None:
-    data = toy_task.write_tagging(tmp_path / "data")
+    data = toy_task.write_tagging(tmp_path / "data", train=100, dev=20)
     settings = toy_task.settings(
         tmp_path / "out", data, "tagging", head="frozen", epochs=None, baselines=True
     )
@@ -73,7 +73,7 @@ def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_fo
 
 def test_the_frozen_head_is_a_baseline_of_fine_tunings(tmp_path: Path, modern_folder: Path) -> None:
     data = toy_task.write_classification(tmp_path / "data", train=60, dev=20)
-    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=1, baselines=True)
+    settings = toy_task.settings(tmp_path / "out", data, "classification", epochs=0.1, baselines=True)
     results = finetune(str(modern_folder), settings)
     alone = toy_task.settings(tmp_path / "alone", data, "classification", head="frozen", epochs=None)
     expected = finetune(str(modern_folder), alone)["eval_accuracy"]

@@ -88,7 +88,7 @@ def test_a_student_agrees_with_its_teacher_on_texts_that_nobody_labelled(
     assert any("288" in note for note in taught["notes"])
 
 
-def test_a_stopped_run_goes_on_to_the_same_weights(
+def test_a_stopped_run_goes_on_to_the_same_weights_and_another_teacher_is_refused(
     electra_folder: Path, sst2_folder: Path, teacher: Path, tmp_path: Path
 ) -> None:
     whole, parts = (settings(tmp_path / name, sst2_folder, teacher=teacher) for name in ("whole", "parts"))
@@ -99,17 +99,9 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     finetune(str(electra_folder), parts)
     first, second = weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts")
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_another_teacher_or_weight_is_another_run(
-    electra_folder: Path, sst2_folder: Path, teacher: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    finetune(str(electra_folder), settings(out, sst2_folder, teacher=teacher))
-    with pytest.raises(RunFolderError):
-        finetune(str(electra_folder), settings(out, sst2_folder))
-    with pytest.raises(RunFolderError):
-        finetune(str(electra_folder), settings(out, sst2_folder, teacher=teacher, teacher_weight=0.9))
+    for other in ({}, {"teacher": teacher, "teacher_weight": 0.9}):
+        with pytest.raises(RunFolderError):
+            finetune(str(electra_folder), settings(tmp_path / "whole", sst2_folder, **other))
 
 
 def test_what_cannot_teach_is_refused_before_anything_is_written(

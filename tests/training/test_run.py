@@ -49,18 +49,26 @@ def train(folder: Path, **sections: Any) -> list[dict[str, Any]]:
     return Ledger.read(folder / "metrics.jsonl").rows
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of 6 steps with two checkpoints."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    train(folder, training={"evaluate_every": 3, "checkpoint_every": 3})
+    return folder
+
+
 def losses(rows: list[dict[str, Any]]) -> list[dict[str, float]]:
     return [row["losses"] for row in rows if row["kind"] == "train"]
 
 
-def test_the_ledger_and_the_record_are_complete(tmp_path: Path) -> None:
-    rows = train(tmp_path / "run", training={"evaluate_every": 3})
+def test_the_ledger_and_the_record_are_complete(finished: Path) -> None:
+    rows = Ledger.read(finished / "metrics.jsonl").rows
     assert [row["step"] for row in rows if row["kind"] == "train"] == [1, 2, 3, 4, 5, 6]
     assert [row["step"] for row in rows if row["kind"] == "eval"] == [0, 3, 6]
     first = next(row for row in rows if row["kind"] == "train")
     assert first["tokens"] == 8 * 16 and first["flops"] > 0 and first["counts"]["rtd"] <= 8 * 16
     assert first["loss"] == pytest.approx(first["losses"]["mlm"] + 50 * first["losses"]["rtd"], rel=1e-6)
-    record = read_toml(tmp_path / "run" / "run.toml")
+    record = read_toml(finished / "run.toml")
     assert (
         record["training"]["steps"] == 6
         and record["identity"]["data"] == "toy"
@@ -113,7 +121,8 @@ def test_the_record_says_what_was_built(tmp_path: Path) -> None:
 
 
 def test_micro_batches_change_nothing(tmp_path: Path) -> None:
-    still = {"model": {"dropout": 0.0, "attention_dropout": 0.0}}
+    still: dict[str, Any] = {"model": {"dropout": 0.0, "attention_dropout": 0.0}}
+    still["training"] = {"checkpoint_every": 6, "evaluate_every": 6}
     whole = losses(train(tmp_path / "whole", **still))
     pieces = losses(train(tmp_path / "pieces", **merge(still, {"training": {"micro_batch": 3}})))
     for a, b in zip(whole, pieces, strict=True):
@@ -145,8 +154,7 @@ def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "key"), [("digest", "data"), ("tokenizer_digest", "tokenizer")])
-def test_other_data_or_tokenizer_is_refused(tmp_path: Path, name: str, key: str) -> None:
-    train(tmp_path / "run")
+def test_other_data_or_tokenizer_is_refused(finished: Path, name: str, key: str) -> None:
     other = toy.store()
     if name == "digest":
         other.description["digest"] = "other"
@@ -154,7 +162,7 @@ def test_other_data_or_tokenizer_is_refused(tmp_path: Path, name: str, key: str)
         object.__setattr__(other, "tokenizer_digest", "other")
     with (
         pytest.raises(RunFolderError, match=f"identity.{key} was toy, now other"),
-        start(toy.recipe(), tmp_path / "run", other, World()),
+        start(toy.recipe(), finished, other, World()),
     ):
         pass
 
@@ -294,8 +302,8 @@ def test_a_run_that_masks_nothing_is_refused(tmp_path: Path) -> None:
     build_run(toy.recipe(objective=objective), tmp_path / "rising", toy.store(), World())
 
 
-def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
-    train(tmp_path / "run")
+def test_a_damaged_record_is_refused(tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path / "run")
     file = tmp_path / "run" / "run.toml"
     content = file.read_text()
     for damaged in ("", content.partition("[environment]")[0]):
@@ -524,8 +532,7 @@ def test_sharing_ties_the_selected_weights(encoder: str, sharing: str) -> None:
 def test_a_run_killed_before_its_first_step_can_be_restarted(tmp_path: Path) -> None:
     (tmp_path / "run" / "store").mkdir(parents=True)
     (tmp_path / "run" / "log.txt").write_text("")
-    train(tmp_path / "run")
-    shutil.rmtree(tmp_path / "run")
+    train(tmp_path / "run", training={"steps": 1})
 
 
 def test_a_run_recorded_by_an_older_version_with_fewer_options_is_resumed(tmp_path: Path) -> None:
@@ -560,7 +567,7 @@ def test_a_disk_too_small_is_refused_before_the_first_step(
         train(tmp_path / "run")
     assert caught.value.exit_code == 74 and not RunFolder(tmp_path / "run").metrics.exists()
     free = 10 << 30
-    rows = train(tmp_path / "run")
+    rows = train(tmp_path / "run", training={"checkpoint_every": 6})
     assert re.search(
         r"up to \d+ MiB on disk", next(r["message"] for r in rows if r.get("event") == "started")
     )
@@ -576,8 +583,8 @@ def test_the_predicted_size_of_a_checkpoint_is_its_size(tmp_path: Path) -> None:
     assert needs.checkpoint_bytes(run) <= taken < 1.1 * needs.checkpoint_bytes(run) + 50_000
 
 
-def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path) -> None:
-    train(tmp_path, training={"checkpoint_every": 3})
+def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path, finished: Path) -> None:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     left = [
         RunFolder(tmp_path).checkpoints / ".trash-step-00000001-99999999",
         RunFolder(tmp_path).checkpoints / ".tmp-step-00000009-99999999",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ VOCABULARY = 60
 SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
 
 
+@cache
 def documents(count: int, seed: int) -> TokenDocuments:
     """Returns chains of tokens in which each token nearly determines the next."""
     random = np.random.default_rng(seed)
