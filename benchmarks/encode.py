@@ -27,9 +27,9 @@ import tokenizers
 from electra.data.batches import Batches
 from electra.data.corpus import Documents
 from electra.data.encoding import id_dtype
-from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 
 

@@ -46,7 +46,7 @@ def no_network() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def no_trusted_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that one test names as code are not trusted in the next."""
-    monkeypatch.setenv(extensions.TRUSTED, os.environ.get(extensions.TRUSTED, ""))
+    monkeypatch.setenv(extensions.TRUSTED_VARIABLE, os.environ.get(extensions.TRUSTED_VARIABLE, ""))
 
 
 @pytest.fixture

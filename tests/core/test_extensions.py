@@ -46,7 +46,7 @@ def test_a_trusted_file_is_loaded_and_identified(kind: extensions.Kind, tmp_path
     extensions.trust(path)
     module = kind.load(str(path))
     assert kind.load("my-own") is kind.load("elsewhere/my_own.py") is module  # as a folder may call it
-    assert kind.load(str(path)) is module and kind.name_of(str(path)) == "my-own"
+    assert kind.load(str(path)) is module and kind.canonical_name(str(path)) == "my-own"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert kind.identity(str(path)) == {f"{kind.name}_file": "my-own.py", f"{kind.name}_sha256": digest}
     path.write_text(
@@ -63,7 +63,7 @@ def test_an_installed_package_is_loaded_by_entry_point(
     module = f"theirs_{kind.name}"
     (tmp_path / f"{module}.py").write_text(OURS[kind])
     install(tmp_path, "theirs", kind.group, monkeypatch, **{"their-own": module, "broken": "not_there"})
-    assert "their-own" in kind.names() and kind.name_of("Their_Own") == "their-own"
+    assert "their-own" in kind.names() and kind.canonical_name("Their_Own") == "their-own"
     assert kind.load("their_own") is sys.modules[module]
     assert kind.identity("their-own")[f"{kind.name}_file"] == f"{module}.py"
     with pytest.raises(ConfigError, match="not_there"):

@@ -101,7 +101,7 @@ def test_at_most_n_jobs_run_and_none_start_after_a_stop(works: Any, tmp_path: Pa
         if (tmp_path / "c.pid").exists():
             stopping.set()
 
-    ended = list(run_parallel(jobs, 2, threads=1, say=print, stop=stopping.is_set, look=look))
+    ended = list(run_parallel(jobs, 2, threads=1, say=print, stop=stopping.is_set, on_poll=look))
     assert most == 2 and ended[0].name == "a"
     assert [job.state for job in jobs] == ["done", "stopped", "stopped", "waiting"]
     assert {path.name for path in tmp_path.glob("*.saved")} == {"b.saved", "c.saved"}
@@ -129,7 +129,7 @@ def test_an_electra_error_stops_the_running_jobs(works: Any, tmp_path: Path) -> 
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        list(run_parallel(jobs, 2, threads=1, say=print, stop=never, look=look))
+        list(run_parallel(jobs, 2, threads=1, say=print, stop=never, on_poll=look))
     assert len(list(tmp_path.glob("*.saved"))) == 2
 
 

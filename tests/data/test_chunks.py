@@ -138,7 +138,7 @@ def test_what_was_used_last_stays(both: tuple[TokenStore, Path], cache: Path) ->
     first = BYTES // 2  # tokens of a chunk
     for number in range(1, 10):
         tokens[np.array([0, number * first])]
-        assert chunks.name_of(0) in [path.name for path in kept(cache)]
+        assert chunks.chunk_name(0) in [path.name for path in kept(cache)]
 
 
 def test_a_kept_chunk_that_is_not_whole_is_fetched_again(both: tuple[TokenStore, Path], cache: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_kept_chunk_that_is_not_whole_is_fetched_again(both: tuple[TokenStore,
     tokens = TokenStore.open(f"file://{far}").train.tokens
     tokens[:]
     for number, content in enumerate([b"", b"half", bytes(BYTES)]):
-        (kept(cache)[0].parent / chunks.name_of(number)).write_bytes(content)
+        (kept(cache)[0].parent / chunks.chunk_name(number)).write_bytes(content)
     assert np.array_equal(tokens[:], whole)
     assert b"".join(path.read_bytes() for path in sorted(kept(cache))) == whole.tobytes()
 
@@ -157,7 +157,7 @@ def test_a_chunk_that_cannot_be_had_is_named_in_one_line(
     kind: str, both: tuple[TokenStore, Path], server: tuple[str, dict[str, tuple[str, int]]], cache: Path
 ) -> None:
     address, faults = server
-    chunk = both[1] / "chunks" / chunks.name_of(2)
+    chunk = both[1] / "chunks" / chunks.chunk_name(2)
     if kind in ("damaged", "short"):
         content = chunk.read_bytes()
         chunk.write_bytes(content[:-2] if kind == "short" else content[:-1] + bytes([content[-1] ^ 1]))
@@ -182,7 +182,7 @@ def test_a_connection_that_breaks_is_tried_again(
 ) -> None:
     address, faults = server
     monkeypatch.setattr(chunks, "PAUSES", (0.0, 0.0))
-    faults[f"/chunks/{chunks.name_of(1)}"] = ("breaks", 2)
+    faults[f"/chunks/{chunks.chunk_name(1)}"] = ("breaks", 2)
     tokens = TokenStore.open(address).train.tokens
     assert tokens[:].tobytes() == (both[0].path / "train.ds").read_bytes()
 
@@ -274,7 +274,9 @@ def test_an_upload_that_fails_is_no_store_and_can_be_repeated(
 def test_an_address_that_cannot_be_written_is_refused_before_the_work(
     address: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("electra.data.packing.build_store", lambda *_, **__: pytest.fail("the text was read"))
+    monkeypatch.setattr(
+        "electra.data.store_builder.build_store", lambda *_, **__: pytest.fail("the text was read")
+    )
     with pytest.raises(ElectraError, match=word) as raised:
         electra.prepare(write(tmp_path, texts(5)), out=address, **OPTIONS)
     assert raised.value.where == address

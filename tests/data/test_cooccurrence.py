@@ -39,7 +39,7 @@ def test_counts_equal_those_counted_by_hand(window: int, block: int, monkeypatch
 def test_a_long_text_is_sampled_in_blocks_from_its_whole_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text of tokens 0, 1, 2, ...: which are counted says where it was read."""
     monkeypatch.setattr(cooccurrence, "BLOCK", 10)
-    monkeypatch.setattr(cooccurrence, "MOST_TOKENS", 30)
+    monkeypatch.setattr(cooccurrence, "MAX_TOKENS", 30)
     for length, begins in ((95, (0, 30, 60)), (30, (0, 10, 20)), (21, (0, 10, 20)), (7, (0,))):
         text = TokenDocuments(np.arange(length, dtype=np.uint16), np.array([length], dtype=np.uint64))
         actual = np.flatnonzero(cooccurrence.cooccurrence_counts(text, 100, window=1).diagonal(1))

@@ -19,8 +19,8 @@ from electra.commands.prepare import prepare
 from electra.commands.results.store import Store
 from electra.data import sources
 from electra.data.corpus import Documents
-from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError, CorpusError
 
@@ -289,7 +289,7 @@ def test_python_texts_make_a_store(tmp_path: Path) -> None:
     assert made(tmp_path, nested, "nested", text_field="doc.body")[0].tokens.digest == expected
     (tmp_path / "b.txt").write_text("\n".join(text[::-1] for text in corpus()))
     both = {"a": corpus(), "b": [tmp_path / "b.txt"]}
-    mixed = made(tmp_path, both, "mix", mix_temperature=0.5, unit="line")[0]
+    mixed = made(tmp_path, both, "mix", mix_exponent=0.5, unit="line")[0]
     assert [row["name"] for row in mixed.audit["mixture"]] == ["a", "b"]
 
 

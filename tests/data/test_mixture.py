@@ -38,7 +38,7 @@ def documents(store: TokenStore) -> Counter[str]:
 
 
 def test_proportions_are_sizes_to_the_power_of_the_temperature(tmp_path: Path) -> None:
-    store = prepared(tmp_path, "mixed", mix_temperature=0.5)
+    store = prepared(tmp_path, "mixed", mix_exponent=0.5)
     en, de = store.audit["mixture"]
     assert en["share"] / de["share"] == pytest.approx((en["tokens"] / de["tokens"]) ** 0.5, rel=0.02)
     assert en["tokens_mixed"] + de["tokens_mixed"] == pytest.approx(en["tokens"] + de["tokens"], rel=0.02)
@@ -65,8 +65,8 @@ def test_only_the_seed_changes_the_sample(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("one", "two", "three")]
     for folder in folders:
         folder.mkdir()
-    one, two = (prepared(folder, "mixed", mix_temperature=0.3) for folder in folders[:2])
-    other = prepared(folders[2], "mixed", mix_temperature=0.3, mix_seed=1)
+    one, two = (prepared(folder, "mixed", mix_exponent=0.3) for folder in folders[:2])
+    other = prepared(folders[2], "mixed", mix_exponent=0.3, mix_seed=1)
     assert one.tokens.digest == two.tokens.digest != other.tokens.digest
     assert one.audit["mixture"][0]["documents_left_out"] == pytest.approx(
         other.audit["mixture"][0]["documents_left_out"], abs=3
@@ -76,7 +76,7 @@ def test_only_the_seed_changes_the_sample(tmp_path: Path) -> None:
 def test_a_temperature_of_one_equals_the_unmixed_corpus(
     tmp_path: Path,
 ) -> None:
-    mixed = prepared(tmp_path, "mixed", mix_temperature=1.0)
+    mixed = prepared(tmp_path, "mixed", mix_exponent=1.0)
     plain = electra.prepare(
         list(write(tmp_path)), out=tmp_path / "plain", unit="line", vocab_size=80, heldout=0.02, workers=1
     )
@@ -87,7 +87,7 @@ def test_a_temperature_of_one_equals_the_unmixed_corpus(
 @pytest.mark.parametrize("share", [1e-9, 1 - 1e-9])
 def test_documents_keep_their_corpus_when_held_out_later(share: float, tmp_path: Path) -> None:
     """No document is held out by its hash, or every one is."""
-    store = prepared(tmp_path, "mixed", heldout=share, mix_temperature=1.0)
+    store = prepared(tmp_path, "mixed", heldout=share, mix_exponent=1.0)
     actual = documents(store.tokens)
     assert [corpus["documents"] for corpus in store.audit["mixture"]] == [
         sum(text.startswith(words) for text in actual) for words in (LARGE, SMALL)
@@ -106,7 +106,7 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
         unit="line",
         vocab_size=80,
         workers=1,
-        mix_temperature=1.0,
+        mix_exponent=1.0,
     )
     assert store.audit["heldout_by"] == "hash, at least 10,000 tokens"
     actual = documents(store.tokens)
@@ -116,14 +116,14 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
 
 
 def test_a_temperature_of_zero_gives_equal_shares(tmp_path: Path) -> None:
-    en, de = prepared(tmp_path, "mixed", mix_temperature=0.0).audit["mixture"]
+    en, de = prepared(tmp_path, "mixed", mix_exponent=0.0).audit["mixture"]
     assert en["share"] == pytest.approx(0.5, abs=0.01) and de["documents_repeated"] == de["documents"]
 
 
 def test_prepare_mixes_named_corpora(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     en, de = write(tmp_path)
     command = ["prepare", f"en={en}", f"de={de}", "--out", str(tmp_path / "store"), "--unit", "line"]
-    command += ["--vocab-size", "80", "--workers", "1", "--mix-temperature", "0.5"]
+    command += ["--vocab-size", "80", "--workers", "1", "--mix-exponent", "0.5"]
     assert main(command) == 0
     message = capsys.readouterr().out
     assert "mixed: de" in message and "repeated" in message and "left out" in message
@@ -135,26 +135,26 @@ def test_prepare_mixes_named_corpora(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["{en}", "de={de}", "--mix-temperature", "0.5"], "mix-temperature"),
-        (["en={en}", "--mix-temperature", "0.5"], "mix-temperature"),
-        (["en={en}", "de={de}", "--mix-temperature", "2"], "between 0 and 1"),
-        (["en={en}", "de={de}"], "--data.mix-temperature"),
+        (["{en}", "de={de}", "--mix-exponent", "0.5"], "mix-exponent"),
+        (["en={en}", "--mix-exponent", "0.5"], "mix-exponent"),
+        (["en={en}", "de={de}", "--mix-exponent", "2"], "between 0 and 1"),
+        (["en={en}", "de={de}"], "--data.mix-exponent"),
         (
-            ["en={en}", "de={en}", "--mix-temperature", "0.5"],
+            ["en={en}", "de={en}", "--mix-exponent", "0.5"],
             "de: ",
         ),
         (
             [
                 "en={en}",
                 "de={de}",
-                "--mix-temperature",
+                "--mix-exponent",
                 "1",
                 "--shard",
                 "0/2",
                 "--tokenizer.source",
                 "tiny-en",
             ],
-            "--data.mix-temperature",
+            "--data.mix-exponent",
         ),
     ],
 )
@@ -170,5 +170,5 @@ def test_wrong_mixtures_are_refused(
 
 
 def test_named_corpora_without_a_temperature_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="mix_temperature"):
+    with pytest.raises(ConfigError, match="mix_exponent"):
         prepared(tmp_path, "store")

@@ -14,10 +14,10 @@ import pytest
 from corpora import all_ids, contents, write
 
 from electra.data import deduplication, near
-from electra.data.near import MINIMA, MISSED, NearDuplicates, NearMatch, band_layout, signatures
-from electra.data.packing import build_store
+from electra.data.near import MAX_MISSED, MINIMA, NearDuplicates, NearMatch, band_layout, signatures
 from electra.data.settings import CorpusConfig
 from electra.data.sharding import build_shard
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import ConfigError
 
@@ -84,7 +84,7 @@ def test_case_and_whitespace_are_ignored() -> None:
 def test_the_bands_miss_few_pairs_at_the_threshold() -> None:
     for threshold in (0.5, 0.6, 0.7, 0.8, 0.9, 0.99):
         count, rows = band_layout(threshold)
-        assert count * rows <= MINIMA and (1 - threshold**rows) ** count <= MISSED
+        assert count * rows <= MINIMA and (1 - threshold**rows) ** count <= MAX_MISSED
     assert band_layout(0.8) == (21, 6)
 
 
@@ -109,14 +109,14 @@ def test_memory_and_batching_do_not_change_the_duplicates(tmp_path: Path, memory
     texts = corpus()
     actual, examples = find(texts, 0.7)
     assert find(texts, 0.7, together, tmp_path, memory) == (actual, examples)
-    assert any(actual) and len(examples) == near.SHOWN and not list(tmp_path.iterdir())
+    assert any(actual) and len(examples) == near.MAX_EXAMPLES and not list(tmp_path.iterdir())
 
 
 def test_candidates_are_compared_with_the_earliest_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """The earlier documents may be in runs or in the same call."""
     texts = corpus()
     actual, _ = find(texts, 0.9)
-    monkeypatch.setattr(near, "COMPARED", 1)
+    monkeypatch.setattr(near, "MAX_CANDIDATES", 1)
     fewer, _ = find(texts, 0.9)
     assert fewer != actual and find(texts, 0.9, 10)[0] == fewer
 

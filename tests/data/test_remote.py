@@ -15,9 +15,9 @@ import pytest
 from corpora import contents, texts, write
 
 from electra.data import remote
-from electra.data.packing import build_store
 from electra.data.sources import copy_bytes
 from electra.data.store import TokenStore
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, FullDisk, StoreError

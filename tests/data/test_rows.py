@@ -210,7 +210,7 @@ def test_repeated_parquet_values_take_little_memory(
     kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A value of 1 MiB in each of 500 rows: refused when the rows that were read are over the bound."""
-    monkeypatch.setattr(rows, "SMALL", 4 << 20)
+    monkeypatch.setattr(rows, "EXPANSION_BYTES", 4 << 20)
     value, path, pool = "b" * (1 << 20), tmp_path / f"a.{ending}", pyarrow.default_memory_pool()
     once = pyarrow.DictionaryArray.from_arrays([0] * 500, pyarrow.array([value]))
     if kind in ("large_string", "binary", "string_view"):
@@ -228,7 +228,7 @@ def test_repeated_parquet_values_take_little_memory(
         with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     del once, table
-    monkeypatch.setattr(rows, "RATIO", 2)
+    monkeypatch.setattr(rows, "EXPANSION_RATIO", 2)
     used, before = 0, pool.bytes_allocated()
     tracemalloc.start()
     try:
@@ -241,7 +241,7 @@ def test_repeated_parquet_values_take_little_memory(
 
 
 def test_a_compressed_batch_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columnar, "AT_ONCE", 1 << 20)
+    monkeypatch.setattr(columnar, "EXPANDED_BYTES", 1 << 20)
     path, packed = tmp_path / "a.arrow", pyarrow.ipc.IpcWriteOptions(compression="zstd")
     table = pyarrow.table({"n": [1], "text": ["b" * (16 << 20)]})
     for make in (pyarrow.ipc.new_file, pyarrow.ipc.new_stream):

@@ -17,8 +17,8 @@ from corpora import contents, texts, write
 from electra.artifacts.store import ShardsFolder, StoreFolder
 from electra.commands.framework.main import main
 from electra.data import sharding
-from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, StoreError

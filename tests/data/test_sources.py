@@ -317,7 +317,7 @@ def test_imperfect_text_is_repaired_and_counted(tmp_path: Path) -> None:
 def test_a_huge_text_is_split_into_documents(
     tmp_path: Path, unit: str, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "LONGEST", 1 << 17)
+    monkeypatch.setattr(readers, "MAX_DOCUMENT", 1 << 17)
     content = word * 50_000
     (tmp_path / "a.txt").write_text(content)
     (tmp_path / "b.jsonl").write_text(json.dumps({"text": content}))
@@ -329,7 +329,7 @@ def test_a_huge_text_is_split_into_documents(
 
 
 def test_an_oversized_json_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(rows, "MAX_LINE", 1000)
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x"}) + "\n" + json.dumps({"text": "x" * 2000}))
     with pytest.raises(CorpusError, match=r"a\.jsonl:2"):
         texts(tmp_path, tmp_path / "a.jsonl")

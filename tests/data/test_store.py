@@ -11,9 +11,9 @@ import pytest
 from corpora import all_ids, texts, write
 
 from electra.data import store
-from electra.data.packing import build_store
 from electra.data.settings import TokenizerConfig
 from electra.data.store import TokenDocuments, TokenStore
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation.errors import StoreError
 
@@ -133,7 +133,7 @@ def test_training_refuses_a_store_whose_bytes_changed(
     at_once: int, tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Damage is found before training, or soon after its start if the store is large."""
-    monkeypatch.setattr(store, "AT_ONCE", at_once)
+    monkeypatch.setattr(store, "FOREGROUND_BYTES", at_once)
     corpus = write(tmp_path, texts(50))
     cases: list[tuple[str, Callable[[bytes], bytes], str]] = [
         ("train.ds", lambda content: bytes([content[0] ^ 1]) + content[1:], "store.json"),
@@ -159,12 +159,12 @@ def test_training_refuses_a_store_whose_bytes_changed(
         sound = TokenStore.open(path).check()
         if at_once == 0:
             sound.join(60)
-        sound.refuse()
+        sound.raise_if_damaged()
         before = (path / file).read_bytes()
         damaged(path, file, change)
         assert (path / file).read_bytes() != before, file
         with pytest.raises(StoreError, match=message) as caught:
             check = TokenStore.open(path).check()
             check.join(60)
-            check.refuse()
+            check.raise_if_damaged()
         assert str(path) in str(caught.value)

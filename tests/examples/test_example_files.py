@@ -24,7 +24,7 @@ from electra.finetuning.runner.tuned_model import TunedModel
 from electra.finetuning.runner.tuning import run_model
 from electra.finetuning.windows.features import Tokens
 from electra.foundation.config import read_toml
-from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED, trust
+from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, TRUSTED_VARIABLE, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy, toy_task
@@ -65,7 +65,7 @@ def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: p
     study = read_study(EXAMPLES / "word_order.toml")
     recipes = {name: arm_recipe(study, arm, "tiny") for name, arm in study.arms.items()}
     shuffled = recipes["nearby"].objective
-    assert OBJECTIVES.name_of(shuffled["name"]) == "shuffled_tokens" and shuffled["reach"] == 2.0
+    assert OBJECTIVES.canonical_name(shuffled["name"]) == "shuffled_tokens" and shuffled["reach"] == 2.0
     for recipe in recipes.values():
         assert objectives.create(
             recipe.objective,
@@ -235,7 +235,7 @@ def test_prompting_scores_a_wording_by_the_discriminator_s_own_logits(tmp_path: 
 @pytest.mark.slow
 def test_prompting_without_training_and_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = plugin(tmp_path)
-    monkeypatch.delenv(TRUSTED)  # from here on only what a call names is run
+    monkeypatch.delenv(TRUSTED_VARIABLE)  # from here on only what a call names is run
     model = toy_task.save_encoder(tmp_path / "model")
     data = toy_task.write_classification(tmp_path / "data", train=300, dev=60)
     given = ["finetune", str(model), "--task", str(path), "--head", str(path), "--data", str(data)]

@@ -17,7 +17,7 @@ from electra.foundation.errors import DataError
 
 
 def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "SMALL", 1 << 20)
+    monkeypatch.setattr(rows, "EXPANSION_BYTES", 1 << 20)
     path = tmp_path / "bomb.tsv.gz"
     path.write_bytes(gzip.compress(b"a\tb\n" * (1 << 22)))
     with pytest.raises(DataError) as caught:
@@ -30,7 +30,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(rows, "SMALL", 1 << 20)
+    monkeypatch.setattr(rows, "EXPANSION_BYTES", 1 << 20)
     path = tmp_path / "bomb.parquet"
     parquet.write_table(pyarrow.table({"text": ["x" * 10_000] * 3000}), path)
     assert path.stat().st_size < 100_000

@@ -41,7 +41,7 @@ class Pieces:
 
 
 def statistics(every: int = 3) -> CorpusCounts:
-    return CorpusCounts(replace(toy.store(), bare_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
+    return CorpusCounts(replace(toy.store(), given_tokenizer=Pieces(every=every)))  # type: ignore[arg-type]
 
 
 def objective(name: str, scheme: str, **options: Any) -> Any:

@@ -39,7 +39,7 @@ def address(served: list[ServedModel]) -> Iterator[str]:
     thread.start()
     assert said.get(timeout=10) == "toy: detect, embed, fill, draw"
     yield said.get(timeout=10).partition("/ ")[0]
-    stop.ask()
+    stop.request()
     thread.join(timeout=30)  # as promised; requests that are being answered may take most of it
     if thread.is_alive():
         faulthandler.dump_traceback()  # what holds it

@@ -41,7 +41,7 @@ def server(served: list[ServedModel], **limits: Any) -> Iterator[int]:
     thread.start()
     said.get(timeout=10)
     yield int(re.findall(r":(\d+)/", said.get(timeout=10))[0])
-    stop.ask()
+    stop.request()
     thread.join(timeout=10)
     assert not thread.is_alive()
 

@@ -94,7 +94,7 @@ def test_requests_that_arrived_before_a_stop_are_answered(
     asking = threading.Thread(target=lambda: answers.append(post(f"{base}/detect", {"texts": ["the cat"]})))
     asking.start()
     assert began.wait(10)
-    stop.ask()
+    stop.request()
     asking.join(10)
     thread.join(10)
     assert answers[0]["results"][0]["words"] and codes == [130]
@@ -122,7 +122,7 @@ def test_only_the_listening_address_is_accepted_as_host(served: list[ServedModel
         with pytest.raises(urllib.error.HTTPError, match="400"):
             urllib.request.urlopen(other, timeout=10)
     finally:
-        stop.ask()
+        stop.request()
         thread.join(10)
 
 

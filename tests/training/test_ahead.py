@@ -50,7 +50,7 @@ def test_chunks_are_fetched_before_the_update_that_needs_them(
     parts = [content[first : first + size] for first in range(0, len(content), size)]
     (tmp_path / "chunks").mkdir()
     for number, part in enumerate(parts):
-        (tmp_path / "chunks" / chunks.name_of(number)).write_bytes(part)
+        (tmp_path / "chunks" / chunks.chunk_name(number)).write_bytes(part)
     tokens = ChunkedTokens(
         f"file://{tmp_path}",
         tmp_path / "cache",

@@ -14,7 +14,7 @@ import pytest
 import torch.distributed as dist
 
 from electra.artifacts.run import RunFolder
-from electra.foundation import network
+from electra.foundation import network_interfaces
 from electra.foundation.errors import ConfigError
 from electra.training import distributed
 from electra.training.distributed import INTERFACE, Attendance, World
@@ -35,8 +35,10 @@ def debian(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     names = {"node1": "127.0.1.1", "node0": "127.0.1.1", "head": LEADER}
     monkeypatch.setattr(socket, "gethostname", lambda: "node1")
     monkeypatch.setattr(socket, "gethostbyname", lambda name: names.get(name, name))
-    monkeypatch.setattr(network, "local_address", lambda host: OWN)
-    monkeypatch.setattr(network, "interfaces", lambda: {"docker0": {"172.17.0.1"}, "eth7": {OWN, "fe80::1"}})
+    monkeypatch.setattr(network_interfaces, "local_address", lambda host: OWN)
+    monkeypatch.setattr(
+        network_interfaces, "interfaces", lambda: {"docker0": {"172.17.0.1"}, "eth7": {OWN, "fe80::1"}}
+    )
     return monkeypatch
 
 
@@ -82,7 +84,7 @@ def test_the_user_s_choice_is_kept(debian: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("address", [None, "10.9.9.9"])
 def test_an_unknown_interface_is_left_to_the_user(debian: pytest.MonkeyPatch, address: str | None) -> None:
-    debian.setattr(network, "local_address", lambda host: address)
+    debian.setattr(network_interfaces, "local_address", lambda host: address)
     with pytest.raises(ConfigError) as caught:
         chosen()
     assert INTERFACE in caught.value.fix and "docker0, eth7" in caught.value.fix
@@ -97,12 +99,15 @@ def test_interfaces_are_those_that_the_system_lists() -> None:
         for link in json.loads(said)
         if link["addr_info"] and "LOOPBACK" not in link["flags"]
     }
-    found = network.interfaces()
+    found = network_interfaces.interfaces()
     assert found.keys() == expected.keys()
     for name, addresses in found.items():
         assert addresses <= expected[name]
-        assert all(network.interface_of(address) == name for address in addresses)
-    assert network.local_address("127.0.0.1") == "127.0.0.1" and network.interface_of("127.0.0.1") is None
+        assert all(network_interfaces.interface_of(address) == name for address in addresses)
+    assert (
+        network_interfaces.local_address("127.0.0.1") == "127.0.0.1"
+        and network_interfaces.interface_of("127.0.0.1") is None
+    )
 
 
 def test_processes_that_do_not_answer_are_named() -> None:

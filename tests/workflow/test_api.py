@@ -233,7 +233,7 @@ WRONG: dict[str, Callable[[], object]] = {
     "sizes: 5": lambda: electra.plan("texts", budget="2h", sizes=5),  # type: ignore[arg-type]
     "budget: 60": lambda: electra.extend("run", budget=60),  # type: ignore[arg-type]
     "probe: no probe named 'geometr'": lambda: electra.analyze("tiny-en", out="a", probe="geometr"),
-    "a: ": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_temperature=0.5),
+    "a: ": lambda: electra.prepare({"a": [], "b": "t"}, out="o", mix_exponent=0.5),
 }
 
 

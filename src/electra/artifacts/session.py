@@ -155,7 +155,7 @@ def open_session(
         try:
             yield session
         except OSError as error:
-            if error.errno not in durable.FULL:
+            if error.errno not in durable.NO_ROOM:
                 raise
             raise durable.disk_error(error, folder.path) from error
 

@@ -132,7 +132,7 @@ class Ablate(
         arms, seeds = self.arms or planned["fixed"]["arms"], range(self.seed, self.seed + self.seeds)
         jobs = [job for job in plan.all_jobs(planned, seeds) if job.arm in arms]
         statuses = [runner.job_status(self.folder, job, planned) for job in jobs]
-        return [leases.described(str(status.job)) for status in statuses if status.state != "done"]
+        return [leases.label(str(status.job)) for status in statuses if status.state != "done"]
 
     @override
     def main(self) -> int:
@@ -150,7 +150,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     from electra.laboratory.ablation.study import find_study, read_study
 
     check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
-    check_at_most(request, {"threads": machine.MOST_THREADS})
+    check_at_most(request, {"threads": machine.MAX_THREADS})
     if request.store is not None and as_names(request.corpus, "corpus"):
         raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
     study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)

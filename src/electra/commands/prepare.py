@@ -38,7 +38,7 @@ class Prepare(
     group="Train",
     examples=(
         "electra prepare texts/ --out store",
-        "electra prepare de=texte/ fi=tekstit/ --mix-temperature 0.5 --no-lowercase --out store",
+        "electra prepare de=texte/ fi=tekstit/ --mix-exponent 0.5 --no-lowercase --out store",
     ),
 ):
     """Turn text into a token store: read it, train or load a tokenizer, and encode it on all cores.
@@ -49,7 +49,7 @@ class Prepare(
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
     corpus: Corpus
     """Files, folders, globs, URLs, - (stdin), hub:NAME:CONFIG:SPLIT, or python-docs (Python's own
-    documentation). For a mixture with --mix-temperature: NAME=SOURCE. In Python, also texts, a
+    documentation). For a mixture with --mix-exponent: NAME=SOURCE. In Python, also texts, a
     DataFrame, a Hugging Face dataset, or several corpora by name: {"de": ..., "fi": ...}.
     """
     _: KW_ONLY
@@ -91,9 +91,9 @@ class Prepare(
         if self.merge and self.shard is not None:
             what = "both `shard` and `merge` are given"
             raise ConfigError(what, where="electra prepare", fix="Give only one of them")
-        if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_temperature is None:
+        if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_exponent is None:
             fix = "Give it, such as 0.5, or pass a list of sources without names"
-            raise ConfigError("named corpora need a mixing temperature", key="mix_temperature", fix=fix)
+            raise ConfigError("named corpora need a mixing exponent", key="mix_exponent", fix=fix)
         place, (number, count) = as_name(self.out, "out"), self._shard()
         is_shared = self.shard is not None and number is None
         if is_shared and is_remote(place):

@@ -9,7 +9,7 @@ from typing_extensions import override
 from electra.commands.framework.command import Command, Sources, function
 from electra.commands.framework.display import display_for
 from electra.foundation.errors import ConfigError
-from electra.foundation.machine import MOST_THREADS, OnDevice, not_installed
+from electra.foundation.machine import MAX_THREADS, OnDevice, not_installed
 from electra.foundation.options import as_names
 from electra.serving.limits import Limits
 
@@ -60,8 +60,8 @@ class Serve(
         if self.threads is not None:
             import torch
 
-            if not 1 <= self.threads <= MOST_THREADS:
-                raise ConfigError(f"must be from 1 to {MOST_THREADS}, not {self.threads}", key="threads")
+            if not 1 <= self.threads <= MAX_THREADS:
+                raise ConfigError(f"must be from 1 to {MAX_THREADS}, not {self.threads}", key="threads")
             torch.set_num_threads(self.threads)
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
             opened = open_models(models, self.device)

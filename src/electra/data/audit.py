@@ -74,7 +74,7 @@ class Audit:
         return plain | derived
 
 
-def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
+def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Formats the content of audit.json as (name, value) lines for people."""
     count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     near_duplicates = audit.get("documents_near_duplicate")
@@ -82,10 +82,10 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     lines = {
         "documents": f"{count['documents_read']} read, {count['documents_empty']} empty,"
         f" {count['documents_duplicate']} duplicate{near}",
-        "kept": f"{count['documents_train']} to train on, {count['documents_heldout']} held out (by"
+        "kept": f"{count['documents_train']} for training, {count['documents_heldout']} held out (by"
         f" {audit['heldout_by']})",
         "text": f"{count['characters']} characters, {count['words']} words",
-        "tokens": f"{count['tokens_train']} to train on, {count['tokens_heldout']} held out,"
+        "tokens": f"{count['tokens_train']} for training, {count['tokens_heldout']} held out,"
         f" {count['tokens_lost']} lost",
         "tokens per word": f"{audit['tokens_per_word']:.3f}",
         "unknown tokens": f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)",
@@ -103,6 +103,6 @@ def rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     padding = (f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())
     lines["padding"] = ", ".join(padding)
     lines["repaired"] = (
-        f"{count['bytes_replaced']} bytes that were not UTF-8 replaced, {count['nuls_dropped']} NULs dropped"
+        f"{count['bytes_replaced']} undecodable bytes replaced, {count['nuls_dropped']} NULs dropped"
     )
     return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

@@ -30,22 +30,22 @@ import numpy.typing as npt
 
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.data.remote import address_of, cache_folder, fetch_store, read_whole
-from electra.data.sources import explain
+from electra.data.sources import convert_errors
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 from electra.foundation.machine import launch_variable
 
 CHUNK_BYTES = 1 << 18
-AT_ONCE = 32  # chunks that are transferred at the same time
+PARALLEL_TRANSFERS = 32  # chunks
 PAUSES = (1.0, 5.0)  # seconds before each retry of a failed transfer
 PERMANENT = (FileNotFoundError, PermissionError, ImportError)  # errors that a retry would not avoid
 T = TypeVar("T")
 U = TypeVar("U")
 RECORD, FORMAT = "chunks.json", 1
-UPLOAD = "Rerun to try again; if that does not help, run electra prepare with another `out`"
+UPLOAD_AGAIN = "Rerun to try again; if that does not help, run electra prepare with another `out`"
 
 
-def name_of(index: int) -> str:
+def chunk_name(index: int) -> str:
     """Returns the file name of the chunk with this index."""
     return f"{index:08}"
 
@@ -85,7 +85,7 @@ class ChunkedTokens:
         return self._tokens
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("these tokens are not in memory: read them by slices or positions")
+        raise TypeError("these tokens are not in memory; read them by a slice or an array of positions")
 
     def __getitem__(self, index: Any) -> npt.NDArray[Any]:
         if isinstance(index, slice):
@@ -109,11 +109,11 @@ class ChunkedTokens:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="chunks")
+        return ThreadPoolExecutor(PARALLEL_TRANSFERS, thread_name_prefix="chunks")
 
     def _chunk(self, index: int) -> npt.NDArray[Any]:
         """Returns the tokens of a chunk, from the cache if it is there and intact."""
-        path = self.cache / name_of(index)
+        path = self.cache / chunk_name(index)
         try:
             content = path.read_bytes()
             os.utime(path)  # the time of its last use
@@ -128,17 +128,17 @@ class ChunkedTokens:
         return hashlib.sha256(content).hexdigest() == self.digests[index]
 
     def _fetch(self, index: int) -> bytes:
-        url = f"{self.address}/chunks/{name_of(index)}"
+        url = f"{self.address}/chunks/{chunk_name(index)}"
         for pause in (*PAUSES, None):
             try:
-                with explain(url, error=StoreError):
+                with convert_errors(url, error=StoreError):
                     content = read_whole(url)
                 if self._is_intact(index, content):
                     return content
                 size = min(self._chunk_bytes, self.nbytes - index * self._chunk_bytes)
-                other_size = f"has {len(content):,} bytes instead of {size:,}"
-                problem = "is damaged (its SHA-256 differs)" if len(content) == size else other_size
-                raise StoreError(problem, where=url, fix=UPLOAD)
+                wrong_size = f"has {len(content):,} bytes instead of {size:,}"
+                problem = "is damaged (its SHA-256 differs)" if len(content) == size else wrong_size
+                raise StoreError(problem, where=url, fix=UPLOAD_AGAIN)
             except StoreError as error:
                 cause = error.__cause__
                 if pause is None or isinstance(cause, PERMANENT) or 400 <= getattr(cause, "code", 0) < 500:
@@ -192,28 +192,28 @@ def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> 
     if address is None:
         fix = "Pass the address instead, such as --store file:///..."
         raise StoreError("its tokens are in chunks, which are read from an address", where=folder, fix=fix)
-    record = durable.read_record(folder / RECORD, FORMAT, StoreError, "a list of chunks", UPLOAD)
+    record = durable.read_record(folder / RECORD, FORMAT, StoreError, "a list of chunks", UPLOAD_AGAIN)
     size, digests = record.get("bytes"), record.get("sha256")
     if not isinstance(size, int) or size < 8 or size % 8 or not isinstance(digests, list):
-        raise StoreError("not a list of chunks of this version", where=folder / RECORD, fix=UPLOAD)
+        raise StoreError("not a list of chunks of this version", where=folder / RECORD, fix=UPLOAD_AGAIN)
     if len(digests) != -(-tokens * dtype.itemsize // size):
-        raise StoreError(f"{len(digests)} chunks do not fit {tokens:,} tokens", where=folder / RECORD)
+        raise StoreError(f"{len(digests)} chunks do not match {tokens:,} tokens", where=folder / RECORD)
     cache = folder.with_name(f"{folder.name}.chunks")
     return ChunkedTokens(address, cache, digests, chunk_bytes=size, tokens=tokens, dtype=dtype, limit=limit)
 
 
 @contextmanager
 def uploaded(address: str) -> Iterator[Path]:
-    """Yields a local folder in which to make a store or shard, and then uploads it to an address.
+    """Yields a local folder in which to build a store or shard, and then uploads it to an address.
 
-    If the address already has one, yields its local copy instead. The manifest is uploaded last. If the
-    upload fails, the folder is kept, so that the next attempt does not build the store again.
+    If there is already one at the address, yields a local copy of it instead. The manifest is uploaded last.
+    If the upload fails, the folder is kept, so that the next attempt does not build the store again.
 
     Raises:
         StoreError: the address cannot be written to.
     """
     address = address.rstrip("/")
-    with _explain(address):
+    with _convert_errors(address):
         if address.startswith(("http://", "https://")):
             raise StoreError("http addresses can only be read", where=address, fix="Choose another `out`")
         system, path = _file_system(address)
@@ -242,12 +242,12 @@ def _upload(folder: Path, address: str) -> None:
         del files[tokens.name]
         count = -(-tokens.stat().st_size // CHUNK_BYTES)
         record = {"format": FORMAT, "bytes": CHUNK_BYTES}
-        with _explain(address):
+        with _convert_errors(address):
             digests = _in_threads(partial(_upload_chunk, tokens, system, path), range(count))
         durable.commit_json(folder / RECORD, record | {"sha256": digests})
         content = (folder / RECORD).read_bytes()
         files[RECORD] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    with _explain(address):
+    with _convert_errors(address):
         _in_threads(lambda name: system.put_file(str(folder / name), f"{path}/{name}"), sorted(files))
         system.pipe_file(f"{path}/{durable.MANIFEST}", durable.to_json({"files": files}))
 
@@ -256,13 +256,13 @@ def _upload_chunk(tokens: Path, system: Any, path: str, index: int) -> str:
     with open(tokens, "rb") as file:
         file.seek(index * CHUNK_BYTES)
         content = file.read(CHUNK_BYTES)
-    system.pipe_file(f"{path}/chunks/{name_of(index)}", content)
+    system.pipe_file(f"{path}/chunks/{chunk_name(index)}", content)
     return hashlib.sha256(content).hexdigest()
 
 
 def _in_threads(function: Callable[[T], U], items: Iterable[T]) -> list[U]:
     """Returns the function's values, computed in threads, in order; an error cancels the remaining items."""
-    pool = ThreadPoolExecutor(AT_ONCE)
+    pool = ThreadPoolExecutor(PARALLEL_TRANSFERS)
     try:
         return list(pool.map(function, items))
     finally:
@@ -277,5 +277,5 @@ def _file_system(address: str) -> tuple[Any, str]:
     return system, path
 
 
-def _explain(address: str) -> AbstractContextManager[None]:
-    return explain(address, error=StoreError, what="written")
+def _convert_errors(address: str) -> AbstractContextManager[None]:
+    return convert_errors(address, error=StoreError, what="written")

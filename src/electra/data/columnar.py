@@ -20,8 +20,8 @@ from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 
 # A column chunk or batch is decompressed whole, to at most this many bytes or this many times its size.
-AT_ONCE, AT_ONCE_RATIO = 1 << 28, 1000
-BATCH = 256  # rows
+EXPANDED_BYTES, EXPANDED_RATIO = 1 << 28, 1000
+BATCH_ROWS = 256
 
 
 def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def parquet_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | No
         # Repeated values stay dictionary-encoded until a row is converted.
         file = pyarrow.parquet.ParquetFile(path, read_dictionary=leaves)
         yield from _rows(
-            pyarrow, file.iter_batches(BATCH, columns=only), file.schema_arrow, name, budget, only
+            pyarrow, file.iter_batches(BATCH_ROWS, columns=only), file.schema_arrow, name, budget, only
         )
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable("parquet", name, error) from None
@@ -103,7 +103,9 @@ def _reader(pyarrow: Any, source: Any, name: str) -> Any:
     head = source.read(6)
     source.seek(0)
     if head.startswith(b"FEA1"):
-        raise DataError("feather version 1", where=name, fix="Save it again with a newer pandas")
+        raise DataError(
+            "feather version 1 is not supported", where=name, fix="Save it again with a newer pandas"
+        )
     _refuse_large_batches(pyarrow, source, name, start=8 if head == b"ARROW1" else 0)
     source.seek(0)
     return (pyarrow.ipc.open_file if head == b"ARROW1" else pyarrow.ipc.open_stream)(source)
@@ -125,7 +127,7 @@ def _refuse_large_batches(pyarrow: Any, source: Any, name: str, start: int) -> N
 
 
 def _refuse_expansion(packed: int, unpacked: int, part: str, name: str) -> None:
-    if unpacked > AT_ONCE and unpacked > AT_ONCE_RATIO * max(1, packed):
+    if unpacked > EXPANDED_BYTES and unpacked > EXPANDED_RATIO * max(1, packed):
         raise expansion_error(f"{packed} bytes of {part} expand to {unpacked >> 20} MiB", name)
 
 

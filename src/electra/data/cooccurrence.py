@@ -20,9 +20,9 @@ Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare neighbours do not dominate
-MOST_TOKENS = 8_000_000  # counted at most, in evenly spaced blocks; takes half a second per million
+MAX_TOKENS = 8_000_000  # counted, in evenly spaced blocks; takes half a second per million
 ROUNDS = 5  # rounds of subspace iteration
-GRID = 2.0**-12  # vectors are rounded to multiples of this, since processors differ in the last bits
+ROUNDING = 2.0**-12  # vectors are rounded to multiples of this, since processors differ in the last bits
 BLOCK = 1 << 21  # tokens counted at once
 
 
@@ -35,7 +35,7 @@ def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int 
     ends = np.asarray(documents.ends).astype(np.int64)
     unit = math.lcm(*range(1, window + 1))
     total = sparse.csr_array((vocab_size, vocab_size), dtype=np.int64)
-    blocks, most = -(-documents.num_tokens // BLOCK), max(1, MOST_TOKENS // BLOCK)
+    blocks, most = -(-documents.num_tokens // BLOCK), max(1, MAX_TOKENS // BLOCK)
     for index in range(min(blocks, most)):
         start = index * blocks // min(blocks, most) * BLOCK
         tokens = np.asarray(documents.tokens[start : start + BLOCK + window]).astype(np.int64)
@@ -93,7 +93,7 @@ def _power(columns: Float64, exponent: float) -> Float64:
 def token_vectors(documents: TokenDocuments, vocab_size: int, dimensions: int) -> Float64:
     """Returns vectors [V, D] with mean 0 and standard deviation 1; zeros for tokens without neighbours.
 
-    They do not depend on the number of threads or, in about 99.9 % of cases, on the processor.
+    They do not depend on the number of threads nor, in about 99.9 % of cases, on the processor.
     """
     matrix = positive_pmi(cooccurrence_counts(documents, vocab_size))
     vectors = factorise(matrix, dimensions)
@@ -101,4 +101,4 @@ def token_vectors(documents: TokenDocuments, vocab_size: int, dimensions: int) -
     vectors[seen] -= vectors[seen].mean(axis=0)
     vectors[seen] /= vectors[seen].std()
     vectors[~seen] = 0
-    return np.asarray(np.round(vectors / GRID) * GRID)
+    return np.asarray(np.round(vectors / ROUNDING) * ROUNDING)

@@ -39,7 +39,7 @@ class Documents:
         self.faults = readers.Faults()  # faults in the last iteration
         options = config.source_options(self.search_notes.append)
         all_sources: list[Source] = []
-        if config.mix_temperature is None:
+        if config.mix_exponent is None:
             all_sources = find_sources(sources, scratch, options)
         else:
             for corpus, arguments in enumerate(parse_corpora(sources).values()):

@@ -20,8 +20,8 @@ from electra.data.tokenizer import Tokenizer
 from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, TokenizerError
 
-AT_ONCE = 1000  # texts encoded per call
-RARE = 1e-6  # fraction of the text's characters; rarer letters beyond ASCII get no entry
+TEXTS_PER_CALL = 1000
+MIN_LETTER_SHARE = 1e-6  # of the text's characters; rarer letters beyond ASCII get no entry
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class VocabularyCut:
 def counts_in(texts: Sequence[str], tokenizer: Tokenizer) -> Ints:
     """Returns the number of occurrences [V] of each token id in the texts."""
     counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    for first in range(0, len(texts), AT_ONCE):
-        for ids in tokenizer.encode_corpus(texts[first : first + AT_ONCE]):
+    for first in range(0, len(texts), TEXTS_PER_CALL):
+        for ids in tokenizer.encode_corpus(texts[first : first + TEXTS_PER_CALL]):
             counts += np.bincount(ids, minlength=len(counts))
     return counts
 
@@ -57,7 +57,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
     content = json.loads(tokenizer.definition)
     if content["model"]["type"] != "WordPiece":
         problem = f"only WordPiece vocabularies can be cut, not {content['model']['type']}"
-        raise TokenizerError(problem, where=tokenizer.origin, fix="Leave `cut_to` out")
+        raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`")
     vocabulary: dict[str, int] = content["model"]["vocab"]
     prefix = content["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in content["added_tokens"]} | set(tokenizer.names.values())
@@ -66,7 +66,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
         if counts[id_] and piece not in needed:
             for letter in piece.removeprefix(prefix):
                 letters[letter] += int(counts[id_])
-    minimum = RARE * letters.total()
+    minimum = MIN_LETTER_SHARE * letters.total()
     for piece in vocabulary:
         letter = piece.removeprefix(prefix)
         if len(letter) == 1 and (letter.isascii() or letters[letter] > minimum):
@@ -84,13 +84,13 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
     return Tokenizer(definition, tokenizer.names, tokenizer.origin)
 
 
-def entries(small: Tokenizer, large: Tokenizer) -> Ints | None:
-    """Returns the ids [V] in `large` of the entries of `small`; None if `small` was not cut from `large`."""
-    definitions = [json.loads(tokenizer.definition) for tokenizer in (small, large)]
+def ids_in_original(cut: Tokenizer, original: Tokenizer) -> Ints | None:
+    """Returns the ids [V] in `original` of the entries of `cut`; None if `cut` is no cut of `original`."""
+    definitions = [json.loads(tokenizer.definition) for tokenizer in (cut, original)]
     entries, all_entries = (definition["model"].get("vocab") for definition in definitions)
     if not isinstance(entries, dict) or not isinstance(all_entries, dict):
         return None
-    if not entries.keys() <= all_entries.keys() or small.names != large.names:
+    if not entries.keys() <= all_entries.keys() or cut.names != original.names:
         return None
     for definition in definitions:
         definition["model"]["vocab"] = {}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from electra.foundation.errors import DataError
 
-LONGEST_CELL = 1 << 27  # characters; a longer cell has an unclosed quote
+MAX_CELL = 1 << 27  # characters; a longer cell has an unclosed quote
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -54,7 +54,7 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
             if content := line.rstrip("\r\n"):
                 yield number, content.split(dialect.delimiter)
         return
-    csv.field_size_limit(LONGEST_CELL)
+    csv.field_size_limit(MAX_CELL)
     reader = csv.reader(
         lines,
         delimiter=dialect.delimiter,

@@ -1,4 +1,4 @@
-"""Holds out documents of a small corpus, where the hash of the text selects none, few or all of them."""
+"""Holds out documents of a small corpus, in which the hash of the text selects none, few or all of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from electra.data.audit import Audit
 from electra.data.mixture import Mixture
 from electra.foundation.errors import CorpusError
 
-FEWEST_HELD_OUT = 10_000  # tokens, if the corpus has at least ten times as many
-# The record of each document in SPLIT.docs.
-RECORD = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
+MIN_HELDOUT_TOKENS = 10_000  # if the corpus has at least ten times as many
+# The record of each document in SPLIT.docs. Its digest decides whether the document is held out.
+DOCUMENT_DTYPE = np.dtype([("digest", ">u8", 2), ("characters", "<u8"), ("words", "<u8")])
 
 
 def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) -> None:
@@ -43,7 +43,7 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         raise no_text(audit)
     folder = ShardFolder(work)
     ends = np.fromfile(folder.index("train"), dtype="<u8")
-    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
+    digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
     index = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
     total, stop = int(ends[-1]), int(ends[index])
     start = int(ends[index - 1]) if index else 0
@@ -54,7 +54,7 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     if start >= stop:
         raise CorpusError(
             f"too little text ({total} tokens)",
-            fix="Add more text: part of it is held out",
+            fix="Add text, because part of it is held out",
         )
     ends[index:] -= np.uint64(stop - start)
     tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
@@ -72,13 +72,13 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     if is_whole:
         if mixture is not None:
             mixture.hold_out(np.array([index]))
-        records = np.fromfile(folder.digests("train"), dtype=RECORD)
+        records = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)
         folder.digests("train").write_bytes(np.delete(records, index).tobytes())
         _hold_out_more(work, audit, mixture)
 
 
 def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
-    """Moves documents from the training split until FEWEST_HELD_OUT tokens are held out.
+    """Moves documents from the training split until MIN_HELDOUT_TOKENS tokens are held out.
 
     Does nothing if that is more than a tenth of the corpus.
     """
@@ -87,11 +87,11 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
         (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
         for split in ("train", "heldout")
     )
-    total, missing = int(train[-1] + held[-1]) if len(train) else 0, FEWEST_HELD_OUT - int(held[-1])
-    if missing <= 0 or total < 10 * FEWEST_HELD_OUT:
+    total, missing = int(train[-1] + held[-1]) if len(train) else 0, MIN_HELDOUT_TOKENS - int(held[-1])
+    if missing <= 0 or total < 10 * MIN_HELDOUT_TOKENS:
         return
     sizes = np.diff(train, prepend=0)
-    digests = np.fromfile(folder.digests("train"), dtype=RECORD)["digest"]
+    digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
     order = np.lexsort((digests[:, 1], digests[:, 0]))
     fits = order[sizes[order] <= missing]  # no document that is longer than needed
     count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
@@ -108,7 +108,7 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     ids.write_bytes(tokens[~moved_tokens].data)
     folder.index("heldout").write_bytes(held.astype("<u8").data)
     folder.index("train").write_bytes(np.cumsum(sizes[~moved]).astype("<u8").data)
-    audit.heldout_by = f"hash, at least {FEWEST_HELD_OUT:,} tokens"
+    audit.heldout_by = f"hash, at least {MIN_HELDOUT_TOKENS:,} tokens"
     audit.documents_train, audit.documents_heldout = int((~moved).sum()), len(held)
 
 

@@ -8,27 +8,27 @@ from typing import Any
 
 from electra.foundation.errors import TokenizerError
 
-MOST_ENTRIES, MOST_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
-MOST_GROWTH = 1000  # the most characters into which a normalizer may turn one
+MAX_ENTRIES, MAX_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
+MAX_GROWTH = 1000  # characters into which a normalizer may turn one
 
 
 def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
     """Raises TokenizerError for a definition that is far too large or has invalid ids, before it is built."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
-    sizes = [(entries, MOST_ENTRIES, "vocabulary"), (added, MOST_ADDED, "list of added tokens")]
+    sizes = [(entries, MAX_ENTRIES, "vocabulary"), (added, MAX_ADDED, "list of added tokens")]
     for collection, most, name in sizes:
         if isinstance(collection, list | dict) and len(collection) > most:
             raise TokenizerError(f"its {name} has {len(collection):,} entries, over {most:,}", where=origin)
     ids, special = list(_ids(entries, added)), _special_ids(definition.get("post_processor"))
     for id_ in (*ids, *special):
-        if type(id_) is not int or not 0 <= id_ < 2 * MOST_ENTRIES:
+        if type(id_) is not int or not 0 <= id_ < 2 * MAX_ENTRIES:
             raise TokenizerError(f"{id_!r} is not a token id", where=origin)
     if special and max(special) > max(ids, default=-1):
         problem = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
         raise TokenizerError(problem, where=origin)
-    if _growth(definition.get("normalizer")) > MOST_GROWTH:
-        problem = f"its normalizer turns one character into over {MOST_GROWTH:,}"
+    if _growth(definition.get("normalizer")) > MAX_GROWTH:
+        problem = f"its normalizer turns one character into over {MAX_GROWTH:,}"
         raise TokenizerError(problem, where=origin, fix="Download it again from its source")
 
 
@@ -60,7 +60,7 @@ def _growth(normalizer: Any) -> int:
     total = 1
     parts = normalizer.get("normalizers")
     for part in parts if isinstance(parts, list) else []:
-        total = min(total * _growth(part), MOST_GROWTH + 1)  # capped: the product may be astronomical
+        total = min(total * _growth(part), MAX_GROWTH + 1)  # capped: the product may be astronomical
     contents = (normalizer.get(name) for name in ("content", "prepend"))
     return total * max(1, *(len(text) for text in contents if isinstance(text, str)), 1)
 

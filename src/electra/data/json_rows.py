@@ -12,7 +12,7 @@ from typing import Any
 from electra.data.tables import ReadOptions, Rows
 from electra.foundation.errors import DataError
 
-LONGEST_VALUE = 1 << 28  # the most characters of a JSON value that is not a list
+MAX_VALUE = 1 << 28  # characters of a JSON value that is not a list
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
 _SEPARATORS = re.compile(r"[\s,]*")  # between JSON values
 
@@ -74,7 +74,7 @@ def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
             text, position = next(pieces, ""), 0
             if not text:
                 if in_list:
-                    raise DataError("not valid JSON (the list does not end)", where=path)
+                    raise DataError("not valid JSON (the list is not closed)", where=path)
                 return
             continue
         if text[position] in "[]" and in_list == (text[position] == "]"):
@@ -91,14 +91,14 @@ def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
             line += text.count("\n", 0, position)
             added = "".join(islice(pieces, max(1, (len(text) - position) >> 16)))
             text, position = text[position:] + added, 0
-            if not added or len(text) > LONGEST_VALUE or isinstance(error, RecursionError):
+            if not added or len(text) > MAX_VALUE or isinstance(error, RecursionError):
                 raise DataError(f"not valid JSON ({error})", where=where) from None
             continue
         yield value
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[str]:
-    """Joins lines into pieces of at least 64 Ki characters; the last one may be shorter."""
+    """Yields the joined lines in pieces of at least 64 Ki characters, except the last."""
     size, pending = 0, []
     for line in lines:
         pending.append(line)

@@ -26,7 +26,7 @@ from electra.foundation.machine import library
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
 # Against decompression bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB become at most 64 MiB.
-AT_ONCE = 1 << 11
+DECOMPRESSED_AT_ONCE = 1 << 11
 ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
@@ -46,13 +46,13 @@ class SizeBudget:
     """The number of bytes or characters that a file may still expand to, against decompression bombs."""
 
     def __init__(self, size: int, name: str, error: type[ElectraError] = DataError) -> None:
-        self.size = self.left = size
+        self.size = self.remaining = size
         self.name, self.error = name, error
 
     def spend(self, amount: int) -> None:
         """Charges an amount. Raises `error` when the budget is exceeded."""
-        self.left -= amount
-        if self.left < 0:
+        self.remaining -= amount
+        if self.remaining < 0:
             raise expansion_error(f"expands to more than {self.size >> 20} MiB", self.name, self.error)
 
 
@@ -66,7 +66,7 @@ def open_bytes(
     compression: str | None = None,
     name: str = "",
     *,
-    most: int | None = None,
+    max_size: int | None = None,
     error: type[ElectraError] = DataError,
 ) -> io.BufferedReader:
     """Opens a file as decompressed bytes.
@@ -75,22 +75,24 @@ def open_bytes(
         path: the file.
         compression: one of COMPRESSIONS, or "" (None: by the extension).
         name: the name of the file in messages (by default its path).
-        most: the number of bytes that it may expand to (None: unlimited).
+        max_size: the number of bytes that it may expand to (None: unlimited).
         error: the class of every error, raised here or while reading.
     """
     if compression is None:
         compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
-    return io.BufferedReader(_Plain(path, compression, name or str(path), most, error), 1 << 20)
+    return io.BufferedReader(
+        _DecompressedFile(path, compression, name or str(path), max_size, error), 1 << 20
+    )
 
 
-class _Plain(io.RawIOBase):
+class _DecompressedFile(io.RawIOBase):
     """A stream of the decompressed bytes of a file, whose errors are one-line messages."""
 
     def __init__(
-        self, path: Path, compression: str, name: str, most: int | None, error: type[ElectraError]
+        self, path: Path, compression: str, name: str, max_size: int | None, error: type[ElectraError]
     ) -> None:
         self._name, self._error = name, error
-        self._budget = None if most is None else SizeBudget(most, name, error)
+        self._budget = None if max_size is None else SizeBudget(max_size, name, error)
         self._stream: Any = None
         self._stream = self._with_errors(lambda: _decompress(path, compression, name, error))
 
@@ -158,7 +160,7 @@ class _Frames(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            block, self._rest = self._rest or self._file.read(AT_ONCE), b""
+            block, self._rest = self._rest or self._file.read(DECOMPRESSED_AT_ONCE), b""
             if not block and self._frame is not None:
                 raise EOFError("the file ends inside a frame")
             if not block:
@@ -268,10 +270,12 @@ def line_end(head: str) -> str:
     return "\r" if "\r" in outside and "\n" not in outside else "\n"
 
 
-def lines(text: IO[str], longest: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
-    """Yields lines with their ends; raises `error` for a line of more than `longest` characters."""
-    for number, line in enumerate(iter(partial(text.readline, longest + 1), ""), 1):
-        if len(line) > longest:
+def lines(text: IO[str], max_length: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
+    """Yields lines with their ends; raises `error` for a line of more than `max_length` characters."""
+    for number, line in enumerate(iter(partial(text.readline, max_length + 1), ""), 1):
+        if len(line) > max_length:
             fix = "Put a text of this size into a .txt file"
-            raise error(f"a line of more than {longest:,} characters", where=f"{name}:{number}", fix=fix)
+            raise error(
+                f"the line has more than {max_length:,} characters", where=f"{name}:{number}", fix=fix
+            )
         yield line

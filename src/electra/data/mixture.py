@@ -1,6 +1,6 @@
 """Mixtures: how often the documents of several named corpora occur in a store.
 
-The share of a corpus of n tokens is proportional to n ** temperature (Conneau and Lample 2019, who use 0.5
+The share of a corpus of n tokens is proportional to n ** exponent (Conneau and Lample 2019, who use 0.5
 for languages): 1 leaves the corpora as they are, 0 gives each the same share. The total length stays the
 same, so documents of small corpora are repeated and documents of large ones left out. Within a corpus, the
 numbers of repetitions differ by at most one.
@@ -34,14 +34,14 @@ def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
         if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
             raise ConfigError(
                 f"{argument!r} has no corpus name",
-                key="data.mix_temperature",
+                key="data.mix_exponent",
                 fix="Name each, such as de=texts/de fi=texts/fi",
             )
         sources.setdefault(name, []).append(source)
     if len(sources) < 2:
         raise ConfigError(
             "a mixture needs at least two corpora",
-            key="data.mix_temperature",
+            key="data.mix_exponent",
             fix="Name several, such as de=texts/de fi=texts/fi",
         )
     return sources
@@ -50,8 +50,8 @@ def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
 class Mixture:
     """Counts the documents of each corpus in each split, and repeats or leaves out training documents."""
 
-    def __init__(self, names: Sequence[str], temperature: float, seed: int) -> None:
-        self.names, self.temperature, self.seed = list(names), temperature, seed
+    def __init__(self, names: Sequence[str], exponent: float, seed: int) -> None:
+        self.names, self.exponent, self.seed = list(names), exponent, seed
         self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
 
     def count(self, split: str, corpora: Ints) -> None:
@@ -74,7 +74,7 @@ class Mixture:
         rates = self._rates(np.array([lengths.sum() for lengths in sizes], np.int64))
         mixed: list[str] = []
         for index, (corpus, lengths, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
-            times = self._times(lengths, float(rate), index)
+            times = self._repetitions(lengths, float(rate), index)
             mixed += [text for text, count in zip(corpus, times.tolist(), strict=True) for _ in range(count)]
         return mixed
 
@@ -96,7 +96,7 @@ class Mixture:
                     fix="Add text: part is held out, and duplicates of earlier corpora are dropped",
                 )
         rates = self._rates(tokens)
-        times = [self._times(lengths, float(rates[i]), i) for i, lengths in enumerate(by_corpus)]
+        times = [self._repetitions(lengths, float(rates[i]), i) for i, lengths in enumerate(by_corpus)]
         _copy(documents, index, ends, np.concatenate(times), dtype)
         mixed = np.array([int((lengths * n).sum()) for lengths, n in zip(by_corpus, times, strict=True)])
         return [
@@ -113,12 +113,12 @@ class Mixture:
         ]
 
     def _rates(self, sizes: Ints) -> Floats:
-        """Returns how often each corpus is read: its share of all tokens, divided by its size."""
-        weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.temperature, 0.0)
+        """Returns how often each corpus is read: the tokens that it should contribute, divided by its own."""
+        weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.exponent, 0.0)
         rates: Floats = weights / weights.sum() * sizes.sum() / np.maximum(sizes, 1)
         return rates
 
-    def _times(self, sizes: Ints, rate: float, corpus: int) -> Ints:
+    def _repetitions(self, sizes: Ints, rate: float, corpus: int) -> Ints:
         """Returns how often each document is read, so that the average over tokens is `rate`."""
         minimum = int(rate)
         times = np.full(len(sizes), minimum, dtype=np.int64)

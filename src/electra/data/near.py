@@ -32,12 +32,12 @@ UInt64 = npt.NDArray[np.uint64]
 
 MINIMA = 128
 WINDOW = 8  # bytes
-LONGEST = 1 << 20  # characters of a document that are compared
-COMPARED = 64  # a document is compared with at most this many earlier ones, earliest first
-MISSED = 0.01  # the largest fraction of pairs at the threshold that may be missed
-SMALLEST = 0.5  # the smallest threshold
-SHOWN, SHOWN_BYTES = 10, 240  # examples in the audit, and bytes of each document shown
-SHOWN_OF = 1 << 20  # documents whose beginnings are stored, for the examples
+COMPARED_CHARACTERS = 1 << 20  # of each document
+MAX_CANDIDATES = 64  # a document is compared with at most this many earlier ones, earliest first
+MAX_MISSED = 0.01  # fraction of pairs at the threshold that may be missed
+MIN_THRESHOLD = 0.5
+MAX_EXAMPLES, BEGINNING_BYTES = 10, 240  # in the audit, and shown of each document
+STORED_BEGINNINGS = 1 << 20  # documents whose beginnings are stored; only these become examples
 _SEED = 1
 _INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
 
@@ -59,14 +59,14 @@ class Example:
 
 
 class NearDuplicates:
-    """Compares documents with those kept so far; see `SortedRuns` for `folder` and `memory`."""
+    """Finds near-duplicates of the documents kept so far; see `SortedRuns` for `folder` and `memory`."""
 
     def __init__(self, threshold: float, folder: Path | None = None, memory: int = MEMORY) -> None:
         self.threshold = threshold
         self._bands, self._rows = band_layout(threshold)
         self._runs = [SortedRuns(folder, memory // self._bands) for _ in range(self._bands)]
         self._signatures = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # MINIMA bytes of each
-        self._beginnings = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # SHOWN_BYTES of each
+        self._beginnings = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # BEGINNING_BYTES of each
         self._kept = 0
         self._examples: list[Example] = []
 
@@ -97,7 +97,7 @@ class NearDuplicates:
 
         for text, bands in enumerate(repeated):
             similar = earlier[text].union(*(recent[band] for band in bands))
-            candidates = [compare(text, document) for document in sorted(similar)[:COMPARED]]
+            candidates = [compare(text, document) for document in sorted(similar)[:MAX_CANDIDATES]]
             best = max(candidates, key=lambda match: (match.similarity, -match.document), default=None)
             if best is None or best.similarity < self.threshold:
                 for band in bands:
@@ -135,7 +135,7 @@ class NearDuplicates:
                 first = np.searchsorted(run, keys[:, band])
                 is_equal = run[np.minimum(first, len(run) - 1)] & ~_INDEX == keys[:, band]
                 for index in np.flatnonzero(is_equal & (first < len(run))).tolist():
-                    entries = run[first[index] : first[index] + COMPARED]
+                    entries = run[first[index] : first[index] + MAX_CANDIDATES]
                     equal = entries[entries & ~_INDEX == keys[index, band]]
                     matches[index].update((equal & _INDEX).tolist())
         return matches
@@ -148,24 +148,24 @@ class NearDuplicates:
             runs.add(np.sort(keys[:, band] | indices))
         self._signatures.write(low_bytes.tobytes())
         self._signatures.flush()
-        for text in texts[: max(0, SHOWN_OF - self._kept)]:
-            self._beginnings.write(beginning(text).encode().ljust(SHOWN_BYTES, b"\0"))
+        for text in texts[: max(0, STORED_BEGINNINGS - self._kept)]:
+            self._beginnings.write(beginning(text).encode().ljust(BEGINNING_BYTES, b"\0"))
         self._beginnings.flush()
         self._kept += len(keys)
 
     def _add_example(self, earlier: NearMatch, text: str, recent: list[str]) -> None:
         """Adds the pair to the examples if it is one of the least similar."""
-        if earlier.document >= SHOWN_OF:
+        if earlier.document >= STORED_BEGINNINGS:
             return
-        if len(self._examples) == SHOWN and earlier.similarity >= self._examples[-1].similarity:
+        if len(self._examples) == MAX_EXAMPLES and earlier.similarity >= self._examples[-1].similarity:
             return
         if earlier.document < self._kept:
-            offset = earlier.document * SHOWN_BYTES
-            earlier_text = os.pread(self._beginnings.fileno(), SHOWN_BYTES, offset).rstrip(b"\0").decode()
+            offset = earlier.document * BEGINNING_BYTES
+            earlier_text = os.pread(self._beginnings.fileno(), BEGINNING_BYTES, offset).rstrip(b"\0").decode()
         else:
             earlier_text = beginning(recent[earlier.document - self._kept])
         bisect.insort(self._examples, Example(round(earlier.similarity, 4), beginning(text), earlier_text))
-        del self._examples[SHOWN:]
+        del self._examples[MAX_EXAMPLES:]
 
 
 def band_layout(threshold: float) -> tuple[int, int]:
@@ -174,10 +174,10 @@ def band_layout(threshold: float) -> tuple[int, int]:
     Raises:
         ConfigError: the threshold is not in [0.5, 1).
     """
-    if not SMALLEST <= threshold < 1:
-        problem = f"must be at least {SMALLEST} and below 1, such as 0.8, not {threshold}"
+    if not MIN_THRESHOLD <= threshold < 1:
+        problem = f"must be at least {MIN_THRESHOLD} and below 1, such as 0.8, not {threshold}"
         raise ConfigError(problem, key="near_duplicates")
-    rows = max(rows for rows in range(1, MINIMA) if (1 - threshold**rows) ** (MINIMA // rows) <= MISSED)
+    rows = max(rows for rows in range(1, MINIMA) if (1 - threshold**rows) ** (MINIMA // rows) <= MAX_MISSED)
     return MINIMA // rows, rows
 
 
@@ -192,14 +192,16 @@ def _repeated(keys: UInt64) -> list[list[tuple[int, int]]]:
 
 
 def beginning(text: str) -> str:
-    """Returns the first SHOWN_BYTES of a text, with single spaces."""
-    return " ".join(text.split()).encode()[:SHOWN_BYTES].decode(errors="ignore")
+    """Returns the first BEGINNING_BYTES of a text, with single spaces."""
+    return " ".join(text.split()).encode()[:BEGINNING_BYTES].decode(errors="ignore")
 
 
 def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
     """Returns the minima [N, MINIMA], uint32, of N texts."""
     rensa = library("rensa", "dedup", "near-duplicates", key="near_duplicates")
-    contents = [f" {' '.join(text[:LONGEST].lower().split())} ".encode().ljust(WINDOW) for text in texts]
+    contents = [
+        f" {' '.join(text[:COMPARED_CHARACTERS].lower().split())} ".encode().ljust(WINDOW) for text in texts
+    ]
     content = b"".join([*contents, bytes(WINDOW)])
     windows: UInt64 = np.ndarray(len(content) - WINDOW, dtype="<u8", buffer=content, strides=(1,))
     sizes = np.array([len(content) for content in contents], dtype=np.int64)

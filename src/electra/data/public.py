@@ -22,7 +22,7 @@ from typing import IO, Any, Literal
 
 from electra.artifacts.data_set import DataFolder
 from electra.data.remote import continues, open_at
-from electra.data.sources import explain, is_remote
+from electra.data.sources import convert_errors, is_remote
 from electra.foundation import durable
 from electra.foundation.config import build, read_toml
 from electra.foundation.errors import DataError, unknown_choice
@@ -128,7 +128,7 @@ def fetch(
     With `mirror`, an address or a folder, each file is read from MIRROR/SET/FILE.
 
     Raises:
-        DataError: a file cannot be read or is not the published one, or a folder holds something else.
+        DataError: a file cannot be read or is not the published one, or a folder contains something else.
     """
     if mirror and not is_remote(mirror) and not Path(mirror).is_dir():
         raise DataError("no such folder", where=mirror)
@@ -163,15 +163,15 @@ def _record(data_set: PublicSet, folder: PublicFolder) -> dict[str, Any]:
 
 
 def _is_complete(folder: DataFolder, record: Mapping[str, Any], say: Say) -> bool:
-    """Whether the folder holds this data. Raises DataError if it holds anything else."""
+    """Whether the folder contains this data. Raises DataError if it contains anything else."""
     path, fix = folder.path, "Remove it, or choose another `out`"
     durable.recover(path)
     if not folder.exists():
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-            raise DataError("exists, and was not written by electra data", where=path, fix=fix)
+            raise DataError("already exists and was not written by electra data", where=path, fix=fix)
         return False
     if any(folder.record.get(name) != record[name] for name in ("convert", "downloads")):
-        raise DataError("holds another version of this data set", where=path, fix=fix)
+        raise DataError("contains another version of this data set", where=path, fix=fix)
     if (problem := durable.verify_directory(path)) is not None:
         raise DataError(problem, where=path, fix="Remove the folder to download it again")
     say(f"already complete: {path}")
@@ -229,7 +229,7 @@ def _download(download: Download, address: str, path: Path, progress: Progress) 
 
 def _blocks(address: str, start: int) -> Generator[tuple[int, bytes], None, None]:
     """Yields offsets and bytes of a file from `start`, or from 0 if the server cannot resume."""
-    with explain(address, error=DataError), open_at(address, start) as stream:
+    with convert_errors(address, error=DataError), open_at(address, start) as stream:
         offset = start if continues(stream, start) else 0
         while block := stream.read(BLOCK):
             yield offset, block

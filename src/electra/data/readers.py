@@ -3,8 +3,8 @@
 Imperfect text is repaired: UTF-8 is expected, or the encoding of a byte order mark or `data.encoding`.
 Undecodable bytes, and lone surrogates in JSON, become U+FFFD and are counted; NUL characters are dropped and
 counted; CRLF and CR become LF. A file that is mostly not text is refused. Files are streamed: a text longer
-than `LONGEST` characters continues as the next document, cut at a space if there is one, so that memory stays
-bounded whatever the size of a file or line.
+than `MAX_DOCUMENT` characters continues as the next document, cut at a space if there is one, so that memory
+stays bounded whatever the size of a file or line.
 """
 
 from __future__ import annotations
@@ -28,14 +28,21 @@ from electra.data.lines import (
 )
 from electra.data.rows import stream_table
 from electra.data.settings import Unit
-from electra.data.sources import HUB, RATIO, WIKI, Source, explain, is_binary
-from electra.data.tables import SMALL, ReadOptions, get_field
+from electra.data.sources import (
+    HUB,
+    TEXT_EXPANSION_RATIO,
+    WIKI,
+    Source,
+    convert_errors,
+    count_control_characters,
+)
+from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation.errors import CorpusError, DataError
 from electra.foundation.machine import library
 from electra.foundation.visible import plural
 
-LONGEST = 1 << 20  # characters of one document
-LARGE = 500_000  # a file with this many characters probably holds several documents
+MAX_DOCUMENT = 1 << 20  # characters
+LARGE_FILE = 500_000  # a file with this many characters probably holds several documents
 MAX_NAMES = 3  # files or rows named in a note
 MIN_BROKEN = 1000  # broken rows after which reading stops if most rows are broken
 _WIKI_END = "</doc>"
@@ -97,13 +104,13 @@ class Faults:
         if self.undecoded:
             total, count = sum(self.undecoded.values()), len(self.undecoded)
             files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
-            guess = ", such as cp1252, which fits" if 2 * self.western > count else ""
+            guess = " (cp1252 would fit)" if 2 * self.western > count else ""
             notes.append(
                 f"{plural(total, 'byte')} in {plural(count, 'file')} could not be decoded and were replaced:"
-                f" {files}. If the encoding is another{guess}, set it with --data.encoding"
+                f" {files}. If they have another encoding{guess}, set it with --data.encoding"
             )
         if self.wiki:
-            notes.append(f"files from WikiExtractor, whose tags are left out: {_first_names(self.wiki)}")
+            notes.append(f"files from WikiExtractor, read without their tags: {_first_names(self.wiki)}")
         if self.long:
             name, unit, count = self.long[0]
             others = f" (and {len(self.long) - 1:,} more files)" if len(self.long) > 1 else ""
@@ -116,7 +123,7 @@ class Faults:
 
 
 def _first_names(names: list[str], count: int | None = None) -> str:
-    """Joins the first few names, and says how many more there are."""
+    """Joins the first few names, and appends the number of the others, out of `count` (None: all names)."""
     more = (len(names) if count is None else count) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
@@ -143,12 +150,16 @@ def read_source(
     if source.kind == "hub":
         yield from _hub(source.name, field, faults)
         return
-    most = SMALL + RATIO * source.path.stat().st_size if source.path.exists() else None
-    with explain(source.name, OSError), source.file() as path:
+    max_size = (
+        EXPANSION_BYTES + TEXT_EXPANSION_RATIO * source.path.stat().st_size if source.path.exists() else None
+    )
+    with convert_errors(source.name, OSError), source.file() as path:
         if source.format in columnar.READERS:
             yield from _table(source, str(path), field, encoding, faults)
             return
-        with open_bytes(path, source.compression, source.name, most=most, error=CorpusError) as stream:
+        with open_bytes(
+            path, source.compression, source.name, max_size=max_size, error=CorpusError
+        ) as stream:
             head = stream.peek(HEAD)[:HEAD]
             codec = encoding_of(head, encoding)
             beginning = decode_head(head, codec)
@@ -184,7 +195,7 @@ def _with_faults(
         faults.western += guess_encoding(head) == "cp1252"
     if wiki:
         faults.wiki.append(source.name)
-    if characters >= LARGE and max(blocks, lines // 10) >= 100:
+    if characters >= LARGE_FILE and max(blocks, lines // 10) >= 100:
         better = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
         faults.long.append((source.name, *better))
 
@@ -205,7 +216,7 @@ def clean_text(text: str) -> Text:
 
 
 def _refuse_binary(head: str, encoding: str, name: str) -> None:
-    if count := is_binary(head):
+    if count := count_control_characters(head):
         raise CorpusError(
             f"not {'UTF-8' if encoding == 'utf-8-sig' else encoding} text ({count} of its first {len(head)}"
             " characters are not text)",
@@ -233,7 +244,7 @@ def _plain(text: IO[str], unit: Unit, wiki: bool = False) -> Iterator[Text]:
         size += len(piece)
         is_complete = unit == "line" and piece.endswith("\n")
         is_complete |= unit == "blank-line" and starts_line and piece.endswith("\n") and piece.isspace()
-        if is_complete or size >= LONGEST:
+        if is_complete or size >= MAX_DOCUMENT:
             joined = "".join(collected)
             end = len(joined) if is_complete else _cut_position(joined)
             if unit != "blank-line" or not joined.isspace():
@@ -251,8 +262,8 @@ def _cut_position(text: str) -> int:
 
 
 def _split(text: str) -> Iterator[str]:
-    while len(text) > LONGEST:
-        end = _cut_position(text[:LONGEST])
+    while len(text) > MAX_DOCUMENT:
+        end = _cut_position(text[:MAX_DOCUMENT])
         yield text[:end]
         text = text[end:]
     yield text
@@ -270,7 +281,7 @@ def _table(source: Source, path: str, field: str, encoding: str | None, faults: 
             source.format,
             encoding,
             lenient=True,
-            ratio=RATIO,
+            ratio=TEXT_EXPANSION_RATIO,
             only=field,
             on_broken=lambda error: faults.leave_out(as_corpus_error(error)),
         )
@@ -306,7 +317,7 @@ def _row(row: Mapping[str, Any], field: str, where: Callable[[], str], faults: F
         problem = f"no text in field {field!r} (this row has: {', '.join(map(str, row)) or 'nothing'})"
         faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
     else:
-        problem = f"field {field!r} is {shortened(value)}, not a text"
+        problem = f"field {field!r} is {shortened(value)}, not text"
         faults.leave_out(CorpusError(problem, where=where(), fix="Set the field with `data.text_field`"))
 
 

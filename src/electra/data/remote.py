@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from electra.artifacts.store import ShardFolder, StoreFolder
-from electra.data.sources import copy_bytes, explain, is_remote
+from electra.data.sources import convert_errors, copy_bytes, is_remote
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError, StoreError
 
-MOST = 1 << 24  # bytes read of a manifest
+MAX_MANIFEST_BYTES = 1 << 24
 
 __all__ = ["fetch_store", "is_remote"]
 
@@ -36,14 +36,14 @@ def cache_folder() -> Path:
 def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Path:
     """Returns a local copy of the store or shard at `url`, fetching it if necessary.
 
-    `say` receives a progress line.
+    `say` receives a line before the store is copied.
 
     Raises:
         StoreError: there is no token store, or the copy is damaged.
     """
     url = url.rstrip("/")
-    with explain(url, error=StoreError), open_at(f"{url}/{durable.MANIFEST}") as stream:
-        manifest = stream.read(MOST)
+    with convert_errors(url, error=StoreError), open_at(f"{url}/{durable.MANIFEST}") as stream:
+        manifest = stream.read(MAX_MANIFEST_BYTES)
     try:
         listing: dict[str, dict[str, Any]] = json.loads(manifest)["files"]
         names = [name for name in listing if name == name.strip("/") and ".." not in name.split("/")]
@@ -51,13 +51,13 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise StoreError(
-            f"its {durable.MANIFEST} is not that of a token store",
+            f"{durable.MANIFEST} is not the manifest of a token store",
             where=url,
             fix="Copy the whole folder there",
         ) from None
     folder = cache_folder() / hashlib.sha256(manifest).hexdigest()[:32]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _turn(folder.with_name(f"{folder.name}.lock")):
+    with _lock_when_free(folder.with_name(f"{folder.name}.lock")):
         if durable.verify_directory(folder) is not None:
             say(
                 f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB"
@@ -80,8 +80,8 @@ def _address_file(folder: Path) -> Path:
 
 
 @contextmanager
-def _turn(folder: Path) -> Iterator[None]:
-    """Waits until no other process copies the same store, and then keeps others waiting."""
+def _lock_when_free(folder: Path) -> Iterator[None]:
+    """Waits until no other process holds the lock of `folder`, then holds it."""
     with ExitStack() as stack:
         while True:
             try:
@@ -93,7 +93,7 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
-    with explain(url, error=StoreError):
+    with convert_errors(url, error=StoreError):
         stream = open_at(url)
     with stream, open(target, "wb") as file:
         copy_bytes(stream, file, listed["size"], url, StoreError)
@@ -120,8 +120,8 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
         return opened
     import fsspec
 
-    named = is_remote(address)
-    system, path = fsspec.core.url_to_fs(address) if named else (fsspec.filesystem("file"), address)
+    is_url = is_remote(address)
+    system, path = fsspec.core.url_to_fs(address) if is_url else (fsspec.filesystem("file"), address)
     file: IO[bytes] = system.open(path, "rb")
     file.seek(start)
     return file
@@ -151,7 +151,7 @@ def expand_patterns(names: Iterable[str]) -> Iterator[str]:
             continue
         import fsspec
 
-        with explain(name, error=StoreError):
+        with convert_errors(name, error=StoreError):
             system, path = fsspec.core.url_to_fs(name)
             matches = [system.unstrip_protocol(match) for match in sorted(system.glob(path))]
         if not matches:
@@ -160,6 +160,6 @@ def expand_patterns(names: Iterable[str]) -> Iterator[str]:
 
 
 def continues(stream: IO[bytes], start: int) -> bool:
-    """Returns whether an open file begins at byte `start`."""
+    """Returns whether an opened file begins at byte `start`; local files do."""
     headers = getattr(stream, "headers", None)
     return headers is None or str(headers.get("Content-Range", "")).startswith(f"bytes {start}-")

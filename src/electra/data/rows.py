@@ -50,11 +50,19 @@ from electra.data.table_files import (
     saved_splits,
     split_name,
 )
-from electra.data.tables import DEFAULT_OPTIONS, RATIO, SMALL, ReadOptions, Row, Rows, Table
+from electra.data.tables import (
+    DEFAULT_OPTIONS,
+    EXPANSION_BYTES,
+    EXPANSION_RATIO,
+    ReadOptions,
+    Row,
+    Rows,
+    Table,
+)
 from electra.foundation.errors import DataError
 
-LONGEST_RECORD = 1 << 27  # characters of a line
-NUL = "a NUL character: not text"
+MAX_LINE = 1 << 27  # characters of a line
+NUL_FOUND = "contains a NUL character, so it is not text"
 HIDDEN = re.compile(r"(^|/)(__MACOSX/|\.)")  # members of a zip file that are not read
 
 
@@ -106,9 +114,9 @@ def _joined(path: Path, tables: Sequence[Table]) -> Table:
     )
 
 
-def most_bytes(path: Path, ratio: int = RATIO) -> int:
+def max_expanded_size(path: Path, ratio: int = EXPANSION_RATIO) -> int:
     """Returns how many bytes a file may expand to; text compresses to a tenth, rarely to a fiftieth."""
-    return SMALL + ratio * path.stat().st_size
+    return EXPANSION_BYTES + ratio * path.stat().st_size
 
 
 def read_bytes(path: Path) -> bytes:
@@ -117,10 +125,10 @@ def read_bytes(path: Path) -> bytes:
         return stream.read()
 
 
-def open_bytes(path: Path, ratio: int = RATIO) -> io.BufferedReader:
+def open_bytes(path: Path, ratio: int = EXPANSION_RATIO) -> io.BufferedReader:
     """Opens a file as a decompressed stream. Reading raises DataError if it is damaged or expands too far."""
     is_compressed = path.suffix.lower() in COMPRESSIONS and path.is_file()
-    return lines.open_bytes(path, most=most_bytes(path, ratio) if is_compressed else None)
+    return lines.open_bytes(path, max_size=max_expanded_size(path, ratio) if is_compressed else None)
 
 
 def _open(path: Path, options: ReadOptions) -> Table:
@@ -154,7 +162,7 @@ def _columnar(path: Path, kind: str, options: ReadOptions) -> Table:
         table = Table(path, names, iter(()))
         column = table.find_column(options.only) if options.only else None
         only = column and [column if column in names else column.partition(".")[0]]
-        budget = SizeBudget(most_bytes(path, options.ratio), str(path))
+        budget = SizeBudget(max_expanded_size(path, options.ratio), str(path))
         plain_rows = rows(plain, str(path), budget, only or None)
         return replace(table, rows=_closing(stack.pop_all(), _numbered(path, plain_rows)))
 
@@ -191,7 +199,7 @@ def _zipped(path: Path, options: ReadOptions) -> Table:
                 raise DataError(problem, where=path, fix="Unpack it and pass one file")
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
             target = folder / Path(tables[0]).name
-            budget = SizeBudget(most_bytes(path, options.ratio), str(path))
+            budget = SizeBudget(max_expanded_size(path, options.ratio), str(path))
             with archive.open(tables[0]) as stream, open(target, "wb") as file:
                 while piece := stream.read(1 << 20):
                     budget.spend(len(piece))
@@ -216,7 +224,7 @@ def _decoded(path: Path, encoding: str | None, options: ReadOptions) -> Iterator
         head = stream.peek(HEAD)[:HEAD]
         codec = encoding_of(head, encoding)
         with open_text(stream, codec, newline=line_end(decode_head(head, codec))) as text:
-            for number, line in enumerate(lines.lines(text, LONGEST_RECORD, str(path)), 1):
+            for number, line in enumerate(lines.lines(text, MAX_LINE, str(path)), 1):
                 if not options.lenient and not line.isascii() and SURROGATES.search(line):
                     problem = f"not {'UTF-8' if codec == 'utf-8-sig' else codec}"
                     fix = "Save the file as UTF-8, or set `encoding`"
@@ -305,4 +313,4 @@ def refuse_nul(value: Any, where: str) -> None:
     for item in items:
         refuse_nul(item, where)
     if isinstance(value, str) and "\0" in value:
-        raise DataError(NUL, where=where, fix="Remove it")
+        raise DataError(NUL_FOUND, where=where, fix="Remove it")

@@ -70,7 +70,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
             "the SentencePiece model has no pieces" if not pieces else "not a Unigram SentencePiece model"
         )
         raise TokenizerError(problem, where=path)
-    if len(pieces) > hostile.MOST_ENTRIES:
+    if len(pieces) > hostile.MAX_ENTRIES:
         raise TokenizerError(f"its vocabulary has {len(pieces):,} entries", where=path)
     with hostile.explain_panics(path):
         tokenizer = tokenizers.Tokenizer(

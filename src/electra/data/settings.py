@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from electra.foundation.config import check_at_least
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Say, quiet
 
@@ -20,35 +21,37 @@ if TYPE_CHECKING:
 
 CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
+_RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # names of settings that existing stores record
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
     """Settings for reading text and for holding out some of it."""
 
-    HEADING: ClassVar[str] = "How text is read"
+    HEADING: ClassVar[str] = "Reading text"
 
     unit: Unit = "file"
     """One document of a .txt file: the whole file, a part between blank lines, or a line."""
     text_field: str = "text"
-    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text; doc.body for a field
-    within another.
+    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text. A nested field is
+    written with dots, as in doc.body.
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
     """Format of the sources (auto: by the file extension; stdin is txt)."""
     encoding: str | None = None
-    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 by its byte order mark)."""
+    """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 or UTF-32 if detected)."""
     broken_rows: float = 0.01
-    """Largest fraction of table rows that may be left out because they are unreadable or have no text."""
+    """Maximum fraction of table rows that may be left out because they are unreadable or have no text."""
     heldout: float = 0.005
     """Fraction of the documents held out (at least one document), chosen by a hash of their text."""
     near_duplicates: float | None = None
     """Drop documents that share at least this fraction of their 8-byte sequences with an earlier one, such as
-    0.8 (default: drop only equal documents).
+    0.8; at least 0.5 and below 1 (default: drop only exact duplicates).
     """
-    mix_temperature: float | None = None
-    """Mix corpora named as de=PATH fi=PATH in proportion to this power of their token counts, from 0
-    (all equal) to 1 (as they are). Documents of small corpora are repeated, those of large ones subsampled.
+    mix_exponent: float | None = None
+    """Mix corpora given as de=PATH fi=PATH: the share of each is proportional to its number of tokens to the
+    power of this exponent, from 0 (equal shares) to 1 (as they are). Documents of small corpora are repeated,
+    those of large ones subsampled.
     """
     mix_seed: int = 0
     """Random seed for sampling documents in a mixture."""
@@ -57,32 +60,30 @@ class CorpusConfig:
         if self.encoding is not None:
             from electra.data.lines import encoding_of
 
-            encoding_of(b"", self.encoding, "data.encoding")
+            encoding_of(b"", self.encoding, "data.encoding")  # raises ConfigError if it is unknown
         if self.near_duplicates is not None:
             from electra.data.near import band_layout
 
-            band_layout(self.near_duplicates)
+            band_layout(self.near_duplicates)  # raises ConfigError outside its range
         if not 0 <= self.broken_rows <= 1:
             raise ConfigError(f"must be between 0 and 1, not {self.broken_rows}", key="data.broken_rows")
         if not 0 < self.heldout < 1:
-            raise ConfigError(f"must be between 0 and 1, not {self.heldout}", key="data.heldout")
-        if self.mix_temperature is not None and not 0 <= self.mix_temperature <= 1:
-            raise ConfigError(
-                f"must be between 0 and 1, not {self.mix_temperature}", key="data.mix_temperature"
-            )
+            raise ConfigError(f"must be above 0 and below 1, not {self.heldout}", key="data.heldout")
+        if self.mix_exponent is not None and not 0 <= self.mix_exponent <= 1:
+            raise ConfigError(f"must be between 0 and 1, not {self.mix_exponent}", key="data.mix_exponent")
 
-    def record(self, arguments: Sequence[str | Path]) -> dict[str, Any]:
-        """Returns the settings as a store records them."""
+    def record(self, sources: Sequence[str | Path]) -> dict[str, Any]:
+        """Returns the settings as a store of these sources records them."""
         from electra.data.mixture import parse_corpora
 
-        settings = asdict(self)
+        settings = {_RECORDED_NAMES.get(name, name): value for name, value in asdict(self).items()}
         del settings["broken_rows"]  # decides whether a store is made, not what it contains
         if self.encoding is None:  # older stores do not record the encoding
             del settings["encoding"]
-        if self.mix_temperature is None:
+        if self.mix_exponent is None:
             del settings["mix_temperature"], settings["mix_seed"]
         else:
-            settings["corpora"] = {name: len(sources) for name, sources in parse_corpora(arguments).items()}
+            settings["corpora"] = {name: len(of_corpus) for name, of_corpus in parse_corpora(sources).items()}
         return settings
 
     def source_options(self, say: Say = quiet) -> SourceOptions:
@@ -91,28 +92,28 @@ class CorpusConfig:
 
         return SourceOptions(self.format, self.text_field, self.encoding, say)
 
-    def plain_sources(self, arguments: Sequence[str | Path]) -> list[str]:
+    def plain_sources(self, sources: Sequence[str | Path]) -> list[str]:
         """Returns the sources without the names of corpora."""
         from electra.data.mixture import parse_corpora
 
-        if self.mix_temperature is None:
-            return list(map(str, arguments))
-        return [source for sources in parse_corpora(arguments).values() for source in sources]
+        if self.mix_exponent is None:
+            return list(map(str, sources))
+        return [source for of_corpus in parse_corpora(sources).values() for source in of_corpus]
 
-    def mixture(self, arguments: Sequence[str | Path]) -> Mixture | None:
-        """Returns the mixture of the named corpora, or None without `mix_temperature`."""
+    def mixture(self, sources: Sequence[str | Path]) -> Mixture | None:
+        """Returns the mixture of the named corpora, or None without `mix_exponent`."""
         from electra.data.mixture import Mixture, parse_corpora
 
-        if self.mix_temperature is None:
+        if self.mix_exponent is None:
             return None
-        return Mixture(list(parse_corpora(arguments)), self.mix_temperature, self.mix_seed)
+        return Mixture(list(parse_corpora(sources)), self.mix_exponent, self.mix_seed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerConfig:
     """Settings of a vocabulary to train."""
 
-    HEADING: ClassVar[str] = "A tokenizer to train"
+    HEADING: ClassVar[str] = "Training a tokenizer"
 
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
     """WordPiece, as in the paper; byte-level BPE, which encodes every character; or Unigram."""
@@ -123,8 +124,7 @@ class TokenizerConfig:
     strip_accents: bool | None = None
     """Remove the accents from letters (default: when lower-casing text with few accents, such as English)."""
     sample_mb: int = 100
-    """Millions of characters of text to train the vocabulary on, sampled evenly from the corpus."""
+    """Millions of characters of text to train the vocabulary on, sampled by hash from the whole corpus."""
 
     def __post_init__(self) -> None:
-        if self.vocab_size < 10 or self.sample_mb < 1:
-            raise ConfigError("a vocabulary needs at least 10 entries and 1 MB of text", where="tokenizer")
+        check_at_least(self, {"vocab_size": 10, "sample_mb": 1}, "tokenizer.")

@@ -29,21 +29,21 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.store import SPLITS, ShardFolder, ShardsFolder, StoreFolder, shard_name
-from electra.data import packing, store
+from electra.data import store, store_builder
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.deduplication import keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.holding_out import RECORD
-from electra.data.packing import StageProgress, Writer
+from electra.data.holding_out import DOCUMENT_DTYPE
 from electra.data.settings import CorpusConfig
 from electra.data.sorted_runs import MEMORY, DigestSet
 from electra.data.store import TokenStore
+from electra.data.store_builder import SplitWriter, StageProgress
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable, machine
 from electra.foundation.config import differences
 from electra.foundation.errors import ConfigError, CorpusError, Interrupted, StoreError
-from electra.foundation.jobs import Shared
+from electra.foundation.jobs import SharedWork
 from electra.foundation.leases import Leases
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
@@ -98,7 +98,7 @@ def _shard_of_environment(requested: str) -> tuple[str, str]:
 
 
 def build_shard(
-    arguments: Sequence[str | Path],
+    sources: Sequence[str | Path],
     tokenizer: Tokenizer,
     out: Path,
     shard: tuple[int, int],
@@ -108,19 +108,19 @@ def build_shard(
     memory: int = MEMORY,
     progress: StageProgress = lambda stage, characters: None,
 ) -> bool:
-    """Encodes one shard of a corpus into the folder `out`; see `packing.build_store` for the arguments.
+    """Encodes one shard of a corpus into the folder `out`; see `store_builder.build_store` for the arguments.
 
-    Returns whether it was made; False if it existed already.
+    Returns True if it was made, False if it existed already.
 
     Raises:
         ConfigError: an option is set that does not work across shards.
-        StoreError: `out` holds another shard.
+        StoreError: `out` contains something else, or another shard.
     """
     config = config or CorpusConfig()
     _check_config(config)
     settings = {
-        "corpus": config.record(arguments),
-        "tokenizer": packing.describe(tokenizer),
+        "corpus": config.record(sources),
+        "tokenizer": store_builder.tokenizer_record(tokenizer),
         "shard": list(shard),
     }
     if out.exists() and any(out.iterdir()):
@@ -128,15 +128,15 @@ def build_shard(
         changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]
         if changed:
             raise StoreError(
-                f"holds another shard: {'; '.join(changed)}", where=out, fix="Choose another `out`"
+                f"contains another shard: {'; '.join(changed)}", where=out, fix="Choose another `out`"
             )
-        packing.sweep(out)
+        store_builder.remove_stale_build(out)
         return False
-    with packing.workplace(out) as work:
-        documents = Documents(arguments, config, work / "copies", shard)
+    with store_builder.build_folder(out) as work:
+        documents = Documents(sources, config, work / "copies", shard)
         audit = Audit(vocab_size=tokenizer.vocab_size, sources=documents.describe())
         with durable.explain_disk_errors(out):
-            packing.write_documents(
+            store_builder.write_documents(
                 keep_documents(documents, audit, partial(progress, "encoding"), work, memory),
                 tokenizer,
                 workers or machine.cores(),
@@ -152,7 +152,7 @@ def build_shard(
             )
         }
         files |= {name: partial(os.replace, work / name) for name in ShardFolder.split_files()}
-        packing.publish(work, out, files)
+        store_builder.publish(work, out, files)
     return True
 
 
@@ -160,13 +160,13 @@ def _check_config(config: CorpusConfig) -> None:
     if config.near_duplicates is not None:
         fix = "Prepare the corpus in one command, or without `near_duplicates`"
         raise ConfigError("deduplication does not work across shards", key="near_duplicates", fix=fix)
-    if config.mix_temperature is not None:
-        fix = "Prepare the corpus in one command, or without `mix_temperature`"
-        raise ConfigError("mixing does not work across shards", key="data.mix_temperature", fix=fix)
+    if config.mix_exponent is not None:
+        fix = "Prepare the corpus in one command, or without `mix_exponent`"
+        raise ConfigError("mixing does not work across shards", key="data.mix_exponent", fix=fix)
 
 
 def build_shards(
-    arguments: Sequence[str | Path],
+    sources: Sequence[str | Path],
     tokenizer: Tokenizer,
     out: Path,
     count: int,
@@ -181,7 +181,7 @@ def build_shards(
     """Makes the store `out` in `count` shards, together with all processes that run the same command.
 
     Each process takes shards that no other has taken. When all are done, one process merges them, while the
-    others wait. See `packing.build_store` for the other arguments.
+    others wait. See `store_builder.build_store` for the other arguments.
 
     Raises:
         ConfigError: an option is set that does not work across shards, or there are fewer files than shards.
@@ -190,13 +190,17 @@ def build_shards(
     """
     _check_config(config)
     folder = ShardsFolder.of(out)
-    settings = {"corpus": config.record(arguments), "tokenizer": packing.describe(tokenizer), "shards": count}
+    settings = {
+        "corpus": config.record(sources),
+        "tokenizer": store_builder.tokenizer_record(tokenizer),
+        "shards": count,
+    }
     with folder.session(settings, say=say, stop=stop, shared=True) as session:
         session.share()
 
         def build(number: int, *, say: Say, stop: Stop) -> None:
             new = build_shard(
-                arguments,
+                sources,
                 tokenizer,
                 folder.shard(number).path,
                 (number, count),
@@ -212,7 +216,7 @@ def build_shards(
             shards = [folder.shard(number).path for number in range(count)]
             merge(shards, out, _stoppable(progress, stop, out))
 
-        shared = Shared(Leases(folder.leases), say, stop)
+        shared = SharedWork(Leases(folder.leases), say, stop)
         numbers = {shard_name(number, count): number for number in range(count)}
         try:
             for _ in shared.run(
@@ -239,13 +243,13 @@ def _stoppable(progress: StageProgress, stop: Stop, out: Path) -> StageProgress:
 
 
 def missing_shards(out: Path, count: int) -> list[str]:
-    """Returns what `build_shards` has left to do, each item with the process working on it, if any."""
+    """Returns what `build_shards` has still to do, each item with the process working on it, if any."""
     folder = ShardsFolder.of(out)
     if StoreFolder(out).exists():
         return []
     names = [shard_name(number, count) for number in range(count)]
-    left = [name for name in names if not folder.has(name)] or ["merge"]
-    return [Leases(folder.leases).described(name) for name in left]
+    remaining = [name for name in names if not folder.has(name)] or ["merge"]
+    return [Leases(folder.leases).label(name) for name in remaining]
 
 
 def merge(
@@ -254,7 +258,7 @@ def merge(
     """Merges all shards of a corpus, in any order, into the store `out`.
 
     Raises:
-        StoreError: a shard is missing, damaged, repeated or from another corpus; or `out` holds something
+        StoreError: a shard is missing, damaged, repeated or from another corpus; or `out` contains something
             else.
         ConfigError: there are no folders.
         CorpusError: no shard contains text.
@@ -263,13 +267,13 @@ def merge(
     settings = {name: value for name, value in shards[0][1]["settings"].items() if name != "shard"}
     tokenizer = Tokenizer.load(ShardFolder(shards[0][0]).tokenizer)
     if out.exists() and any(out.iterdir()):
-        packing.sweep(out)
+        store_builder.remove_stale_build(out)
         existing = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
         sources = [source for _, description in shards for source in description["audit"]["sources"]]
         if existing.get("settings") != settings or existing.get("sources") != sources:
             raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
         return TokenStore.open(out)
-    with packing.workplace(out) as work:
+    with store_builder.build_folder(out) as work:
         audit = Audit(vocab_size=tokenizer.vocab_size)
         for _, description in shards:
             for name in (
@@ -287,15 +291,15 @@ def merge(
                 setattr(
                     audit,
                     f"documents_{split}",
-                    _join([folder for folder, _ in shards], Writer(work, split), work, audit, progress),
+                    _join([folder for folder, _ in shards], SplitWriter(work, split), work, audit, progress),
                 )
         if not audit.documents_train + audit.documents_heldout:
             raise CorpusError("no text in any of the shards", where=shards[0][0].parent)
-        packing.commit_store(work, out, tokenizer, audit, settings)
+        store_builder.commit_store(work, out, tokenizer, audit, settings)
     return TokenStore.open(out)
 
 
-def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progress: StageProgress) -> int:
+def _join(folders: list[Path], writer: SplitWriter, work: Path, audit: Audit, progress: StageProgress) -> int:
     """Appends one split of every shard, without duplicate documents. Returns the number of documents."""
     seen = DigestSet(work)
     dtype = id_dtype(audit.vocab_size)
@@ -304,7 +308,7 @@ def _join(folders: list[Path], writer: Writer, work: Path, audit: Audit, progres
             tokens, ends, records = (
                 _array(path, kind)
                 for path, kind in zip(
-                    ShardFolder(folder).files_of(writer.split), (dtype, "<u8", RECORD), strict=True
+                    ShardFolder(folder).files_of(writer.split), (dtype, "<u8", DOCUMENT_DTYPE), strict=True
                 )
             )
             for first in range(0, len(ends), _DOCUMENTS):
@@ -342,7 +346,8 @@ def _open(folder: Path) -> dict[str, Any]:
     description: dict[str, Any] = ShardFolder(folder).record
     if description["format"] != store.FORMAT:
         raise StoreError(
-            f"shard format {description['format']}, this version reads format {store.FORMAT}", where=folder
+            f"the shard has format {description['format']}, but this version reads {store.FORMAT}",
+            where=folder,
         )
     return description
 
@@ -376,11 +381,11 @@ def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
             + (f", and {len(missing) - 1} more" if missing[1:] else ""),
             where=first.parent,
         )
-    twice = [
+    repeated = [
         folder
         for (folder, _), number, before in zip(opened[1:], numbers[1:], numbers, strict=False)
         if number == before
     ]
-    if twice:
-        raise StoreError("this shard is listed twice", where=twice[0])
+    if repeated:
+        raise StoreError("this shard is listed twice", where=repeated[0])
     return opened

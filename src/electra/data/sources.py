@@ -30,14 +30,16 @@ from electra.data.lines import COMPRESSIONS, HEAD, decode_head, encoding_of, exp
 from electra.data.rows import HIDDEN, stream_table
 from electra.data.table_files import FORMATS as TABLE_FORMATS
 from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_splits
-from electra.data.tables import SMALL, ReadOptions, get_field
+from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
 FORMATS = {".txt": "txt", **TABLE_FORMATS}
-RATIO = 1000  # a file may expand to SMALL bytes plus RATIO times its size
+TEXT_EXPANSION_RATIO = (
+    1000  # a file may expand to EXPANSION_BYTES bytes plus TEXT_EXPANSION_RATIO times its size
+)
 STDIN, HUB = "-", "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
@@ -55,7 +57,7 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.\-]+://")
 
 @dataclass(frozen=True)
 class Source:
-    """A file, data set or stream that text is read from."""
+    """A file, data set or stream from which text is read."""
 
     name: str  # for messages and records
     kind: str  # "file", "python-docs" or "hub"
@@ -72,7 +74,7 @@ class Source:
             return python_docs.describe()
         if self.kind == "hub":
             return {"name": self.name, "argument": self.name}
-        with explain(self.name, OSError), self.file() as path:
+        with convert_errors(self.name, OSError), self.file() as path:
             listing: dict[str, Any] = {
                 "name": self.name,
                 "size": path.stat().st_size,
@@ -89,7 +91,7 @@ class Source:
         with tempfile.TemporaryDirectory(prefix="electra-") as folder:
             target = Path(folder) / f"member.{self.format}{self.compression}"
             with (
-                explain(self.name),
+                convert_errors(self.name),
                 zipfile.ZipFile(self.path) as archive,
                 archive.open(self.member) as stream,
                 open(target, "wb") as file,
@@ -140,7 +142,7 @@ def find_sources(
         )
     by_name: dict[str, Source] = {}
     for argument in map(str, arguments):
-        with explain(argument, OSError):
+        with convert_errors(argument, OSError):
             for source in _expand(argument, scratch, options):
                 name = f"{source.path.resolve()}/{source.member}" if source.kind == "file" else source.name
                 by_name.setdefault(name, source)
@@ -201,13 +203,11 @@ def _expand(argument: str, scratch: Path, options: SourceOptions) -> Iterator[So
     elif glob.has_magic(argument):
         files = sorted(Path(match) for match in glob.glob(str(path), recursive=True) if os.path.isfile(match))
         if not files:
-            raise CorpusError(
-                "no file matches this pattern", where=argument, fix="Quote the pattern and check it with ls"
-            )
+            raise CorpusError("no file matches this pattern", where=argument, fix="Check the pattern with ls")
         for file in files:
             yield from _file(str(file), file, options)
     else:
-        fix = "To mix named corpora, set `data.mix_temperature`" if "=" in argument else ""
+        fix = "To mix named corpora, set `data.mix_exponent`" if "=" in argument else ""
         raise CorpusError("no such file or folder", where=argument, fix=fix)
 
 
@@ -310,10 +310,10 @@ def _is_text(source: Source) -> bool:
         head = _head(source)
     except (ElectraError, OSError):
         return False
-    return bool(head) and not is_binary(head)
+    return bool(head) and not count_control_characters(head)
 
 
-def is_binary(head: str) -> int:
+def count_control_characters(head: str) -> int:
     """Returns the number of control characters in the beginning of a file; 0 if they are few."""
     count = len(_CONTROL.findall(head))
     return count if count > 8 and count * 10 > len(head) else 0
@@ -324,7 +324,7 @@ def _has_text_field(source: Source, options: SourceOptions) -> bool:
     try:
         with source.file() as path:
             settings = ReadOptions(
-                source.format, options.encoding, lenient=True, ratio=RATIO, only=options.field
+                source.format, options.encoding, lenient=True, ratio=TEXT_EXPANSION_RATIO, only=options.field
             )
             table = stream_table(path, settings)
             if table.columns:
@@ -398,11 +398,14 @@ def _file(name: str, path: Path, options: SourceOptions) -> Iterator[Source]:
 
 def _zipped(name: str, path: Path, forced: str = "auto") -> Iterator[Source]:
     """Yields the text files in a zip file."""
-    with explain(name), zipfile.ZipFile(path) as archive:
+    with convert_errors(name), zipfile.ZipFile(path) as archive:
         entries = sorted(
             (entry for entry in archive.infolist() if not entry.is_dir()), key=lambda entry: entry.filename
         )
-    if sum(entry.file_size for entry in entries) > SMALL + RATIO * path.stat().st_size:
+    if (
+        sum(entry.file_size for entry in entries)
+        > EXPANSION_BYTES + TEXT_EXPANSION_RATIO * path.stat().st_size
+    ):
         raise expansion_error("expands to far more than its size", name, CorpusError)
     for entry in entries:
         format, compression = _format_and_compression(entry.filename)
@@ -444,7 +447,7 @@ def _extension(name: str, compression: str) -> tuple[str, str]:
 def _pipe(name: str, path: Path, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     format, compression = _format_and_compression(path.name)
     format = (format or "txt") if options.format == "auto" else options.format
-    with explain(name), open(path, "rb") as stream:
+    with convert_errors(name), open(path, "rb") as stream:
         yield _copied(
             Source(name, "file", format=format, compression=compression, argument=name), stream, scratch
         )
@@ -467,7 +470,7 @@ def copy_bytes(
     copied = 0
 
     def read() -> bytes:
-        with explain(name, error=error):
+        with convert_errors(name, error=error):
             return stream.read(1 << 20)
 
     while block := read():
@@ -485,7 +488,7 @@ def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]
         listed = re.sub(r"[?#].*", "", name)
         zipped = listed.lower().endswith(ZIP)
         format, compression = ("zip", "") if zipped else _format_of(listed, name, options.format)
-        with explain(name), opened() as stream:
+        with convert_errors(name), opened() as stream:
             source = Source(name, "file", format=format, compression=compression, argument=url)
             copy = _copied(source, stream, scratch, listed_size(stream))
         if zipped:
@@ -511,7 +514,7 @@ def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     import fsspec
 
-    with explain(url):
+    with convert_errors(url):
         system, path = fsspec.core.url_to_fs(url)
         if glob.has_magic(path):
             files = sorted(system.glob(path))
@@ -528,13 +531,13 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 @contextmanager
-def explain(
+def convert_errors(
     name: str,
     kind: type[Exception] = Exception,
     error: type[ElectraError] = CorpusError,
     what: str = "read",
 ) -> Iterator[None]:
-    """Turns a file system's errors into a one-line `error` that names the source.
+    """Turns a file system's errors into an `error` that names the source.
 
     Only exceptions of class `kind` are caught; the file systems of fsspec raise many kinds. `what` is
     the failed action as a participle, for the message: "read" or "written".

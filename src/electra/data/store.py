@@ -43,7 +43,7 @@ from electra.foundation.errors import ConfigError, StoreError
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
 REBUILD = "Delete the store and run electra prepare again"
 _BLOCK = 1 << 20  # ids per block when a whole file is read
-AT_ONCE = 1 << 30  # bytes; smaller stores are checked before training begins, in about a second
+FOREGROUND_BYTES = 1 << 30  # stores up to this size are checked before training begins, in about a second
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class TokenStore:
     vocab_size: int
     tokenizer_digest: str
     description: dict[str, Any] = field(repr=False)  # the content of store.json
-    bare_tokenizer: Tokenizer | None = field(default=None, repr=False)
+    given_tokenizer: Tokenizer | None = field(default=None, repr=False)  # of a bare pair; None: a store
 
     @classmethod
     def open(
@@ -101,9 +101,9 @@ class TokenStore:
 
         Args:
             path: the folder of the store, its address, or NAME.ds.
-            tokenizer: the tokenizer that made the ids. Required for a bare pair; a store must match it.
+            tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the same.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
-            cache_gb: for a store that was prepared at its address, the size of its cache on this machine.
+            cache_gb: for a remote store that is read in chunks, the size of the local cache in GB.
 
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
@@ -127,7 +127,7 @@ class TokenStore:
         try:
             if description["format"] != FORMAT:
                 raise StoreError(
-                    f"store format {description['format']}, this version reads format {FORMAT}",
+                    f"the store has format {description['format']}, but this version reads format {FORMAT}",
                     where=path,
                     fix=REBUILD,
                 )
@@ -139,8 +139,8 @@ class TokenStore:
                 else None
             )
             train = map_documents(folder.documents("train"), dtype, sizes["train"], chunked)
-            held = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
-            for split, documents in zip(SPLITS, (train, held), strict=True):
+            heldout = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
+            for split, documents in zip(SPLITS, (train, heldout), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
                         f"{documents.num_documents} documents instead of {description[split]['documents']}",
@@ -150,7 +150,7 @@ class TokenStore:
             store = cls(
                 path,
                 train,
-                held,
+                heldout,
                 specials=_specials(description["specials"], int(description["vocab_size"])),
                 vocab_size=int(description["vocab_size"]),
                 tokenizer_digest=str(description["tokenizer_digest"]),
@@ -169,7 +169,7 @@ class TokenStore:
     @cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that made the ids. Raises StoreError if the store holds another one."""
-        tokenizer = self.bare_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
+        tokenizer = self.given_tokenizer or Tokenizer.load(StoreFolder(self.path).tokenizer)
         if tokenizer.digest != self.tokenizer_digest:
             raise StoreError(
                 "the tokenizer in this store is not the one that made its ids",
@@ -188,7 +188,7 @@ class TokenStore:
 
     @property
     def place(self) -> str:
-        """The address that it was opened from, or else its path."""
+        """The address from which it was fetched; for a local store, its absolute path."""
         return address_of(self.path) or str(self.path.resolve())
 
     @cached_property
@@ -200,7 +200,7 @@ class TokenStore:
     @cached_property
     def audit(self) -> dict[str, Any]:
         """The content of audit.json; {} for a bare pair of files."""
-        if self.bare_tokenizer is not None:
+        if self.given_tokenizer is not None:
             return {}
         audit: dict[str, Any] = durable.read_json(StoreFolder(self.path).audit, StoreError, fix=REBUILD)
         return audit
@@ -208,8 +208,8 @@ class TokenStore:
     def check(self) -> ContentCheck:
         """Checks the store before training.
 
-        The content of a store of more than `AT_ONCE` bytes is read in the background: call the result's
-        `refuse` from time to time.
+        A store of more than `FOREGROUND_BYTES` is read in the background; call `raise_if_damaged` of the
+        result from time to time. The chunks of a remote store are checked when they are read instead.
 
         Raises:
             StoreError: ids outside the vocabulary, documents out of order, damaged records, or content that
@@ -224,28 +224,31 @@ class TokenStore:
             if documents.out_of_order():
                 where = StoreFolder(self.path).index(split)
                 raise StoreError("document ends are not in order", where=where, fix=REBUILD)
-        if self.bare_tokenizer is None:  # a bare pair of files has no manifest
+        if self.given_tokenizer is None:  # a bare pair of files has no manifest
             problem = durable.verify_directory(self.path, skip=StoreFolder.split_files())
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
         check = ContentCheck(self, self.description.get("digest"))
         if self.is_chunked:
-            return check  # every chunk is checked when it is read
-        if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= AT_ONCE:
+            return check
+        if self.train.tokens.nbytes + self.heldout.tokens.nbytes <= FOREGROUND_BYTES:
             check.run()
-            check.refuse()
+            check.raise_if_damaged()
         else:
             check.start()
         return check
 
     def verify(self) -> None:
-        """Reads every file. Raises StoreError at the first that differs from its recorded hash."""
-        if self.bare_tokenizer is None:
+        """Reads every file. Raises StoreError at the first that differs from its recorded hash.
+
+        Does nothing for a bare pair of files, which has no hashes.
+        """
+        if self.given_tokenizer is None:
             problem = durable.verify_directory(self.path)
             if problem:
                 raise StoreError(problem, where=self.path, fix=REBUILD)
             if content_digest(self.train, self.heldout, self.tokenizer_digest) != self.digest:
-                raise StoreError("its content does not match store.json", where=self.path, fix=REBUILD)
+                raise StoreError("the content does not match store.json", where=self.path, fix=REBUILD)
 
 
 class ContentCheck(threading.Thread):
@@ -271,9 +274,9 @@ class ContentCheck(threading.Thread):
         if self.expected is None:  # a bare pair of files records nothing to compare with
             return
         if content_digest(store.train, store.heldout, store.tokenizer_digest) != self.expected:
-            self.problem = "its content does not match store.json: damaged, or files were exchanged"
+            self.problem = "the content does not match store.json: files are damaged or were exchanged"
 
-    def refuse(self) -> None:
+    def raise_if_damaged(self) -> None:
         """Raises StoreError if damage has been found so far."""
         if self.problem:
             raise StoreError(self.problem, where=self.store.path, fix=REBUILD)

@@ -12,8 +12,8 @@ from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.deduplication import KeptDocument, keep_documents
 from electra.data.holding_out import no_text
-from electra.data.packing import StageProgress, sample_of
 from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.store_builder import StageProgress, sample_documents
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import choose_accents
 
@@ -27,7 +27,7 @@ class Survey:
     documents: int
     characters: int
     tokens: int
-    """An estimate: the tokens per character of a sample, times the characters."""
+    """An estimate: the tokens per character of a sample, times all characters."""
     vocab_size: int
 
 
@@ -37,7 +37,7 @@ def survey(
     config: CorpusConfig | None = None,
     progress: StageProgress = lambda stage, characters: None,
 ) -> Survey:
-    """Reads a corpus and estimates its size; see `packing.build_store` for the arguments.
+    """Reads a corpus and estimates its size; see `store_builder.build_store` for the arguments.
 
     Raises:
         CorpusError: there is no text, or it cannot be read.
@@ -54,7 +54,7 @@ def survey(
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         corpus = Documents(sources, config or CorpusConfig(), work)
-        sample = sample_of(counted(), SAMPLE)
+        sample = sample_documents(counted(), SAMPLE)
         if not sample:
             raise no_text(Audit(documents_read=audit.documents_read, sources=corpus.describe()))
     if isinstance(tokenizer, TokenizerConfig):

@@ -10,11 +10,14 @@ from typing import Any
 from electra.foundation.errors import DataError
 
 ID_COLUMNS = ("id", "idx", "index")
-SMALL, RATIO = 64 << 20, 50  # a file may expand to SMALL bytes plus RATIO times its size
+EXPANSION_BYTES, EXPANSION_RATIO = (
+    64 << 20,
+    50,
+)  # a file may expand to EXPANSION_BYTES bytes plus EXPANSION_RATIO times its size
 
 Row = dict[str, Any]
 Rows = Iterator[tuple[str, Row]]
-"""Each row with its place."""
+"""Each row, after its place for messages, such as "file.csv:12"."""
 
 
 @dataclass
@@ -63,13 +66,13 @@ class ReadOptions:
     required: Sequence[Sequence[str]] = ()
     """Alternative sets of column names; see `header`."""
     optional: Sequence[str] = ()
-    """Names in `header`, of which one may be missing in a file without a header line."""
+    """Names in `header`, one of which may be missing in a file without a header line."""
     drop_malformed: bool = False
-    """Leave out and count rows with a wrong number of cells instead of raising (QQP's own file has some)."""
+    """Leave out and count rows with a wrong number of cells instead of raising (QQP has some)."""
     lenient: bool = False
     """Return undecodable bytes as surrogates, for the caller to count, instead of raising."""
-    ratio: int = RATIO
-    """How many times its size a file may expand to, in addition to SMALL bytes."""
+    ratio: int = EXPANSION_RATIO
+    """How many times its size a file may expand to, in addition to EXPANSION_BYTES bytes."""
     only: str = ""
     """The only column or field that is needed; JSON rows may then be plain strings."""
     on_broken: Callable[[DataError], None] | None = None
@@ -102,11 +105,11 @@ def cell_text(row: Mapping[str, Any], column: str, where: str) -> str:
     if not isinstance(value, str):
         fix = f"It has {', '.join(row)}; choose columns with `text_column` and `label_column`"
         if value is None and column in row:
-            problem, fix = f"column {column!r} is empty", "Fill in a text, or remove the row"
+            problem, fix = f"column {column!r} is empty", "Add text, or remove the row"
         elif value is None:
             problem = f"no field {column!r}"
         else:
-            problem = f"column {column!r} has {value!r}, not a text"
+            problem = f"column {column!r} has {value!r}, not text"
         raise DataError(problem, where=where, fix=fix)
     return value.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates, which are not text
 

@@ -123,7 +123,7 @@ class Tokenizer:
             files = tokenizer_folder.files_in(path)
         elif path.is_file():
             if path.suffix == ".model" and path.name != SENTENCE_PIECES:
-                raise tokenizer_folder.sentence_pieces(path)
+                raise tokenizer_folder.sentencepiece_error(path)
             kind = VOCABULARY if path.suffix == ".txt" else TOKENIZER
             kind = SENTENCE_PIECES if path.name == SENTENCE_PIECES else kind
             siblings = tokenizer_folder.files_in(path.parent)

@@ -115,7 +115,7 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
     if is_byte_level and not (VOCABULARY_JSON in files and MERGES in files):
         folder = Path(str(origin))
         if pieces := sorted(folder.glob("*.model")) if folder.is_dir() else []:
-            raise sentence_pieces(pieces[0])
+            raise sentencepiece_error(pieces[0])
         other = SENTENCE_PIECES if kind in _DEBERTA else f"a {VOCABULARY}"
         fix = f"Copy {SENTENCE_PIECES} from the model's repository" if kind in _DEBERTA else _CONVERT
         raise TokenizerError(f"neither a {TOKENIZER} nor {other} here", where=origin, fix=fix)
@@ -142,7 +142,7 @@ def files_in(folder: Path) -> dict[str, Path]:
     return {name: folder / name for name in FILES if (folder / name).is_file()}
 
 
-def sentence_pieces(path: Path) -> TokenizerError:
+def sentencepiece_error(path: Path) -> TokenizerError:
     """Returns the error for a SentencePiece model other than DeBERTa's."""
     return TokenizerError("SentencePiece models are not read directly", where=path, fix=_CONVERT)
 
@@ -320,8 +320,8 @@ def _add_tokens(
         if token.content not in present or (overrides and _flags(token) != _flags(present[token.content]))
         if token.content not in roles or tokenizer.token_to_id(token.content) is None
     ]
-    if len(tokens) > hostile.MOST_ADDED:
-        problem = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MOST_ADDED:,}"
+    if len(tokens) > hostile.MAX_ADDED:
+        problem = f"its list of added tokens has {len(tokens):,} entries, over {hostile.MAX_ADDED:,}"
         raise TokenizerError(problem, where=files.get(TOKENIZER_CONFIG) or files[ADDED_TOKENS])
     tokenizer.add_tokens(tokens)
     return bool(tokens)
@@ -355,7 +355,8 @@ def _listed_tokens(
             if content:
                 yield tokenizers.AddedToken(content, **options), overrides and index < len(listed)
     except (AttributeError, TypeError, ValueError, OverflowError):
-        raise TokenizerError("an added token is neither text nor an object with text", where=where) from None
+        problem = "an added token must be a string, or an object whose content is a string"
+        raise TokenizerError(problem, where=where) from None
 
 
 def _flags(token: tokenizers.AddedToken) -> list[bool]:

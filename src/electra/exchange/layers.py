@@ -98,7 +98,7 @@ def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
     """Returns the model for the ids of `tokenizer`; None unless it is the model's own or cut from that."""
     if model.tokenizer.digest == tokenizer.digest:
         return model
-    ids = cut_vocabulary.entries(tokenizer, model.tokenizer)
+    ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)
     if ids is None:
         return None
     config = replace(model.config, vocab_size=len(ids), pad_id=tokenizer.specials.pad)

@@ -27,7 +27,7 @@ from electra.foundation.config import (
 )
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
-from electra.foundation.machine import MOST_THREADS, OnDevice
+from electra.foundation.machine import MAX_THREADS, OnDevice
 from electra.foundation.options import (
     Names,
     OnCommandLine,
@@ -233,7 +233,7 @@ class Reproduction:
 class MachineOptions(OnDevice):
     """Where it runs."""
 
-    HEADING: ClassVar[str] = "Where it runs"
+    HEADING: ClassVar[str] = "Device"
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products if the hardware supports them, else fp32."""
@@ -292,7 +292,7 @@ class Settings(
         )
         check_at_least(self, {**dict.fromkeys(counts, 1), "seed": 0})
         check_at_most(
-            self, {"threads": MOST_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
+            self, {"threads": MAX_THREADS, "seeds": 10_000, "epochs": 100_000, "batch_size": 1 << 20}
         )
         check_positive(self, ("learning_rate", "layer_decay", "clip"))
         check_below_one(self, ("warmup", "dropout", "teacher_weight"))
@@ -331,7 +331,7 @@ class Settings(
         These are all that can change a score, except those that are recorded elsewhere.
         """
         record = asdict(self) | {
-            "head": HEADS.name_of(self.head),
+            "head": HEADS.canonical_name(self.head),
             "apart": self.train_separately,
             "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
         }

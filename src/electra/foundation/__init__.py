@@ -1,17 +1,17 @@
 """The base layer: imports neither torch nor any other subpackage.
 
-errors      what a user sees when something is wrong
+errors      the errors that a user can fix
 config      dataclasses from TOML and from dotted options, and back
 options     types of options that take more forms in Python than on a command line
 seeds       the key of every random draw
 durable     the only writer of files that must survive a crash or a power cut
 machine     cores, memory, devices, and optional libraries
-network     network interfaces
+network_interfaces  the interfaces of this machine, and their addresses
 signals     requests to stop
 jobs        work in child processes
-leases      locks on pieces of work in a shared folder
-claims      jobs that several processes divide among themselves
-extensions  objectives, tasks and probes by name or path
+leases      locks on the pieces of work in a shared folder
+claims      jobs divided among processes
+extensions  objectives, tasks, heads, engines and probes by name or path
 visible     text for a terminal or a log
 arrays      types of NumPy arrays
 progress    progress reports

@@ -20,16 +20,16 @@ from typing import Any, Generic, Protocol, TypeVar
 from electra.foundation.leases import Lease, Leases
 
 
-class Piece(Protocol):
-    """A piece of work, such as a `Job`."""
+class Claimable(Protocol):
+    """A piece of work that processes can divide among themselves, such as a `Job`."""
 
     name: str
     state: Any
-    elsewhere: bool
+    done_elsewhere: bool
 
 
-P = TypeVar("P", bound=Piece)
-LOOK_SECONDS = 1.0  # between two checks of the jobs that others hold
+P = TypeVar("P", bound=Claimable)
+CHECK_SECONDS = 1.0  # between two checks of the jobs that others hold
 
 
 class Claims(Generic[P]):
@@ -40,47 +40,47 @@ class Claims(Generic[P]):
         jobs: Iterable[P],
         leases: Leases | None = None,
         done: Callable[[P], bool] = lambda job: False,
-        look: float = LOOK_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
         wait: bool = True,
     ) -> None:
         self._waiting = deque(jobs)
-        self._leases, self._done, self._look, self._wait = leases, done, look, wait
+        self._leases, self._done, self._check_seconds, self._wait = leases, done, check_seconds, wait
         self._held: dict[int, Lease] = {}
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
 
     @property
-    def left(self) -> bool:
-        """Whether any jobs are waiting, for this process or for others to complete them."""
+    def has_jobs(self) -> bool:
+        """Whether any jobs remain to be taken, or are awaited from other processes."""
         return bool(self._waiting)
 
     def take(self) -> tuple[list[P], P | None]:
-        """Returns the jobs that others have completed meanwhile, and the next job to do.
+        """Returns the jobs that others have completed since the last call, and the next job to do.
 
-        The latter is None if no job can be taken now. If `wait` is False, the jobs that others hold are then
-        dropped.
+        The next job is None if none can be taken now. If `wait` is False, the jobs that others hold are then
+        forgotten.
         """
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
-        if time.monotonic() - self._looked < self._look:
+        if time.monotonic() - self._checked_at < self._check_seconds:
             return [], None
-        elsewhere: list[P] = []
+        done_elsewhere: list[P] = []
         for job in list(self._waiting):
             done = self._done(job)
             lease = None if done else self._leases.take(job.name)
-            if lease is not None and (done := self._done(job)):  # meanwhile
+            if lease is not None and (done := self._done(job)):  # completed just before we took the lease
                 lease.release()
             if done:
-                job.state, job.elsewhere = "done", True
+                job.state, job.done_elsewhere = "done", True
                 self._waiting.remove(job)
-                elsewhere.append(job)
+                done_elsewhere.append(job)
             elif lease is not None:
                 self._waiting.remove(job)
                 self._held[id(job)] = lease
-                return elsewhere, job
-        self._looked = time.monotonic()
+                return done_elsewhere, job
+        self._checked_at = time.monotonic()
         if not self._wait:
             self._waiting.clear()
-        return elsewhere, None
+        return done_elsewhere, None
 
     def lost(self, job: P) -> bool:
         """Whether another process has taken over a job that this one is working on."""

@@ -178,7 +178,7 @@ def _dotted(where: str, key: str) -> str:
 
 
 def convert(kind: Any, value: Any, where: str) -> Any:
-    """Returns `value` converted to the type hint `kind`. Raises ConfigError if it does not fit."""
+    """Returns `value` converted to the type hint `kind`. Raises ConfigError if it cannot be converted."""
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)

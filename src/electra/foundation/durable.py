@@ -29,8 +29,8 @@ from typing import IO, Any, TextIO
 from electra.foundation.errors import DiskError, ElectraError, FullDisk, Note, RunFolderError
 
 MANIFEST = "manifest.json"
-STDOUT = "standard output"  # its file name in errors
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
+STDOUT = "standard output"  # used as its file name in errors
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # error codes that mean there is no room to write
 _TEMPORARY, _TRASH = ".tmp-", ".trash-"
 REHEARSAL = ".rehearsal-"  # prefix of a temporary folder for measuring speed
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2 (Linux 3.15)
@@ -116,19 +116,20 @@ def disk_error(error: OSError, path: Path | None = None) -> DiskError:
 
     Args:
         error: the operating system's error.
-        path: the file being written (None: the one named by the error, or the fullest of the usual volumes).
+        path: the file being written (None: the one that the error names, otherwise the default folder with
+            the least free space).
     """
     if error.filename == STDOUT:
         where: str | Path = STDOUT
     else:
         where = path or (Path(error.filename) if error.filename else _fullest())
-    if error.errno in FULL:
+    if error.errno in NO_ROOM:
         problem, fix = _why_full(error.errno or 0, where)
         return FullDisk(problem, where=where, fix=fix)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return DiskError("too many open files", where=where, fix="Raise the limit (ulimit -n 1024)")
     fix = (
-        "Check what it is redirected to"
+        "Check where it is redirected to"
         if where == STDOUT
         else "Choose another folder or fix its permissions"
     )
@@ -154,7 +155,7 @@ def _why_full(code: int, path: str | Path) -> tuple[str, str]:
 
 
 def _fullest() -> Path:
-    """Returns the folder with the least free space among those that programs write to by default."""
+    """Returns the default folder for files (temporary, shared memory or working) with the least space."""
     defaults = [Path(tempfile.gettempdir()), Path("/dev/shm"), Path.cwd()]
     return min(filter(Path.is_dir, defaults), key=lambda path: os.statvfs(path).f_bavail)
 
@@ -250,19 +251,19 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
 
 
 def sweep_leftovers(path: Path) -> None:
-    """Restores or removes what killed processes left of one directory; does not touch its neighbours."""
+    """Restores or removes what killed processes left behind of one directory, and of no other."""
     recover(path)
     _remove_leftovers(path)
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Removes what killed processes left of this directory; call it once the directory is complete."""
+    """Removes what killed processes left behind of this directory; call it once the directory is complete."""
     for leftover in _leftovers_of(path):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _leftovers_of(path: Path) -> list[Path]:
-    """Lists what killed processes left of a directory: unfinished new versions, then discarded old ones."""
+    """Lists what killed processes left of a directory: first unfinished versions, then discarded ones."""
     return [
         leftover
         for pattern in (_TEMPORARY, _TRASH)

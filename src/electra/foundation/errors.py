@@ -136,7 +136,7 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
             isinstance(cause, RuntimeError | ImportError | OSError) and _NO_MEMORY.search(str(cause))
         ):
             fix = (
-                "Lower `batch_size` or `length`, use a smaller model, or fewer `workers`, `jobs` or `threads`"
+                "Lower `batch_size` or `length`, use a smaller model, or lower `workers`, `jobs` or `threads`"
             )
             return RunFailed(f"memory ran out{_limit()}", fix=fix)
         cause = cause.__cause__ or cause.__context__
@@ -144,7 +144,7 @@ def out_of_memory(error: BaseException) -> RunFailed | None:
 
 
 def _limit() -> str:
-    """Returns the address-space limit (ulimit -v) for the message, or "" without a limit."""
+    """Returns the address-space limit (ulimit -v) as part of the message; "" if there is none."""
     try:
         import resource
     except ImportError:
@@ -186,7 +186,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def unknown_choice(name: object, known: Iterable[object]) -> tuple[str, str]:
-    """Returns a message that lists the known names, and a suggestion ("" if none is similar)."""
+    """Returns the problem, with the known names, and a suggestion ("" if none is similar)."""
     names = list(map(str, known))
     listed = ", ".join(map(repr, known))
     # With a lower cutoff, cpu would be suggested for gpu.

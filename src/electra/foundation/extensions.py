@@ -1,4 +1,6 @@
-"""Finds objectives, tasks, heads and probes by name: built-in, from an installed package, or a user's file.
+"""Finds objectives, tasks, heads, engines and probes by name.
+
+Each is built in, comes from an installed package, or is a file of the user's:
 
     rtd                 a module of the built-in package
     span_rtd            the entry point `span_rtd` of an installed package; its value is a module:
@@ -8,8 +10,9 @@
 
 Loading returns a module in each case. Names ignore case, hyphens and underscores.
 
-A file runs only if the user named it in this process: on the command line, in a call, or with `trust`. A
-folder or a TOML file is data: if it holds the name of such code, only a file that the user named is used.
+A file runs only if the user named it: on the command line, in a call, or with `trust`. Child processes trust
+the same files. Folders and TOML files are data: code that they name is loaded only if the user has also named
+the file.
 """
 
 from __future__ import annotations
@@ -40,10 +43,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of extension.
+    """A kind of extension, such as objectives.
 
     Attributes:
-        name: its name in messages.
+        name: a singular noun, for messages, the entry-point group and the keys of records.
         package: the package whose modules are the built-in extensions of this kind.
         defines: the names that a module must define.
         option: the option that selects an extension.
@@ -68,8 +71,8 @@ class Kind:
         """Returns the sorted names of all extensions of this kind, built in or from installed packages."""
         return sorted({name for name, _ in self._registered()})
 
-    def name_of(self, name: str) -> str:
-        """Returns the canonical name: the stem of a file, or the registered spelling (`two_stage`)."""
+    def canonical_name(self, name: str) -> str:
+        """Returns the stem of a path; otherwise the registered spelling (`two_stage`), if there is one."""
         if is_path(name):
             return Path(name).stem
         return next((other for other, _ in self._registered() if fold_name(other) == fold_name(name)), name)
@@ -81,27 +84,29 @@ class Kind:
             ConfigError: there is none, or more than one; the file is not trusted, cannot be imported, or
                 lacks what its kind must define.
         """
-        short = self.name_of(name)
+        canonical = self.canonical_name(name)
         matches = [
-            (other, package) for other, package in self._registered() if fold_name(other) == fold_name(short)
+            (other, package)
+            for other, package in self._registered()
+            if fold_name(other) == fold_name(canonical)
         ]
         file = _trusted_file(name)
         if is_path(name) and file is None:
             raise ConfigError(
                 f"code named by a folder or a TOML file is not run: {name}",
                 key=self.option,
-                fix=f"If you trust the file, pass {self.flag} FILE, in Python electra.trust(FILE)",
+                fix=f"If you trust the file, pass {self.flag} FILE or, in Python, call electra.trust(FILE)",
             )
         if file is not None and (is_path(name) or not matches):
             if matches:
                 raise ConfigError(
-                    f"{short!r} is already the name of {_owner(matches[0][1])} {self.name}",
+                    f"{_owner(matches[0][1])} already has {with_article(self.name)} named {canonical!r}",
                     where=file,
                     fix="Rename the file",
                 )
             return self._validated(_module_of_file(file, self.name), file)
         if not matches:
-            fix = f"{nearest(short.lower(), self.names())} For a file of your own, pass {self.flag} FILE"
+            fix = f"{nearest(canonical.lower(), self.names())} For a file of your own, pass {self.flag} FILE"
             raise ConfigError(f"no {self.name} named {name!r}", key=self.option, fix=fix)
         if len(matches) > 1:
             owners = " and ".join(_owner(package) for _, package in matches)
@@ -135,7 +140,7 @@ class Kind:
         required = " and ".join(f"`{name}`" for name in self.defines)
         for name in self.defines:
             if not hasattr(module, name):
-                fix = f"The file of {with_article(self.name)} must define {required}; see examples/"
+                fix = f"{with_article(self.name).capitalize()} module must define {required}; see examples/"
                 raise ConfigError(f"defines no `{name}`", where=where, fix=fix)
         if "Config" in self.defines and not _frozen(module.Config):
             raise ConfigError(
@@ -178,23 +183,25 @@ MOVED = {  # modules of the last release that users' files may import
     **{f"finetuning.{name}": f"finetuning.tasks.parts.{name}" for name in _TASK_PARTS.split()},
     "finetuning.features": "finetuning.windows.features",
     "finetuning.metrics": "finetuning.metrics.scores",
+    "data.packing": "data.store_builder",
 }
-TRUSTED = "ELECTRA_CODE"  # an environment variable, so that child processes trust the same files
+TRUSTED_VARIABLE = "ELECTRA_CODE"
+"""The environment variable with the trusted files, separated as in PATH; child processes inherit it."""
 
 
 def is_path(name: str) -> bool:
-    """Whether a name is the path of a file."""
+    """Whether a name is written as a path: it contains a slash or ends in .py."""
     return name.endswith(".py") or "/" in name
 
 
 def trust(*names: object) -> None:
-    """Allows the code in your own files to run as an objective, task, head or probe.
+    """Allows the code in your own files to run as an objective, task, head, engine or probe.
 
-    Call it before you open a folder that was made with such a file: the folder holds only the name of the
-    code. Names that are not paths are ignored.
+    Call it before you open a folder that was made with such a file: the folder records only the name of
+    the code. Names that are not paths are ignored.
     """
     files = [Path(name).expanduser().resolve() for name in map(str, names) if is_path(name)]
-    os.environ[TRUSTED] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
+    os.environ[TRUSTED_VARIABLE] = os.pathsep.join(map(str, dict.fromkeys([*files, *_trusted()])))
 
 
 def trust_options(argv: Sequence[str]) -> bool:
@@ -207,9 +214,12 @@ def trust_options(argv: Sequence[str]) -> bool:
 
 
 def without_code_options(argv: Sequence[str], own: Container[str]) -> list[str]:
-    """Returns a command line without the options that only name the code of the folders to open.
+    """Returns a command line without the options that only name trusted code, such as --task mine.py.
 
-    The command's own flags, `own`, stay. Raises ConfigError if the value of a removed option is not a path.
+    The flags in `own`, which the command itself reads, stay.
+
+    Raises:
+        ConfigError: the value of a removed option is not a path.
     """
     flags = {kind.flag for kind in KINDS if kind.flag not in own}
     words, rest = [], iter(argv)
@@ -223,7 +233,7 @@ def without_code_options(argv: Sequence[str], own: Container[str]) -> list[str]:
 
 
 def _trusted() -> list[Path]:
-    return [Path(name) for name in os.environ.get(TRUSTED, "").split(os.pathsep) if name]
+    return [Path(name) for name in os.environ.get(TRUSTED_VARIABLE, "").split(os.pathsep) if name]
 
 
 def _trusted_file(name: str) -> Path | None:
@@ -235,7 +245,10 @@ def _trusted_file(name: str) -> Path | None:
 
 
 def resolve_beside(name: str, file: Path) -> str:
-    """Returns a name from a TOML file; if it is a path relative to that file's folder, the absolute path."""
+    """Resolves a name in a TOML file: a path that exists relative to the file's folder becomes absolute.
+
+    Any other name is returned unchanged.
+    """
     path = file.parent / name
     return str(path.resolve()) if is_path(name) and path.is_file() else name
 
@@ -290,12 +303,16 @@ def _module_of_entry(point: EntryPoint) -> ModuleType:
     except BaseException as error:
         raise _import_error(error, f"{point.value} (entry point {point.name!r})", None) from None
     if not isinstance(module, ModuleType):
-        raise ConfigError("not a module", where=point.value, fix=f"{point.group} = a module, without a colon")
+        fix = "The entry point must name a module (package.module), not an object in it"
+        raise ConfigError("not a module", where=point.value, fix=fix)
     return module
 
 
 def _import_error(error: BaseException, where: object, file: Path | None) -> BaseException:
-    """Returns the one-line error for a module that cannot be imported, with the line in `file`."""
+    """Returns a ConfigError for a failed import, with the line number if the failure was in `file`.
+
+    An ElectraError or KeyboardInterrupt is returned unchanged.
+    """
     if isinstance(error, ElectraError | KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):
@@ -316,7 +333,7 @@ def _frozen(config: Any) -> bool:
 
 
 def _owner(package: str | None) -> str:
-    return "electra's" if package is None else f"{package}'s"
+    return "electra" if package is None else package
 
 
 def fold_name(name: str) -> str:

@@ -65,7 +65,8 @@ def command(module: str, *arguments: str) -> list[str]:
 def environment(**more: object) -> dict[str, str]:
     """Returns the environment for a process started with `command`: that of this process, and `more`.
 
-    PYTHONPATH gets absolute paths, because an empty or relative entry depends on the working directory.
+    PYTHONPATH keeps only the entries that are in `sys.path`, made absolute, because an empty or relative
+    entry depends on the working directory.
     """
     folders = map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     path = {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder in sys.path)}
@@ -83,35 +84,35 @@ class Job:
     state: State = "waiting"
     result: Any = None  # the return value, if the state is "done"
     error: ElectraError | None = None  # set if the state is "failed"
-    elsewhere: bool = False  # done by another process, or by an earlier run
+    done_elsewhere: bool = False  # done by another process, or by an earlier run
 
 
 def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
     """Runs jobs one after the other in this process, until asked to stop; yields each when it has ended."""
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
-    while claims.left and not stop():
-        elsewhere, job = claims.take()
+    while claims.has_jobs and not stop():
+        done_elsewhere, job = claims.take()
         is_ours = False
         try:
-            yield from elsewhere
+            yield from done_elsewhere
             if job is not None:
                 job.state = "running"
                 ended = partial(_either, stop, partial(claims.lost, job))
                 job.state, job.result, job.error = _perform(job.work, job.arguments, say, ended)
-        finally:  # the caller may have left
+        finally:  # the caller may have closed this generator
             is_ours = job is not None and claims.end(job)
         if is_ours and job is not None:
             yield job
-        elif job is None and claims.left:
+        elif job is None and claims.has_jobs:
             time.sleep(POLL_SECONDS)
 
 
 class HeldElsewhere(Exception):
-    """Other processes are working on everything that is left."""
+    """Raised when other processes are working on everything that remains to be done."""
 
 
-class Shared:
-    """Runs pieces of work in this process, and shares them with other processes on the same folder.
+class SharedWork:
+    """Runs pieces of work in this process, sharing them with other processes that use the same folder.
 
     Args:
         leases: record which process works on which piece.
@@ -132,7 +133,7 @@ class Shared:
         Raises:
             ElectraError: a piece failed.
             Interrupted: a stop was requested.
-            HeldElsewhere: others hold what is left, and this process does not wait.
+            HeldElsewhere: other processes hold the remaining pieces, and `wait` is False.
         """
         jobs = [Job(name, work) for name, work in pieces.items() if not done(name)]
         claims = Claims(jobs, self.leases, lambda job: done(job.name), wait=self.wait)
@@ -159,12 +160,12 @@ def run_parallel(
     threads: int,
     say: Say,
     stop: Stop,
-    look: Callable[[], None] = lambda: None,
+    on_poll: Callable[[], None] = lambda: None,
 ) -> Iterator[Job]:
     """Runs jobs in child processes, `at_once` at a time with `threads` threads each; yields each as it ends.
 
-    `look` is called several times a second. On a request to stop, running jobs save and end, and the others
-    stay in the state "waiting".
+    `on_poll` is called several times a second. On a request to stop, running jobs save and end, and the
+    others stay in the state "waiting".
     """
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     from multiprocessing.connection import wait
@@ -172,16 +173,16 @@ def run_parallel(
     running: list[_Worker] = []
     stopping = False
     try:
-        while running or (claims.left and not stopping):
+        while running or (claims.has_jobs and not stopping):
             if not stopping and stop():
                 stopping = True
                 for worker in running:
                     worker.process.terminate()
-            while claims.left and len(running) < at_once and not stopping:
-                elsewhere, job = claims.take()
+            while claims.has_jobs and len(running) < at_once and not stopping:
+                done_elsewhere, job = claims.take()
                 if job is not None:
                     running.append(_start(job, threads))
-                yield from elsewhere
+                yield from done_elsewhere
                 if job is None:
                     break
             wait([worker.connection for worker in running], POLL_SECONDS)
@@ -193,8 +194,8 @@ def run_parallel(
                     running.remove(worker)
                     if claims.end(worker.job):
                         yield worker.job
-            look()
-    finally:  # the caller may have left before the last job ended
+            on_poll()
+    finally:  # the caller may have closed this generator before the last job ended
         for worker in running:
             worker.process.terminate()
         for worker in running:
@@ -210,7 +211,7 @@ class _Worker:
     connection: Connection
 
     def listen(self, say: Say, stopping: bool) -> bool:
-        """Passes on the child's lines. Returns whether it has ended; then its job's outcome is set."""
+        """Passes on the child's lines. Returns whether the child has ended and its job's outcome is set."""
         try:
             while self.connection.poll():
                 kind, message = self.connection.recv()
@@ -243,7 +244,7 @@ class _Worker:
             self.job.state = "stopped"
             return
         how, cause = describe_exit(code)
-        fix = "Run fewer at a time (--jobs)" if code == -signal.SIGKILL else ""
+        fix = "Run fewer at a time (`jobs`)" if code == -signal.SIGKILL else ""
         self.job.state = "failed"
         self.job.error = RunFailed(
             f"the process {how}{', ' * bool(cause)}{cause}", where=self.job.log or "", fix=fix
@@ -351,7 +352,7 @@ def _serve_job(connection: Connection) -> None:
 def _stop_with_parent(connection: Connection, stop: StopRequest) -> None:
     with suppress(OSError):
         connection.poll(None)  # nothing more is sent, so this returns when the parent's end closes
-    stop.ask(signal.SIGTERM)
+    stop.request(signal.SIGTERM)
 
 
 def _serve_items(connection: Connection) -> None:

@@ -8,9 +8,9 @@
 A lease is a file that names its holder and contains a counter, which the holder increments while it lives.
 This needs neither file-system locks nor a common clock. The file appears under its name in one step (a hard
 link). A lease counts as abandoned once its counter has not changed for `PATIENCE` seconds of the reader's own
-clock, or at once if the holder was a process on the reader's machine that has ended. An abandoned or released
-lease is succeeded by a file with the next number, which only one process can create. A holder that finds such
-a file has lost its lease.
+clock, or at once if the holder was a process on the reader's machine that has ended. The next holder of an
+abandoned or released lease creates a file with the next number, which only one process can do. A holder that
+finds such a file has lost its lease.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Lease:
     _lost: threading.Event = field(default_factory=threading.Event)
 
     def lost(self) -> bool:
-        """Whether another process has taken over the work, because this one's counter stopped."""
+        """Whether another process has taken over the work because this process's counter stopped."""
         return self._lost.is_set()
 
     def release(self) -> None:
@@ -76,51 +76,51 @@ class Leases:
 
     def take(self, name: str) -> Lease | None:
         """Returns a lease on a piece of work, or None if another process holds it. Raises DiskError."""
-        safe = quote(name, safe=" ")
+        file_name = quote(name, safe=" ")
         with durable.explain_disk_errors(self.folder):
             durable.make_folder(self.folder)
-            number = max(_numbers(self.folder, safe), default=-1)
-            if number >= 0 and not self._is_free(safe, number):
+            number = max(_numbers(self.folder, file_name), default=-1)
+            if number >= 0 and not self._is_free(file_name, number):
                 return None
-            lease = Lease(self.folder / f"{safe}.{number + 1}", _myself())
+            lease = Lease(self.folder / f"{file_name}.{number + 1}", _myself())
             if not _create(lease.path, lease.holder):
                 return None
         for old in range(number + 1):
-            (self.folder / f"{safe}.{old}").unlink(missing_ok=True)
+            (self.folder / f"{file_name}.{old}").unlink(missing_ok=True)
         threading.Thread(target=lease.keep, args=(self.beat,), daemon=True).start()
         return lease
 
     def clear(self) -> None:
-        """Removes the files once all work is done; does nothing while any lease is held."""
+        """Removes the folder of leases, unless a lease is held."""
         if self.folder.is_dir() and not self.held():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def holder(self, name: str) -> str:
         """Returns the holder of a piece of work as text, or "" if there is none."""
-        safe = quote(name, safe=" ")
-        number = max(_numbers(self.folder, safe), default=-1)
-        says = _read(self.folder / f"{safe}.{number}") if number >= 0 else None
-        if not says or says.get("released") or _is_gone(says):
+        file_name = quote(name, safe=" ")
+        number = max(_numbers(self.folder, file_name), default=-1)
+        record = _read(self.folder / f"{file_name}.{number}") if number >= 0 else None
+        if not record or record.get("released") or _is_gone(record):
             return ""
-        return f"process {says.get('process')} on {says.get('host')}"
+        return f"process {record.get('process')} on {record.get('host')}"
 
     def held(self) -> dict[str, str]:
         """Returns the holder of each piece of work that is held, as far as this process can tell."""
         names = {unquote(path.name.rpartition(".")[0]) for path in self.folder.glob("[!.]*")}
         return {name: holder for name in sorted(names) if (holder := self.holder(name))}
 
-    def described(self, name: str) -> str:
+    def label(self, name: str) -> str:
         """Returns the name of a piece of work, followed by its holder if there is one."""
         holder = self.holder(name)
         return f"{name} ({holder})" if holder else name
 
-    def _is_free(self, safe: str, number: int) -> bool:
-        says = _read(self.folder / f"{safe}.{number}")
-        if says is not None and (says.get("released") or _is_gone(says)):
+    def _is_free(self, file_name: str, number: int) -> bool:
+        record = _read(self.folder / f"{file_name}.{number}")
+        if record is not None and (record.get("released") or _is_gone(record)):
             return True
-        before, since = self._seen.get(safe, (None, 0.0))
-        if before != (number, says):
-            self._seen[safe] = (number, says), time.monotonic()
+        before, since = self._seen.get(file_name, (None, 0.0))
+        if before != (number, record):
+            self._seen[file_name] = (number, record), time.monotonic()
             return False
         return time.monotonic() - since > self.patience
 
@@ -136,12 +136,15 @@ def _myself() -> dict[str, Any]:
     }
 
 
-def _is_gone(says: dict[str, Any]) -> bool:
+def _is_gone(record: dict[str, Any]) -> bool:
     """Whether the holder was a process on this machine that has ended."""
-    number = says.get("process")
-    if not isinstance(number, int) or (says.get("host"), says.get("boot")) != (socket.gethostname(), _boot()):
+    number = record.get("process")
+    if not isinstance(number, int) or (record.get("host"), record.get("boot")) != (
+        socket.gethostname(),
+        _boot(),
+    ):
         return False
-    return not durable.is_running(number) or _started(number) != says.get("started")
+    return not durable.is_running(number) or _started(number) != record.get("started")
 
 
 def _boot() -> str:
@@ -162,23 +165,23 @@ def _started(process: int) -> str:
     return fields.rpartition(")")[2].split()[19]  # the name in parentheses may contain anything
 
 
-def _numbers(folder: Path, safe: str) -> list[int]:
-    names = (path.name.removeprefix(f"{safe}.") for path in folder.glob(f"{safe}.*"))
+def _numbers(folder: Path, file_name: str) -> list[int]:
+    names = (path.name.removeprefix(f"{file_name}.") for path in folder.glob(f"{file_name}.*"))
     return [int(name) for name in names if name.isdecimal()]
 
 
 def _succeeded(path: Path) -> bool:
-    safe, _, number = path.name.rpartition(".")
-    return max(_numbers(path.parent, safe), default=-1) > int(number)
+    file_name, _, number = path.name.rpartition(".")
+    return max(_numbers(path.parent, file_name), default=-1) > int(number)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     """Returns the content of a lease, or None if it cannot be read now."""
     try:
-        says = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return says if isinstance(says, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def _draft(path: Path, holder: dict[str, Any]) -> Path:

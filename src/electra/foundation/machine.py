@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Literal
 
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
-MOST_THREADS = 1024  # with a million, the process ends without a message
-LAUNCHED = "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
+MAX_THREADS = 1024  # with a million, the process ends without a message
+UNSET_VARIABLES = (
+    "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
+)
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
 Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DEVICES`
 
@@ -24,7 +26,7 @@ Device = Literal["auto", "cpu", "cuda", "mps"]  # all but "auto" are keys of `DE
 class OnDevice:
     """The device option of every command that computes."""
 
-    HEADING: ClassVar[str] = "Where it runs"
+    HEADING: ClassVar[str] = "Device"
 
     device: Device = "auto"
     """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
@@ -60,7 +62,7 @@ class DeviceKind:
     """Its name in messages."""
     is_available: Callable[[], bool]
     has_bf16: Callable[[], bool]
-    """Whether bf16 is fast on it, so that it is the default."""
+    """Whether it computes in bf16 fast enough for bf16 to be the default."""
     has_compiler: Callable[[], bool]
     """Whether torch.compile finds the compiler that it needs."""
     flops: float
@@ -70,7 +72,7 @@ class DeviceKind:
     own_memory: bool = False
     """Whether weights, optimizer states and activations are in device memory, not in main memory."""
     chunk: int = 1
-    """Vocabulary logits computed at once, as a multiple of what suits a CPU's caches."""
+    """Number of vocabulary logits to compute at a time, as a multiple of the number for a CPU."""
     wait: Callable[[], None] = lambda: None
     """Blocks until all its kernels have finished."""
     peak_memory: Callable[[], int] = _peak_of_process
@@ -182,7 +184,7 @@ def launch_variable(name: str, default: int | None = None) -> int:
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
         problem = f"{text!r} is not a number of processes" if text else "not set, though WORLD_SIZE is"
-        raise ConfigError(problem, where=name, fix=LAUNCHED)
+        raise ConfigError(problem, where=name, fix=UNSET_VARIABLES)
     return int(text)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, ElectraError
 
-LONGEST_PATH = 200  # characters of a path in an error
+MAX_SHOWN_PATH = 200  # characters of a path in an error
 
 Source = str | os.PathLike[str]
 """A folder or a file, an artifact, or the name of a model on the hub."""
@@ -22,7 +22,7 @@ class OnCommandLine(NamedTuple):
 
     kind: Any
     repeated: bool = False
-    """Whether each value needs the option (--data a --data b) or all follow it (--sizes a b)."""
+    """Whether the option is repeated for each value (--data a --data b), not once for all (--sizes a b)."""
 
 
 Sources = Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...])]
@@ -84,7 +84,7 @@ def expand_path(name: str | Path, error: type[ElectraError]) -> Path:
     except (OSError, RuntimeError, ValueError) as problem:  # too long, no permission; unknown user; a NUL
         reason = problem.strerror if isinstance(problem, OSError) else problem
         text = str(name)
-        where = text if len(text) <= LONGEST_PATH else f"{text[:LONGEST_PATH]}..."
+        where = text if len(text) <= MAX_SHOWN_PATH else f"{text[:MAX_SHOWN_PATH]}..."
         raise error(f"not a path that can be read ({reason})", where=where, fix="Check the path") from None
     return path
 
@@ -93,6 +93,6 @@ def checked_path(source: Source, key: str = "") -> Path:
     """Returns a path with `~` expanded.
 
     Raises:
-        ConfigError: the value of the option `key` is not a path, or it may not be read.
+        ConfigError: the value of the option `key` is not a path, or access to it is denied.
     """
     return expand_path(as_name(source, key), ConfigError)

@@ -21,7 +21,7 @@ def no_progress(activity: str, share: float | None) -> None:
 
 
 def no_share(share: float) -> None:
-    """Shows no fraction; the default of library functions."""
+    """Shows no progress of a named activity; the default of library functions."""
 
 
 def part_progress(progress: Progress, activity: str, index: int, count: int) -> Share:

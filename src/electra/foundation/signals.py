@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGUSR1 request a stop at the next safe point; a second one ends the process at once.
 
 Signals reach the main thread only, and only the main thread can install a handler. So a signal reaches every
-open `StopRequest` of the process, whichever thread opened it. Without a handler, call `StopRequest.ask`.
+open `StopRequest` of the process, whichever thread opened it. Without a handler, call `StopRequest.request`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from electra.foundation.errors import Interrupted
 
 Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopRequest is one
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
-LIKELY: dict[int, str] = {
+LIKELY_CAUSES: dict[int, str] = {
     signal.SIGKILL: "most likely because memory ran out",
     signal.SIGBUS: "most likely because /dev/shm or the disk is full",
     signal.SIGSEGV: "a crash in a library",
@@ -54,7 +54,7 @@ class StopRequest:
         """Whether a stop was requested."""
         return self.received is not None
 
-    def ask(self, number: signal.Signals = signal.SIGINT) -> None:
+    def request(self, number: signal.Signals = signal.SIGINT) -> None:
         """Requests a stop from within the program."""
         self.received = self.received or number
 
@@ -65,9 +65,9 @@ class StopRequest:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    waiting = [request for request in _open if request.received is None]
-    for request in waiting:
-        request.ask(signal.Signals(number))
+    waiting = [each for each in _open if each.received is None]
+    for each in waiting:
+        each.request(signal.Signals(number))
     if waiting:
         return
     if hasattr(sys, "ps1"):  # a notebook or an interactive shell outlives the work it began
@@ -92,7 +92,7 @@ def interrupt_on_signal(where: object) -> Iterator[None]:
 
 
 def describe_exit(code: int) -> tuple[str, str]:
-    """Returns how a child process ended, judging by its `subprocess` return code, and the likely cause.
+    """Returns how a child process ended, from its `subprocess` return code, and the likely cause.
 
     The first part continues a sentence: "was killed by signal 9 (SIGKILL)". The cause is "" if unknown.
     """
@@ -102,7 +102,7 @@ def describe_exit(code: int) -> tuple[str, str]:
         name = f" ({signal.Signals(-code).name})"
     except ValueError:
         name = ""
-    return f"was killed by signal {-code}{name}", LIKELY.get(-code, "")
+    return f"was killed by signal {-code}{name}", LIKELY_CAUSES.get(-code, "")
 
 
 def _in_main_thread() -> bool:

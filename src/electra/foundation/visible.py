@@ -6,17 +6,17 @@ become U+FFFD. Line ends and tabs stay; `one_line` turns them into spaces.
 
 from __future__ import annotations
 
-STEERING = (
+HIDDEN_CODES = (  # code points that a terminal or a viewer obeys instead of showing them
     *(code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"),
     *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),  # direction marks, line and paragraph separators
     *range(0x202A, 0x202F),  # direction embeddings and overrides
     *range(0x2066, 0x206A),  # isolates
 )
-_TABLE = dict.fromkeys(STEERING, "\ufffd")
+_TABLE = dict.fromkeys(HIDDEN_CODES, "\ufffd")
 
 
 def visible(text: str) -> str:
-    """Returns the text with every steering character replaced one for one, so that offsets do not change."""
+    """Returns the text with each such character replaced by one U+FFFD, so that offsets do not change."""
     return text.translate(_TABLE)
 
 

@@ -19,9 +19,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
-from electra.foundation import network
+from electra.foundation import network_interfaces
 from electra.foundation.errors import ConfigError, LostProcess
-from electra.foundation.machine import LAUNCHED, is_distributed, launch_variable
+from electra.foundation.machine import UNSET_VARIABLES, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
 Value = TypeVar("Value")
@@ -263,7 +263,7 @@ def join_world() -> World:
     rank, local_rank = launch_variable("RANK"), launch_variable("LOCAL_RANK", 0)
     if rank >= size:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
-        raise ConfigError(problem, where="RANK", fix=LAUNCHED)
+        raise ConfigError(problem, where="RANK", fix=UNSET_VARIABLES)
     cuda = torch.cuda.is_available()
     if not cuda:
         _choose_interface(size)
@@ -297,14 +297,14 @@ def _choose_interface(size: int) -> None:
     if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(name, True):
         return
     # The leader's own name may loop back as well; its interface is that of the default route.
-    address = network.local_address(OUTSIDE if _loops_back(leader) else leader)
+    address = network_interfaces.local_address(OUTSIDE if _loops_back(leader) else leader)
     if address is None and _loops_back(leader):
         return  # no network: all processes are on this machine
-    if interface := network.interface_of(address or ""):
+    if interface := network_interfaces.interface_of(address or ""):
         os.environ[INTERFACE] = interface
         return
     problem = f"this machine's name, {name}, does not resolve to an address that other machines can reach"
-    known = ", ".join(network.interfaces()) or "eth0"
+    known = ", ".join(network_interfaces.interfaces()) or "eth0"
     fix = f"On every machine, set {INTERFACE} to its network interface ({known})"
     raise ConfigError(problem, where="torchrun", fix=fix)
 

@@ -24,11 +24,12 @@ from electra.foundation.config import (
 )
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import resolve_beside
-from electra.foundation.machine import MOST_THREADS, OnDevice
+from electra.foundation.machine import MAX_THREADS, OnDevice
 from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
+RENAMED = {"data": {"mix_temperature": "mix_exponent"}}  # section -> name in the last release -> name now
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class ScheduleSection:
 class MachineSection(OnDevice):
     """Device settings of the recipe's [training]."""
 
-    HEADING: ClassVar[str] = "Where it runs"
+    HEADING: ClassVar[str] = "Device"
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
     """auto: bf16 matrix products if the hardware supports them, else fp32. Losses, softmax and sampling are
@@ -226,14 +227,14 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     Raises:
         ConfigError: for an unknown setting or an invalid value.
     """
-    recipe = build(Recipe, sections, where)
+    recipe = build(Recipe, _with_new_names(sections), where)
     recipe = replace(recipe, objective={"name": DEFAULT_OBJECTIVE, **recipe.objective})
     model, training = recipe.model, recipe.training
     counts = ("length", "batch_size", "micro_batch", "steps", "keep", "threads")
     intervals = ("log_every", "checkpoint_every", "evaluate_every")
     check_at_least(training, {**dict.fromkeys((*counts, *intervals), 1), "warmup_steps": 0}, "training.")
     check_at_least(recipe.evaluation, {"rows": 1}, "evaluation.")
-    check_at_most(training, {"threads": MOST_THREADS}, "training.")
+    check_at_most(training, {"threads": MAX_THREADS}, "training.")
     if training.length < 4:
         raise ConfigError("must be at least 4: [CLS], two tokens, [SEP]", key="training.length")
     check_positive(model, ("generator_width", "generator_depth"), "model.")
@@ -253,6 +254,16 @@ def make_recipe(sections: Mapping[str, Any], where: str = "") -> Recipe:
     if not 0 < (fraction := recipe.evaluation.mask_fraction) < 1:
         raise ConfigError(f"must be above 0 and below 1, not {fraction}", key="evaluation.mask_fraction")
     return recipe
+
+
+def _with_new_names(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sections with settings renamed since they were written; a new name takes precedence."""
+    renamed = dict(sections)
+    for section, names in RENAMED.items():
+        if isinstance(values := sections.get(section), Mapping):
+            old = {new: values[name] for name, new in names.items() if name in values}
+            renamed[section] = old | {name: value for name, value in values.items() if name not in names}
+    return renamed
 
 
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:

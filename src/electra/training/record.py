@@ -168,7 +168,7 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
     old = RunFolder.settings(old)
     now = {**run.recipe.to_sections(), "identity": run.identity}
     name = now["objective"].get("name", "rtd")
-    if OBJECTIVES.name_of(name) == OBJECTIVES.name_of(old["objective"].get("name", "rtd")):
+    if OBJECTIVES.canonical_name(name) == OBJECTIVES.canonical_name(old["objective"].get("name", "rtd")):
         old["objective"]["name"] = name  # its file may have moved; `identity` contains the digest
     changed = RunFolder.compare(with_defaults(old), with_defaults(now))
     if f"initial_{run.objective.main}" in run.identity:

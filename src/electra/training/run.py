@@ -210,7 +210,7 @@ def identity_of(
     """Returns what, besides the recipe, must not change when the run resumes."""
     name = str(recipe.objective.get("name", "rtd"))
     identity = {
-        "objective": OBJECTIVES.name_of(name),
+        "objective": OBJECTIVES.canonical_name(name),
         **OBJECTIVES.identity(name),
         "data": store.digest,
         "tokenizer": store.tokenizer_digest,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
+from electra.data.store_builder import build_store
 from electra.exchange.load import Loaded
 from electra.foundation.errors import DataError, ModelError
 from electra.laboratory.analysis.contract import ProbeDataError

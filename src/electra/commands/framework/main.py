@@ -125,7 +125,7 @@ def _user_error(raised: BaseException) -> ElectraError | None:
 
     if raised.filename is None and output.has_failed():
         raised.filename = durable.STDOUT
-    if raised.errno in (*durable.FULL, errno.EMFILE, errno.ENFILE) or raised.filename == durable.STDOUT:
+    if raised.errno in (*durable.NO_ROOM, errno.EMFILE, errno.ENFILE) or raised.filename == durable.STDOUT:
         return durable.disk_error(raised)
     return None
 

@@ -15,6 +15,7 @@ from electra.foundation.errors import ConfigError, Note, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_MIXTURE = {"data.mix_temperature": "data.mix_exponent"}
 OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "ablate": {"arm": "only", "arms": "only", "panel": "eval_task", "panel_data": "eval_data"},
     "analyze": {"probes": "probe", "options": "probe_option"},
@@ -37,7 +38,8 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
         "random_twin": "untrained_baseline",
     },
     "log": {"run": "run_folder"},
-    "prepare": {"source": "corpus"},
+    "prepare": {"source": "corpus", "mix_temperature": "mix_exponent", **_MIXTURE},
+    "pretrain": _MIXTURE,
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }

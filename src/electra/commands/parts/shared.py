@@ -18,7 +18,7 @@ Texts = Annotated[Source | Iterable[str], OnCommandLine(str)]
 class OnBackend(OnDevice):
     """The options that say what runs a model."""
 
-    HEADING: ClassVar[str] = "Where it runs"
+    HEADING: ClassVar[str] = "Device"
 
     backend: Backend = "torch"
     """What runs the model: onnx for a folder made by electra export --format onnx, on the CPU."""

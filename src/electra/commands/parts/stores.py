@@ -22,8 +22,8 @@ from electra.training.recipe import TokenizerSection
 if TYPE_CHECKING:
     from electra.commands.results.store import Store
     from electra.data.cut_vocabulary import VocabularyCut
-    from electra.data.packing import StageProgress
     from electra.data.settings import CorpusConfig, TokenizerConfig
+    from electra.data.store_builder import StageProgress
     from electra.data.tokenizer import Tokenizer
 
 
@@ -42,7 +42,7 @@ def build(
     `memory` is the number of megabytes for finding duplicates.
     """
     from electra.commands.results.store import Store
-    from electra.data.packing import build_store
+    from electra.data.store_builder import build_store
 
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
@@ -97,9 +97,9 @@ def tokenizer_config(section: TokenizerSection) -> TokenizerConfig:
 
 def print_audit(store: Store, display: Display) -> None:
     """Shows the store's audit, line by line."""
-    from electra.data.audit import rows
+    from electra.data.audit import format_rows
 
-    for name, value in rows(store.audit):
+    for name, value in format_rows(store.audit):
         display.say(f"{name:<16}{value}")
 
 

@@ -109,7 +109,7 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
             store.tokenizer.save(tokenizer)  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
-        check.refuse()  # a large store is checked while the training runs
+        check.raise_if_damaged()  # a large store is checked while the training runs
         if leads:
             finish(training)
 

@@ -56,7 +56,7 @@ from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted
 from electra.foundation.extensions import HEADS, TASKS
-from electra.foundation.jobs import HeldElsewhere, Shared
+from electra.foundation.jobs import HeldElsewhere, SharedWork
 from electra.foundation.leases import Leases
 from electra.foundation.machine import versions
 from electra.foundation.options import as_path
@@ -121,7 +121,7 @@ def _finetune(
         previous_threads = recorded_threads(folder)
         if on_cpu:  # another process may have started in the meantime
             set_threads(settings.threads, previous_threads, "--threads")
-        shared = Shared(Leases(folder.leases), session.say, session.stopping, wait)
+        shared = SharedWork(Leases(folder.leases), session.say, session.stopping, wait)
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
         if previous_threads not in (None, torch.get_num_threads()):
             thread_note = f"resumed with {torch.get_num_threads()} instead of {previous_threads} threads"
@@ -177,7 +177,7 @@ def train_all(
     tuning: Tuning,
     folder: TuningFolder,
     numbers: Sequence[int],
-    shared: Shared,
+    shared: SharedWork,
     measure_baselines: Callable[[], None] | None,
 ) -> None:
     """Scores the baselines and trains the seeds; if requested, also trains each seed from random weights.
@@ -247,7 +247,7 @@ def missing(settings: Settings) -> list[str]:
     held = [name for name in leases.held() if name not in remaining]  # trials of a search, baselines
     if not remaining and not folder.results.is_file():
         remaining.append("results")
-    return [leases.described(name) for name in (*held, *remaining)]
+    return [leases.label(name) for name in (*held, *remaining)]
 
 
 def finish(  # noqa: PLR0917

@@ -74,7 +74,7 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         further=extra_files,
     )
     if head_weights:
-        head = f"the head {HEADS.name_of(settings.head)} and the pooling {settings.pooling}"
+        head = f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
         tuning.say(
             f"transformers has no class with {head}: it loads {folder.path.name}/ as an encoder;"
             f" electra predict also loads {folder.head.name} from there"

@@ -30,7 +30,7 @@ from electra.finetuning.settings import Settings, search_budget, settings_to_sea
 from electra.finetuning.tasks.parts.task import file_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, DataError, Interrupted, RunFailed, RunFolderError
-from electra.foundation.jobs import Shared
+from electra.foundation.jobs import SharedWork
 from electra.foundation.leases import Leases
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
@@ -55,7 +55,7 @@ def search(  # noqa: PLR0917
     dataset: Dataset,
     folder: TuningFolder,
     prepare: Prepare,
-    shared: Shared,
+    shared: SharedWork,
     alone: Callable[[], AbstractContextManager[None]],
 ) -> dict[str, Any]:
     """Runs a search, or resumes the one in the folder.

@@ -22,7 +22,7 @@ REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 
 def task_source(name: str, task: Task) -> str:
     """Returns the name to load the task by; for your own file, its stem (the file must be passed again)."""
-    return TASKS.name_of(name) if TASKS.identity(name) else task.name
+    return TASKS.canonical_name(name) if TASKS.identity(name) else task.name
 
 
 def task_file(task: str, settings: Mapping[str, Any]) -> bytes:

@@ -221,7 +221,7 @@ def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Pa
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:
     completed = {name: {**arm, "recipe": with_defaults(arm["recipe"])} for name, arm in arms.items()}
     for arm in completed.values():  # an objective's file is identified by its digest, not its path
-        arm["recipe"]["objective"]["name"] = OBJECTIVES.name_of(arm["recipe"]["objective"]["name"])
+        arm["recipe"]["objective"]["name"] = OBJECTIVES.canonical_name(arm["recipe"]["objective"]["name"])
     return completed
 
 

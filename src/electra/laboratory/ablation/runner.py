@@ -105,7 +105,7 @@ def run_jobs(
         threads=execution.threads,
         say=lambda line: None,
         stop=stopping,
-        look=update,
+        on_poll=update,
     ):
         status = status_of[job]
         status.state = job.state

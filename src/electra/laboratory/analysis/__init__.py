@@ -34,7 +34,7 @@ def names() -> list[str]:
 
 def name_of(name: str) -> str:
     """Returns a probe's name in records and file names, such as `minimal_pairs`; for a path, its stem."""
-    return PROBES.name_of(name)
+    return PROBES.canonical_name(name)
 
 
 def module_of(name: str) -> Any:

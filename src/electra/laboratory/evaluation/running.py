@@ -164,7 +164,7 @@ def evaluate(
                 state.failures[key] = str(job.error)
             elif step.helper:
                 continue
-            elif job.elsewhere:
+            elif job.done_elsewhere:
                 say(f"{job.name}: already done")
             if job.state == "done":
                 state.failures.pop(key, None)  # clears the failure of a helper
@@ -295,7 +295,7 @@ def make_plan(
         },
         "tasks": {
             job.entry.name: {
-                "task": TASKS.name_of(job.entry.task) if is_path(job.entry.task) else job.entry.task,
+                "task": TASKS.canonical_name(job.entry.task) if is_path(job.entry.task) else job.entry.task,
                 **TASKS.identity(job.entry.task),
                 "version": job.version,
                 "settings": job.settings,

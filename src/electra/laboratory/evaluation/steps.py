@@ -102,11 +102,11 @@ class Step:
         """
         if self.is_done() or self.helper:
             return []
-        whole = Leases(self.out.leases).described(self.title)
+        whole = Leases(self.out.leases).label(self.title)
         if not isinstance(self.work, ReadyTask) or self.model.init == BASELINE or self.seeds == 1:
             return [whole]
         leases = Leases(self.out.task(self.model.folder, self.name).leases)
-        return [f"{self.title}, {leases.described(name)}" for name in self.seeds_left()] or [whole]
+        return [f"{self.title}, {leases.label(name)}" for name in self.seeds_left()] or [whole]
 
     def run(self, *, say: Say, stop: Stop) -> None:
         """Runs the step if it is not done.

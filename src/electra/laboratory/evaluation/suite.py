@@ -131,7 +131,7 @@ def read_suite(path: Path) -> Suite:
     """
     suite = build(Suite, read_toml(path), where=path.name)
     probes = tuple(
-        replace(entry, name=PROBES.name_of(entry.name), path=resolve_beside(entry.name, path))
+        replace(entry, name=PROBES.canonical_name(entry.name), path=resolve_beside(entry.name, path))
         for entry in suite.probe
     )
     suite = replace(suite, probe=probes)

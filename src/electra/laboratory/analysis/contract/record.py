@@ -63,7 +63,7 @@ def run_probe(
         ModelError: The first model lacks a network that the probe needs, or a source is not a model.
         RunFolderError: `over_training`, but the first model is not a run or has no usable checkpoint.
     """
-    probe_name = PROBES.name_of(name)
+    probe_name = PROBES.canonical_name(name)
     path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
     models, left_out = (models, []) if over_training else usable_models(probe, models)
     request = {

@@ -23,11 +23,11 @@ from corpora import WORDS, all_ids, contents, texts, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from electra.data import deduplication, holding_out, packing
+from electra.data import deduplication, holding_out, store_builder
 from electra.data.batches import Batches
-from electra.data.packing import build_store
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.store import TokenStore
+from electra.data.store_builder import build_store
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, DiskError, RunFailed, RunFolderError, StoreError
@@ -156,7 +156,7 @@ def test_held_out_text_has_a_minimum_size(
     corpus = write(tmp_path, documents)
     few = build_store([corpus], tokenizer, tmp_path / "few", config=CorpusConfig(heldout=share))
     fewest = 3 * few.heldout.num_tokens + 1
-    monkeypatch.setattr(holding_out, "FEWEST_HELD_OUT", fewest)
+    monkeypatch.setattr(holding_out, "MIN_HELDOUT_TOKENS", fewest)
     built = build_store([corpus], tokenizer, tmp_path / "store", config=CorpusConfig(heldout=share))
     built.verify()
     longest = max(len(ids) for ids in all_ids(few.train))
@@ -166,7 +166,7 @@ def test_held_out_text_has_a_minimum_size(
     ), "nothing lost, nothing twice"
     kept = [ids for ids in all_ids(few.train) if ids not in all_ids(built.heldout)]
     assert all_ids(built.train) == kept, "in the order of the text"
-    monkeypatch.setattr(holding_out, "FEWEST_HELD_OUT", built.train.num_tokens)
+    monkeypatch.setattr(holding_out, "MIN_HELDOUT_TOKENS", built.train.num_tokens)
     same = build_store([corpus], tokenizer, tmp_path / "same", config=CorpusConfig(heldout=share))
     assert same.digest == few.digest, "never more than a tenth"
 
@@ -220,13 +220,13 @@ def test_a_killed_worker_is_a_one_line_error(
 PROGRAM = """
 import sys
 from pathlib import Path
-from electra.data import deduplication, packing
+from electra.data import deduplication, store_builder
 from electra.data.settings import CorpusConfig
 from electra.data.settings import TokenizerConfig
 deduplication._CHUNK = 2000
 corpus, out, workers = sys.argv[1:]
 tokenizer, config = TokenizerConfig(vocab_size=80), CorpusConfig(heldout=0.05)
-store = packing.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
+store = store_builder.build_store([corpus], tokenizer, out, config=config, workers=int(workers))
 print(store.digest)
 """
 
@@ -455,14 +455,14 @@ def test_a_folder_that_is_no_store_is_refused_unchanged(tmp_path: Path, tokenize
 
 def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> None:
     documents = [
-        packing.KeptDocument(
+        store_builder.KeptDocument(
             "x" * 1000, hashlib.blake2b(str(i).encode(), digest_size=16).digest(), i % 10 == 0
         )
         for i in range(1000)
     ]
-    whole = packing.sample_of(documents, 10**9)
+    whole = store_builder.sample_documents(documents, 10**9)
     assert len(whole) == 900
-    thinned = packing.sample_of(
+    thinned = store_builder.sample_documents(
         [document._replace(text=f"{i:04d}" * 250) for i, document in enumerate(documents)], 300_000
     )
     places = [int(text[:4]) for text in thinned]
@@ -471,4 +471,4 @@ def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> 
         and 400 < sum(places) / len(places) < 600
         and not any(place % 10 == 0 for place in places)
     )
-    assert packing.sample_of(documents[1:2], 10) == ["x" * 1000], "never nothing"
+    assert store_builder.sample_documents(documents[1:2], 10) == ["x" * 1000], "never nothing"

@@ -1,4 +1,4 @@
-"""Builds a token store from text: reads, drops empty and duplicate documents, holds out, encodes, writes.
+"""Builds a token store: reads documents, drops empty and duplicate ones, holds some out, encodes, writes.
 
 The bytes of a store depend only on the text and the settings: documents are encoded independently and written
 in the order of reading, whatever the number of workers. The store is built in a sibling folder
@@ -24,18 +24,19 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.store import SPLITS, TOKENIZER, ShardFolder, StoreFolder
-from electra.data import sources, store
+from electra.data import store
 from electra.data.audit import Audit
 from electra.data.batches import Batches
 from electra.data.corpus import Documents
 from electra.data.cut_vocabulary import VocabularyCut, counts_in, cut
 from electra.data.deduplication import KeptDocument, chunks, keep_documents
 from electra.data.encoding import id_dtype
-from electra.data.holding_out import RECORD, hold_out, no_text
+from electra.data.holding_out import DOCUMENT_DTYPE, hold_out, no_text
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
 from electra.data.sorted_runs import MEMORY
+from electra.data.sources import is_same_text
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import MIN_FREQUENCY, Characters, choose_accents
@@ -45,11 +46,11 @@ from electra.foundation.errors import RunFolderError, StoreError
 
 # Receives the stage and the number of characters processed so far; may raise to end the build.
 StageProgress = Callable[[str, int], None]
-_EXAMINED = 4_000_000  # characters in which the accents that a given tokenizer removes are counted
+_ACCENT_SAMPLE = 4_000_000  # characters of text in which accents are counted
 
 
 def build_store(
-    arguments: Sequence[str | Path],
+    sources: Sequence[str | Path],
     tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: str | Path,
     *,
@@ -61,32 +62,33 @@ def build_store(
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
 
     Args:
-        arguments: the sources, as for `data.corpus.Documents`.
+        sources: files, folders and other sources, as for `data.corpus.Documents`.
         tokenizer: a tokenizer, or the settings for training one on the corpus or cutting a vocabulary.
         out: the folder of the store.
         config: how the corpus is read and split (None: the defaults).
         workers: processes that encode (None: one for each core).
-        memory: bytes of memory for finding duplicates; what exceeds it is on disk.
+        memory: the limit in bytes on hashes in memory, for finding duplicates; the rest goes to disk.
         progress: see `StageProgress`.
 
     Raises:
         CorpusError: text is missing or cannot be read.
-        StoreError: `out` holds something else, or a store from other text or settings.
+        StoreError: `out` is not a store, or was built from different text or settings.
+        RunFolderError: another process is building this store.
     """
     out, config = Path(out), config or CorpusConfig()
-    existing = _existing_store(arguments, tokenizer, out, config)
+    existing = _existing_store(sources, tokenizer, out, config)
     if existing is not None:
-        sweep(out)
+        remove_stale_build(out)
         return existing
-    with workplace(out) as work:
-        existing = _existing_store(arguments, tokenizer, out, config)  # another process may have built it
+    with build_folder(out) as work:
+        existing = _existing_store(sources, tokenizer, out, config)  # another process may have built it
         if existing is None:
             _build(
-                Documents(arguments, config, work / "copies"),
+                Documents(sources, config, work / "copies"),
                 tokenizer,
                 out,
-                settings={"corpus": config.record(arguments), "tokenizer": describe(tokenizer)},
-                mixture=config.mixture(arguments),
+                settings={"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)},
+                mixture=config.mixture(sources),
                 work=work,
                 workers=workers or machine.cores(),
                 memory=memory,
@@ -110,7 +112,7 @@ def _build(
     audit = Audit(sources=documents.describe())
     accents = None
     if not isinstance(tokenizer, Tokenizer):
-        sample = _sample(
+        sample = _sample_corpora(
             keep_documents(documents, audit, partial(progress, "reading"), work, memory),
             1_000_000 * tokenizer.sample_mb,
             mixture,
@@ -129,15 +131,15 @@ def _build(
     audit = Audit(vocab_size=tokenizer.vocab_size, sources=audit.sources)
     characters = Characters()
 
-    def examined(documents: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
+    def with_accent_counts(documents: Iterable[KeptDocument]) -> Iterator[KeptDocument]:
         for document in documents:
-            if characters.total < _EXAMINED:
+            if characters.total < _ACCENT_SAMPLE:
                 characters.add(document.text)
             yield document
 
     with durable.explain_disk_errors(out):
         write_documents(
-            examined(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
+            with_accent_counts(keep_documents(documents, audit, partial(progress, "encoding"), work, memory)),
             tokenizer,
             workers,
             work,
@@ -158,20 +160,20 @@ def commit_store(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Makes the store at `out` from the splits in `work`: holds out text, mixes, counts and renames."""
+    """Makes the store at `out` from the splits in `work`: holds documents out, mixes, counts and renames."""
     with durable.explain_disk_errors(out):
         hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
             folder, dtype = StoreFolder(work), id_dtype(tokenizer.vocab_size)
             audit.mixture = mixture.write(folder.documents("train"), folder.index("train"), dtype)
             audit.tokens_lost += audit.tokens_mixed_in
-    train, held = (
+    train, heldout = (
         store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
         for split in SPLITS
     )
-    counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(held, tokenizer.vocab_size)
+    counts = store.count_ids(train, tokenizer.vocab_size) + store.count_ids(heldout, tokenizer.vocab_size)
     audit.tokens_unknown, audit.vocabulary_used = int(counts[tokenizer.specials.unk]), int((counts > 0).sum())
-    audit.tokens_train, audit.tokens_heldout = train.num_tokens, held.num_tokens
+    audit.tokens_train, audit.tokens_heldout = train.num_tokens, heldout.num_tokens
     audit.tokens_lost -= audit.tokens
     audit.padding = {
         str(length): Batches(train, length=length, seed=0, specials=tokenizer.specials).padding()
@@ -179,13 +181,13 @@ def commit_store(
     }
     description = {
         "format": store.FORMAT,
-        "digest": store.content_digest(train, held, tokenizer.digest),
+        "digest": store.content_digest(train, heldout, tokenizer.digest),
         "dtype": train.tokens.dtype.name,
         "vocab_size": tokenizer.vocab_size,
         "specials": tokenizer.specials._asdict(),
         "tokenizer_digest": tokenizer.digest,
         "train": {"tokens": train.num_tokens, "documents": train.num_documents},
-        "heldout": {"tokens": held.num_tokens, "documents": held.num_documents},
+        "heldout": {"tokens": heldout.num_tokens, "documents": heldout.num_documents},
         "settings": settings,
         "sources": audit.sources,
     }
@@ -210,7 +212,7 @@ def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
 
 
 @contextmanager
-def workplace(out: Path) -> Iterator[Path]:
+def build_folder(out: Path) -> Iterator[Path]:
     """Yields an empty folder next to `out`, locked against another build and removed afterwards.
 
     Raises:
@@ -219,6 +221,7 @@ def workplace(out: Path) -> Iterator[Path]:
     """
     work = out.with_name(f".{out.name}.building")
     with durable.lock(work) as lock:
+        # The build that has just finished may have removed this lock file after we opened it.
         if not (work / ".lock").exists() or not os.path.samestat(
             os.fstat(lock.fileno()), os.stat(work / ".lock")
         ):
@@ -238,20 +241,24 @@ def workplace(out: Path) -> Iterator[Path]:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def sweep(out: Path) -> None:
+def remove_stale_build(out: Path) -> None:
     """Removes the folder of a killed build next to a finished store, unless another build is using it."""
     if out.with_name(f".{out.name}.building").is_dir():
-        with suppress(RunFolderError, StoreError), workplace(out):
+        with suppress(RunFolderError, StoreError), build_folder(out):
             pass
 
 
 def _existing_store(
-    arguments: Sequence[str | Path],
+    sources: Sequence[str | Path],
     tokenizer: Tokenizer | TokenizerConfig | VocabularyCut,
     out: Path,
     config: CorpusConfig,
 ) -> TokenStore | None:
-    """Returns the store at `out`, or None. Raises StoreError if it has other text or settings."""
+    """Returns the store at `out`, or None if there is nothing or an empty folder.
+
+    Raises:
+        StoreError: `out` is not a store, or was built from different text or settings.
+    """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return None
     if not StoreFolder.is_at(out):
@@ -259,7 +266,7 @@ def _existing_store(
             "exists and is not a token store", where=out, fix="Choose another `out`, or remove it"
         )
     existing = TokenStore.open(out)
-    settings = {"corpus": config.record(arguments), "tokenizer": describe(tokenizer)}
+    settings = {"corpus": config.record(sources), "tokenizer": tokenizer_record(tokenizer)}
     recorded = dict(existing.description["settings"])
     if isinstance(tokenizer, Tokenizer) and tokenizer.digest == existing.tokenizer_digest:
         recorded["tokenizer"] = settings["tokenizer"]
@@ -267,37 +274,46 @@ def _existing_store(
         f"{key} ({old!r} in the store, now {new!r})"
         for key, old, new in recipes.differences(recorded, settings)
     ]
-    if not sources.is_same_text(
-        existing.description["sources"], config.plain_sources(arguments), config.source_options()
+    if not is_same_text(
+        existing.description["sources"], config.plain_sources(sources), config.source_options()
     ):
         changes.append("the text itself")
     if changes:
         only_text = changes == ["the text itself"]
         raise StoreError(
-            "was made from other text" if only_text else f"has other settings: {'; '.join(changes)}",
+            "was built from different text" if only_text else f"was built differently: {'; '.join(changes)}",
             where=out,
             fix="Choose another `out`, or remove the store",
         )
     return existing
 
 
-def describe(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
-    """Returns what a store records about its tokenizer: a digest, or the settings it was trained with."""
+def tokenizer_record(tokenizer: Tokenizer | TokenizerConfig | VocabularyCut) -> dict[str, Any]:
+    """Returns what a store records about its tokenizer.
+
+    That is its digest, the settings to train it with, or, for a vocabulary to cut, the original's digest and
+    the settings of the cut.
+    """
     if isinstance(tokenizer, Tokenizer):
         return {"digest": tokenizer.digest}
     if isinstance(tokenizer, VocabularyCut):
-        return {**describe(tokenizer.tokenizer), "cut_to": tokenizer.size, "sample_mb": tokenizer.sample_mb}
+        return {
+            **tokenizer_record(tokenizer.tokenizer),
+            "cut_to": tokenizer.size,
+            "sample_mb": tokenizer.sample_mb,
+        }
     settings = asdict(tokenizer)
-    settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}
+    settings |= {"min_frequency": MIN_FREQUENCY, "sample_mb": settings.pop("sample_mb")}  # in this order
     if settings["kind"] == "wordpiece":  # older stores do not record the kind
         del settings["kind"]
     return settings
 
 
-def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
-    """Returns an even sample of the training documents, by hash, of at most `characters` in total.
+def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list[str]:
+    """Returns training documents sampled by their hash, with at most `characters` characters in total.
 
-    If the hash holds out every document, all are returned: `hold_out` makes them training documents.
+    At least one document is returned whole, whatever its length. If the hash holds out every document, all
+    are returned, because `hold_out` makes them training documents.
     """
     sample: list[tuple[int, str]] = []
     held_out: list[str] = []
@@ -316,17 +332,17 @@ def sample_of(documents: Iterable[KeptDocument], characters: int) -> list[str]:
     return [text for _, text in sample] or held_out
 
 
-def _sample(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
+def _sample_corpora(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
     if mixture is None:
-        return sample_of(documents, characters)
+        return sample_documents(documents, characters)
     texts: list[list[str]] = [[] for _ in mixture.names]
     for corpus, group in groupby(documents, key=attrgetter("corpus")):
-        texts[corpus] = sample_of(group, characters)
+        texts[corpus] = sample_documents(group, characters)
     return mixture.mix_texts(texts)
 
 
-class Writer:
-    """Appends to the files of a split: ids, the end of each document, and a RECORD for each document."""
+class SplitWriter:
+    """Appends documents to the files of a split: their ids, ends, and records of type `DOCUMENT_DTYPE`."""
 
     def __init__(self, work: Path, split: str) -> None:
         self.split = split
@@ -359,8 +375,8 @@ def write_documents(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Encodes documents, appends each to its split in `work`, and counts them in the audit."""
-    train, heldout = writers = [Writer(work, split) for split in SPLITS]
+    """Encodes documents, appends each to its split in `work`, and counts them in `audit` and `mixture`."""
+    train, heldout = writers = [SplitWriter(work, split) for split in SPLITS]
     waiting: deque[list[KeptDocument]] = deque()
 
     def texts() -> Iterator[list[str]]:
@@ -373,7 +389,7 @@ def write_documents(
             chunk = waiting.popleft()
             held = np.array([document.held for document in chunk])
             nonempty = encoded.sizes > 0
-            records = np.empty(len(chunk), dtype=RECORD)
+            records = np.empty(len(chunk), dtype=DOCUMENT_DTYPE)
             digests = b"".join(document.digest for document in chunk)
             records["digest"] = np.frombuffer(digests, ">u8").reshape(-1, 2)
             records["characters"], records["words"] = encoded.characters, encoded.words
