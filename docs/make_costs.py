@@ -21,7 +21,7 @@ def cost(name: str, options: dict[str, object], size_name: str, length: int, voc
     full = discriminator_config(
         size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0
     )
-    needed = dict(made.needs)
+    needed = dict(made.required_settings)
     small = generator_config(
         full, needed.get("generator_width", size.generator_width), needed.get("generator_depth", 1.0)
     )

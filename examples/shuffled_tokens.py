@@ -24,7 +24,7 @@ from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import interface, masking
 from electra.objectives.parts.detection import detect
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"shuffled": 1.0}  # total loss = sum over names of weight * summed loss / count
 
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         """Draws all random numbers on the host, from keys of the examples.
 
         So the result does not depend on how a batch is divided over processes, and is the same in a resumed
@@ -80,13 +80,13 @@ class Objective(interface.Objective):
         shuffled[masked.masked_positions] = masked.targets[self._order(masked, batch.input_ids.shape[1])]
         return replace(masked, masked_ids=shuffled.view_as(masked.input_ids))
 
-    def _order(self, masked: Corrupted, length: int) -> torch.Tensor:
+    def _order(self, masked: CorruptedBatch, length: int) -> torch.Tensor:
         """Returns, for each chosen place [M], the index of the place in its row that gives its new token."""
         rows, places = masked.masked_positions.numpy() // length, np.arange(len(masked.targets))
         draws, reach = masked.uniforms.numpy(), self.config.reach
         return torch.from_numpy(np.lexsort((draws if reach is None else places + reach * draws, rows)))
 
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         """Returns losses as sums; the counts that divide them come with the batch."""
         assert isinstance(pair.main, Discriminator)
         detection = detect(pair.main, corrupted, corrupted.masked_ids)

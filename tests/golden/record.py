@@ -36,7 +36,7 @@ SMALL = Size(num_layers=2, hidden_size=64, embedding_size=32, generator_width=1 
 class Rows(list[dict[str, Any]]):
     """A stand-in for a run's telemetry that collects its rows."""
 
-    def training(self, row: dict[str, Any], total: int) -> None:
+    def record_training(self, row: dict[str, Any], total: int) -> None:
         self.append(row)
 
     def say(self, line: str) -> None:

@@ -120,7 +120,7 @@ def test_straight_through_reaches_the_generator_and_leaves_the_forward_pass_alon
             .view_as(part.input_ids)
         )
         hidden = pair.main.encoder(ids, part.position_ids, part.document_ids)
-        logits = pair.main.logits(hidden.flatten(0, 1))[part.real().flatten()]
+        logits = pair.main.logits(hidden.flatten(0, 1))[part.is_token().flatten()]
         assert torch.equal(logits.detach(), outcome.observed["replaced_logits"])
         gradients = own_gradients(pair, outcome.losses["rtd"])
         assert any(gradient is not None and bool((gradient != 0).any()) for gradient in gradients)

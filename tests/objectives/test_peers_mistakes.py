@@ -51,9 +51,9 @@ def test_the_full_size_network_reads_the_samples(name: str) -> None:
         sampled = torch.where(part.untouched, part.targets, sampled)
     if hasattr(part, "mlm_rows"):
         expected = part.masked_ids.clone()
-        expected[~part.mlm_rows] = replacing.put(part.rows(~part.mlm_rows), observed["sampled"])
+        expected[~part.mlm_rows] = replacing.insert_samples(part.rows(~part.mlm_rows), observed["sampled"])
     else:
-        expected = part.masked_ids if sampled is None else replacing.put(part, sampled)
+        expected = part.masked_ids if sampled is None else replacing.insert_samples(part, sampled)
     assert len(read) == 1 and torch.equal(read[0], expected)
     assert not torch.equal(read[0], part.input_ids)
 
@@ -81,7 +81,7 @@ def test_only_a_chunk_of_logits_is_in_memory_at_once(name: str, monkeypatch: pyt
     with Watching():
         losses = objective.forward(pair, part).losses
         torch.stack([loss for loss in losses.values() if loss.requires_grad]).sum().backward()
-    assert 0 < rows <= 4 < (len(part.targets) if name != "electric" else int(part.real().sum()))
+    assert 0 < rows <= 4 < (len(part.targets) if name != "electric" else int(part.is_token().sum()))
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])

@@ -25,7 +25,7 @@ def test_labels_replaced_exactly_where_the_token_differs() -> None:
     _, part, outcome = outcome_of(objective)
     ids = part.input_ids.flatten().clone()
     ids[part.masked_positions] = outcome.observed["sampled"]
-    expected = (ids != part.input_ids.flatten())[part.real().flatten()]
+    expected = (ids != part.input_ids.flatten())[part.is_token().flatten()]
     assert torch.equal(outcome.observed["replaced"], expected)
     lucky = outcome.observed["sampled"] == part.targets
     assert lucky.any(), "the toy vocabulary is small enough for lucky guesses"
@@ -44,7 +44,7 @@ def test_no_gradient_from_the_discriminator_to_the_generator() -> None:
 def test_discriminator_loss_covers_every_real_token() -> None:
     objective = toy.objective("rtd")
     _pair, part, outcome = outcome_of(objective)
-    assert part.counts["rtd"] == int(part.real().sum()) == len(outcome.observed["replaced_logits"])
+    assert part.counts["rtd"] == int(part.is_token().sum()) == len(outcome.observed["replaced_logits"])
     by_hand = F.binary_cross_entropy_with_logits(
         outcome.observed["replaced_logits"], outcome.observed["replaced"].float(), reduction="sum"
     )

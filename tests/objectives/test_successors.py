@@ -36,7 +36,7 @@ def test_corrective_loss_is_the_formula_and_does_not_train_the_gate() -> None:
     corrected = gate[slots] * lucky + (1 - gate[slots]) * p
     assert torch.allclose(outcome.losses["mlm"], -corrected.log().sum(), rtol=1e-4)
     copy = F.binary_cross_entropy(gate, (ids == part.input_ids.flatten()).float(), reduction="none")[
-        part.real().flatten()
+        part.is_token().flatten()
     ].sum()
     assert torch.allclose(outcome.losses["copy"], copy, rtol=1e-4)
     head = list(pair.heads["copy"].parameters())

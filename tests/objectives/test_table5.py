@@ -40,7 +40,7 @@ def test_electra_15_learns_from_the_masked_positions_alone() -> None:
 def test_electra_15_has_rtds_loss_at_the_masked_positions() -> None:
     objective, pair, part = built("electra_15")
     whole, some = toy.objective("rtd").forward(pair, part), objective.forward(pair, part)
-    chosen = torch.isin(part.real().flatten().nonzero().flatten(), part.masked_positions)
+    chosen = torch.isin(part.is_token().flatten().nonzero().flatten(), part.masked_positions)
     assert torch.equal(whole.observed["replaced_logits"][chosen], some.observed["replaced_logits"])
     assert torch.equal(whole.observed["replaced"][chosen], some.observed["replaced"])
     assert torch.equal(whole.losses["mlm"], some.losses["mlm"])
@@ -122,13 +122,13 @@ def test_a_certain_and_wrong_gate_has_finite_loss_and_gradients() -> None:
 
 def test_all_tokens_mlm_learns_at_every_real_token() -> None:
     objective, pair, part = built("all_tokens_mlm")
-    assert part.counts["mlm"] == int(part.real().sum()) > part.counts["sampler"] == len(part.targets)
+    assert part.counts["mlm"] == int(part.is_token().sum()) > part.counts["sampler"] == len(part.targets)
     outcome = objective.forward(pair, part)
-    ids = replacing.put(part, outcome.observed["sampled"])
+    ids = replacing.insert_samples(part, outcome.observed["sampled"])
     hidden = pair.main.encoder(ids, part.position_ids, part.document_ids).flatten(0, 1)
     copy = pair.heads["copy"](hidden).sigmoid()
     p = copy * F.one_hot(ids.flatten(), toy.VOCABULARY) + (1 - copy) * pair.main.logits(hidden).softmax(-1)
-    plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.real().flatten()].sum()
+    plain = -p.gather(1, part.input_ids.flatten()[:, None]).log().squeeze(1)[part.is_token().flatten()].sum()
     assert torch.allclose(outcome.losses["mlm"], plain, rtol=1e-5)
     right = pair.main.logits(hidden)[part.masked_positions].argmax(-1) == part.targets
     assert torch.equal(outcome.observed["top1_correct"], right)

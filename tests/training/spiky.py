@@ -8,7 +8,7 @@ from typing import Any
 from electra.data.batches import Batch
 from electra.model.pair import Pair
 from electra.objectives import rtd
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 ROWS, AT = 8, (12, 36)  # in a batch; the numbers of the batches that spike
 Config = rtd.Config
@@ -17,7 +17,7 @@ Config = rtd.Config
 class Objective(rtd.Objective):
     source = "a test"
 
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         self.worse = bool(set(batch.examples // ROWS) & set(AT))
         return super().corrupt(batch, seed, progress)
 

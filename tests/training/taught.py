@@ -14,7 +14,7 @@ from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts import interface, masking
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,21 @@ class Objective(interface.Objective):
     def weights(self) -> dict[str, float]:
         return {"kl": 1.0, "cosine": 1.0}
 
-    def others(self, main: EncoderConfig) -> Sequence[Network]:
+    def extra_networks(self, main: EncoderConfig) -> Sequence[Network]:
         return (Network("teacher", "frozen", source=self.config.teacher),)
 
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         teacher = next(row.config for row in networks.rows if row.name == "teacher")
         return {"states": nn.Linear(networks.main.hidden_size, teacher.hidden_size)}
 
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         return masking.mask_for(self, batch, seed, progress, counted={"kl": True, "cosine": False})
 
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         student, teacher = pair.main, pair.frozen["teacher"]
         assert isinstance(student, Generator) and isinstance(teacher, Generator)
         read = (corrupted.masked_ids, corrupted.position_ids, corrupted.document_ids)
-        slots, real = corrupted.masked_positions, corrupted.real().flatten()
+        slots, real = corrupted.masked_positions, corrupted.is_token().flatten()
         hidden = student.encoder(*read).flatten(0, 1)
         with torch.no_grad():
             reference = teacher.encoder(*read).flatten(0, 1)

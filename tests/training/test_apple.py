@@ -48,7 +48,7 @@ def run_on(device: str, folder: Path, name: str) -> tuple[list[float], dict[str,
         training={"device": device, "steps": 3, "log_every": 1, "evaluate_every": 3},
     )
     with start(sections, folder, toy.store(), World()) as run, StopRequest() as stop:
-        assert not compilation.worth_it(run) and train(run, stop)
+        assert not compilation.should_compile(run) and train(run, stop)
         losses = [row["loss"] for row in map(dict, _rows(folder)) if row["kind"] == "train"]
         return losses, {name: value.detach().cpu().clone() for name, value in run.pair.named_parameters()}
 

@@ -113,16 +113,16 @@ def test_a_compiler_error_becomes_one_line_and_training_continues(
 @pytest.mark.slow
 def test_a_resumed_run_stays_compiled_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` follows the record; another wish is followed too. Nothing was trained, so nothing differs."""
-    monkeypatch.setattr(compilation, "worth_it", lambda run: run.recipe.training.compile == "on")
+    monkeypatch.setattr(compilation, "should_compile", lambda run: run.recipe.training.compile == "on")
     monkeypatch.setattr(compilation, "_rehearse", lambda run: None)
     with start(recipe(), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert not run.compiled
-    monkeypatch.setattr(compilation, "worth_it", lambda run: True)
+    monkeypatch.setattr(compilation, "should_compile", lambda run: True)
     with start(recipe(), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert not run.compiled
     with start(recipe(compile="on"), tmp_path, toy.store(), World()) as run:  # type: ignore[arg-type]
         assert run.compiled
-        compilation.plain_layers(run)
+        compilation.undo_compilation(run)
     assert "not bit-exact" not in (tmp_path / "log.txt").read_text()
 
 
@@ -134,10 +134,10 @@ def test_auto_compiles_only_long_runs(
 ) -> None:
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], has_compiler=lambda: True))
     run = build_run(recipe(**training), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
-    assert compilation.worth_it(run) == expected
+    assert compilation.should_compile(run) == expected
     long = build_run(recipe(steps=1 << 40), Path("nowhere"), toy.store(), World())  # type: ignore[arg-type]
-    assert compilation.worth_it(long)
+    assert compilation.should_compile(long)
     dropping = build_run(toy.recipe(training={"steps": 1 << 40}), Path("nowhere"), toy.store(), World())
-    assert not compilation.worth_it(dropping), "dropout makes compiled layers slower on a CPU"
+    assert not compilation.should_compile(dropping), "dropout makes compiled layers slower on a CPU"
     monkeypatch.setitem(DEVICES, "cpu", replace(DEVICES["cpu"], has_compiler=lambda: False))
-    assert not compilation.worth_it(long)
+    assert not compilation.should_compile(long)

@@ -84,8 +84,8 @@ def made_with(**options: Any) -> tuple[Any, Any, Any]:
     made = toy.objective("distil", **options)
     full = toy.config(hidden_size=32, num_layers=2)
     teacher = toy.config(hidden_size=48, num_layers=4, num_heads=3)
-    others = [replace(row, shape=teacher) for row in made.others(full)]
-    shapes = Networks.of([*Networks.pair(full, None).rows, *others])
+    others = [replace(row, shape=teacher) for row in made.extra_networks(full)]
+    shapes = Networks.in_order([*Networks.pair(full, None).rows, *others])
     frozen = {"teacher": EncoderAlone(build_encoder(teacher))}
     torch.manual_seed(1)
     for parameter in frozen["teacher"].parameters():
@@ -174,7 +174,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
     with begin("whole") as run, StopRequest() as stop:
         first = load(teacher, "encoder").encoder.layers[3].output.weight
         assert torch.equal(run.pair.main.encoder.layers[1].output.weight, first)
-        teacher_shape, alone = run.networks.frozen[0].config, Networks.of(run.networks.trained)
+        teacher_shape, alone = run.networks.frozen[0].config, Networks.in_order(run.networks.trained)
         assert (teacher_shape.num_layers, teacher_shape.vocab_size) == (4, 75)
         one_pass = forward_flops([Network("", "frozen", teacher_shape, "encoder")], 16, masked_fraction=0.15)
         both = training_flops(alone, 16, masked_fraction=0.15) + one_pass

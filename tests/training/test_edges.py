@@ -174,7 +174,9 @@ def test_memory_and_open_files_do_not_grow(tmp_path: Path, steps: int) -> None:
     memory, files = zip(*recorded[1:], strict=True)
     assert max(files) == min(files)
     assert memory[-1] - memory[0] < 20
-    assert len(run.evaluated) == len(recorded) and len(list(run.recent)) <= 64 and len(run.window) <= 10
+    assert (
+        len(run.evaluated) == len(recorded) and len(list(run.recent)) <= 64 and len(run.update_seconds) <= 10
+    )
 
 
 def test_a_checkpoint_can_be_saved_to_the_path_it_was_loaded_from(tmp_path: Path) -> None:

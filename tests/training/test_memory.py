@@ -20,9 +20,9 @@ blocks = [torch.ones(1 << 13) for _ in range(4000)]  # 125 MiB in pieces of 32 K
 kept = blocks[::50]
 full = resident()
 del blocks
-memory.trim(memory.EVERY + 1)
+memory.trim(memory.STEPS_BETWEEN_CALLS + 1)
 before = resident()
-memory.trim(memory.EVERY)
+memory.trim(memory.STEPS_BETWEEN_CALLS)
 print(full - before, full - resident())
 """
 

@@ -52,13 +52,13 @@ def test_measuring_takes_about_a_second(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_run_that_becomes_slow_is_reported_once() -> None:
     pace = Pace("--training.threads")
-    assert [pace.slower(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
-    warning = pace.slower(1500.0)
+    assert [pace.add(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
+    warning = pace.add(1500.0)
     assert "4.4 times slower" in warning and "\n" not in warning
-    assert [pace.slower(1000.0) for _ in range(5)] == [""] * 5
+    assert [pace.add(1000.0) for _ in range(5)] == [""] * 5
 
 
 def test_a_short_slowdown_or_another_kind_of_work_raises_no_warning() -> None:
     pace = Pace("--training.threads")
-    assert not any(pace.slower(rate) for rate in (7000.0, 7000.0, 7000.0, 1000.0, 1000.0, 6000.0, 1000.0))
-    assert not any(pace.slower(rate, "second phase") for rate in (1000.0,) * 9)
+    assert not any(pace.add(rate) for rate in (7000.0, 7000.0, 7000.0, 1000.0, 1000.0, 6000.0, 1000.0))
+    assert not any(pace.add(rate, "second phase") for rate in (1000.0,) * 9)

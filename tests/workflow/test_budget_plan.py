@@ -47,7 +47,7 @@ def test_a_plan_of_text_and_its_recipe(corpus: Path, tmp_path: Path) -> None:
     tiny, mini = made.options
     assert tiny.steps == mini.steps == 200 and tiny.tokens == 200 * 4 * 16
     assert tiny.epochs == pytest.approx(tiny.tokens / made.corpus_tokens)
-    assert mini.cost.layer_parameters > 3 * tiny.cost.layer_parameters and mini.flops > 2 * tiny.flops
+    assert mini.cost.encoder_parameters > 3 * tiny.cost.encoder_parameters and mini.flops > 2 * tiny.flops
     assert made.best is tiny, "neither is fed"
     assert mini.recipe.training.learning_rate == tiny.recipe.training.learning_rate / 2
     recipe = made.write(tmp_path / "mine.toml")
@@ -150,13 +150,20 @@ def test_the_largest_size_with_enough_tokens_is_best() -> None:
     def option(parameters: int, steps: int, epochs: float) -> Option:
         from electra.training.estimate import Estimate
 
-        sizes = {"layers": 1, "hidden_size": 8, "parameters": {}, "layer_parameters": parameters}
-        rest = {"seconds": 1.0, "flops": 1.0, "memory": 1, "disk": 1, "threads": 1, "rows": 1}
-        cost = Estimate(**sizes, **rest, tokens=100, device="cpu", precision="fp32")  # type: ignore[arg-type]
+        sizes = {"layers": 1, "hidden_size": 8, "parameters": {}, "encoder_parameters": parameters}
+        rest = {
+            "seconds_per_update": 1.0,
+            "flops_per_update": 1.0,
+            "memory": 1,
+            "disk": 1,
+            "threads": 1,
+            "rows": 1,
+        }
+        cost = Estimate(**sizes, **rest, tokens_per_update=100, device="cpu", precision="fp32")  # type: ignore[arg-type]
         return Option(compose("tiny", {}), cost, steps, epochs, None)
 
     def best(*options: Option) -> int:
-        return Plan("", 1, 1, options, is_store=True).best.cost.layer_parameters
+        return Plan("", 1, 1, options, is_store=True).best.cost.encoder_parameters
 
     assert best(option(10, 10, 1), option(50, 10, 1), option(51, 10, 1)) == 50, "1,000 tokens feed 50"
     assert best(option(10, 10, 1), option(50, 10, 160)) == 10, "but not text that is read 160 times"

@@ -204,7 +204,7 @@ def _pair(run: RunFolder, present: list[Kind]) -> Pair:
             for name, shape in shapes.items()
         ]
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
-        return build_networks(Networks.of(rows), sharing=sharing)
+        return build_networks(Networks.in_order(rows), sharing=sharing)
     except (KeyError, TypeError, ConfigError, UnsupportedConfig) as problem:
         raise RunFolderError(
             f"it does not describe the networks ({problem})",

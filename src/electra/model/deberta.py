@@ -31,7 +31,7 @@ from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, La
 from electra.model.precision import device_kind
 from electra.model.sizes import BLOCK, EncoderConfig
 
-CACHED = 1 << 16  # scores computed at a time on a CPU: few enough to stay in its cache
+SCORES_AT_A_TIME = 1 << 16  # on a CPU: few enough to stay in its cache
 # Replaces BLOCK on a GPU, where a few large products are faster than many small ones.
 ACCELERATOR_BLOCK = 256
 # Activations of the convolution.
@@ -49,8 +49,8 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
     rows = distances
     if half:
         far = distances.abs().clamp(min=half).float()
-        longest = torch.tensor((config.position_span - 1) / half, device=far.device)
-        fraction = torch.log(far / half) / torch.log(longest)
+        max_ratio = torch.tensor((config.position_span - 1) / half, device=far.device)
+        fraction = torch.log(far / half) / torch.log(max_ratio)
         bucket = (torch.ceil(fraction * (half - 1)) + half).long()
         rows = torch.where(distances.abs() <= half, distances, bucket * distances.sign())
     return (rows + config.num_distances).clamp(0, 2 * config.num_distances - 1)
@@ -182,7 +182,7 @@ def _parts(q: Tensor) -> Iterator[tuple[slice, slice]]:
     if device_kind(q).own_memory:
         yield slice(heads), slice(rows)
         return
-    fit = max(1, CACHED // length**2)
+    fit = max(1, SCORES_AT_A_TIME // length**2)
     for head in range(heads):
         for row in range(0, rows, fit):
             yield slice(head, head + 1), slice(row, min(row + fit, rows))
@@ -210,9 +210,9 @@ def attend(
         allowed = q.new_ones(B, T, T, dtype=torch.bool) if mask_BTT is None else mask_BTT.expand(B, T, T)
         # No token attends to the padding; the padding attends to tokens, so that its softmax is defined.
         mask_BTT = F.pad(F.pad(allowed, (0, 0, 0, padding), value=True), (0, padding))
-    refused = None if mask_BTT is None else ~mask_BTT.expand(B, -1, -1).flip(1)
+    disallowed = None if mask_BTT is None else ~mask_BTT.expand(B, -1, -1).flip(1)
     factors = dropout_factors((H, B, T + padding, T + padding), dropout, dropout > 0, q)
-    output = Attention.apply(q.flip(2), k, v, n, *positions, refused, factors)  # type: ignore[no-untyped-call]
+    output = Attention.apply(q.flip(2), k, v, n, *positions, disallowed, factors)  # type: ignore[no-untyped-call]
     return torch.as_tensor(output.flip(2)[:, :, :T])
 
 
@@ -244,7 +244,9 @@ class DebertaEmbeddings(Embeddings):
 
     def __init__(self, config: EncoderConfig) -> None:
         nn.Module.__init__(self)
-        self.added = config.absolute_positions  # the mask decoder's positions are not part of the input
+        self.adds_positions = (
+            config.absolute_positions
+        )  # the mask decoder's positions are not part of the input
         self.words = table(config.vocab_size, config.embedding_size)
         if config.absolute_positions or config.mask_decoder:
             self.positions = table(config.max_positions, config.embedding_size)
@@ -265,14 +267,14 @@ class DebertaEmbeddings(Embeddings):
     ) -> Tensor:
         """Returns [B, T, D]. Positions default to 0, 1, 2, ..., token types to 0."""
         x_BTE = variation.embed(self.words(input_ids_BT))
-        if self.added:
-            x_BTE = x_BTE + self.places(input_ids_BT, position_ids_BT)
+        if self.adds_positions:
+            x_BTE = x_BTE + self.position_embeddings(input_ids_BT, position_ids_BT)
         if hasattr(self, "token_types"):
             no_types = token_type_ids_BT is None
             x_BTE = x_BTE + (self.token_types.weight[0] if no_types else self.token_types(token_type_ids_BT))
         return torch.as_tensor(self.norm(self.projection(x_BTE)))
 
-    def places(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None) -> Tensor:
+    def position_embeddings(self, input_ids_BT: Tensor, position_ids_BT: Tensor | None) -> Tensor:
         """Returns the embeddings of the absolute positions [B, T, E], or [T, E] without position ids."""
         if position_ids_BT is None:
             return self.positions.weight[: input_ids_BT.shape[1]]
@@ -423,10 +425,10 @@ class DebertaEncoder(ElectraEncoder):
         return torch.as_tensor(self.relative_norm(rows_RD)), index_L.to(device)
 
     @override
-    def attention_weights(self, number: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
+    def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 3, 0, 1, 4)
-        layer = self.layers[number]
+        layer = self.layers[index]
         assert isinstance(layer, DebertaLayer)
         q, *positions = layer.projected(q, *self.distances(T))
         mask_BTT = None if mask_B1TT is None else mask_B1TT[:, 0]
@@ -443,7 +445,7 @@ class DebertaEncoder(ElectraEncoder):
         *,
         piece_ids: Tensor | None = None,
     ) -> Tensor:
-        mask_B1TT = variation.allow(
+        mask_B1TT = variation.limit_attention(
             attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
         )
         x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
@@ -452,20 +454,20 @@ class DebertaEncoder(ElectraEncoder):
         padding = 0 if torch.compiler.is_exporting() else -length % block_size(length, x_BTD.device)
         context = (mask_B1TT, *self.distances(length + padding))
         *layers, last = self.layers.children()
-        variation.see(x_BTD)
+        variation.observe(x_BTD)
         for layer in layers:
             x_BTD = layer(x_BTD, *context)
-            variation.see(x_BTD)
+            variation.observe(x_BTD)
         if not self.config.mask_decoder:
             x_BTD = last(x_BTD, *context)
-            variation.see(x_BTD)
+            variation.observe(x_BTD)
             return torch.as_tensor(x_BTD)
         # The enhanced mask decoder: the last layer runs twice, with queries from states plus positions.
-        places = self.embeddings.projection(self.embeddings.places(input_ids, position_ids))
-        queries_BTD = x_BTD + places
+        positions = self.embeddings.projection(self.embeddings.position_embeddings(input_ids, position_ids))
+        queries_BTD = x_BTD + positions
         for _ in range(2):
             queries_BTD = last(x_BTD, *context, queries_BTD)
-        variation.see(queries_BTD)
+        variation.observe(queries_BTD)
         return torch.as_tensor(queries_BTD)
 
 

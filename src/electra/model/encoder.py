@@ -28,11 +28,11 @@ class Variation:
         """Returns the embeddings [B, T, E] to use instead of those of the tokens."""
         return words_BTE
 
-    def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor | None:
+    def limit_attention(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor | None:
         """Returns bool [B or 1, 1, T, T], true where attention is allowed; None: everywhere."""
         return mask_B1TT
 
-    def see(self, states_BTD: Tensor) -> None:
+    def observe(self, states_BTD: Tensor) -> None:
         """Called with the states that enter the first layer, then with those that leave each layer."""
 
 
@@ -52,7 +52,7 @@ class Encoder(nn.Module, ABC):
         raise NotImplementedError
 
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
-        """Returns what `run_layer` needs besides the states: here the attention mask alone."""
+        """Returns what `run_layer` needs besides the states: in this class, the attention mask alone."""
         return mask_B1TT
 
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:
@@ -74,7 +74,7 @@ class Encoder(nn.Module, ABC):
         *,
         piece_ids: Tensor | None = None,
     ) -> Tensor:
-        """Returns the last states [B, T, D].
+        """Returns the last layer's states [B, T, D].
 
         Args:
             input_ids: Token ids [B, T].
@@ -85,15 +85,15 @@ class Encoder(nn.Module, ABC):
             variation: An experiment's changes.
             piece_ids: An old name of `document_ids`.
         """
-        mask_B1TT = variation.allow(
+        mask_B1TT = variation.limit_attention(
             attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
         )
         states_BTD = self.embed(input_ids, position_ids, token_type_ids, variation)
-        variation.see(states_BTD)
+        variation.observe(states_BTD)
         context = self.context(mask_B1TT, input_ids, position_ids)
         for index in range(len(self.layers)):
             states_BTD = self.run_layer(index, states_BTD, context)
-            variation.see(states_BTD)
+            variation.observe(states_BTD)
         return self.finish(states_BTD)
 
     @abstractmethod

@@ -17,7 +17,7 @@ from electra.model.networks import Network, Networks
 from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
-MASKED = 0.15625  # default fraction of masked positions in the script
+MASKED_FRACTION = 0.15625  # default fraction of masked positions in the script
 
 
 def product_flops(config: EncoderConfig, length: int) -> float:
@@ -29,7 +29,7 @@ def product_flops(config: EncoderConfig, length: int) -> float:
     """
     h, scored = config.hidden_size, length + min(length, BLOCK) - 1
     attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored
-    feed_forward = TRAITS[config.architecture].matrices * 2 * h * config.intermediate_size
+    feed_forward = TRAITS[config.architecture].feed_forward_matrices * 2 * h * config.intermediate_size
     return (attention + feed_forward) * length
 
 
@@ -66,7 +66,11 @@ def discriminator_head_flops(config: EncoderConfig, length: int) -> float:
 
 
 def forward_flops(
-    networks: Iterable[Network], length: int, *, masked_fraction: float = MASKED, dense_lookup: bool = True
+    networks: Iterable[Network],
+    length: int,
+    *,
+    masked_fraction: float = MASKED_FRACTION,
+    dense_lookup: bool = True,
 ) -> float:
     """Returns the FLOPs of one forward pass of `networks` over a sequence of `length` tokens."""
     rows, total = list(networks), 0.0
@@ -82,7 +86,7 @@ def forward_flops(
     return total
 
 
-def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED) -> float:
+def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
     """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
     trained, frozen = (
         forward_flops(rows, length, masked_fraction=masked_fraction)
@@ -96,7 +100,7 @@ def sequence_flops(
     discriminator: EncoderConfig | None,
     length: int,
     *,
-    masked_fraction: float = MASKED,
+    masked_fraction: float = MASKED_FRACTION,
     dense_lookup: bool = True,
 ) -> float:
     """Returns the FLOPs of training a generator, a discriminator or both (unless None) on one sequence."""

@@ -110,7 +110,7 @@ def word_vectors(
     with torch.inference_mode():
         for batch in padded_batches((row.ids for row in rows), device):
             group = [rows[i] for i in batch.index]
-            lines = torch.from_numpy(np.repeat(np.arange(len(group)), batch.lengths - 2))
+            row_index = torch.from_numpy(np.repeat(np.arange(len(group)), batch.lengths - 2))
             positions = torch.from_numpy(np.concatenate([np.arange(1, row.num_tokens + 1) for row in group]))
             words = torch.from_numpy(np.concatenate([row.words[1:-1] for row in group])) + torch.from_numpy(
                 np.repeat(starts[batch.index], batch.lengths - 2)
@@ -118,7 +118,7 @@ def word_vectors(
             tokens.index_add_(0, words, torch.ones(len(words)))
             states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
             for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
-                sum_ND.index_add_(0, words, state_BTD.float().cpu()[lines, positions])
+                sum_ND.index_add_(0, words, state_BTD.float().cpu()[row_index, positions])
             done += len(group)
             progress(done / len(rows))
     states = torch.stack(sums) / tokens.clamp(min=1)[:, None]

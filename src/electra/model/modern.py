@@ -131,7 +131,7 @@ class ModernEncoder(Encoder):
     def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
-        mask_B1TT, cos, sin = self.view(self.is_local(index), mask_B1TT, T)
+        mask_B1TT, cos, sin = self.mask_and_rotations(self.is_local(index), mask_B1TT, T)
         return attention_probabilities(rotate(q, cos, sin), rotate(k, cos, sin), mask_B1TT)
 
     @override
@@ -143,10 +143,17 @@ class ModernEncoder(Encoder):
         """Whether a layer attends to a window instead of all tokens."""
         return index % self.config.global_every > 0
 
-    def view(
+    def mask_and_rotations(
         self, local: bool, mask_B1TT: Tensor | None, length: int, position_ids: Tensor | None = None
     ) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Returns the attention mask, cosines and sines of layers with a window (`local`) or without."""
+        """Returns the attention mask, and the cosines and sines of the rotary positions.
+
+        Args:
+            local: Whether the layers attend to a window.
+            mask_B1TT: Where attention is allowed in layers without a window, or None.
+            length: Number of tokens in a row.
+            position_ids: Positions [B, T] (default: 0, 1, 2, ... in every row).
+        """
         cos, sin = (self.window_cos, self.window_sin) if local else (self.cos, self.sin)
         if local:
             mask_B1TT = windowed_mask(mask_B1TT, self.config.window, length, cos.device)
@@ -164,7 +171,9 @@ class ModernEncoder(Encoder):
     @override
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
         kinds = (False, True) if self.config.global_every > 1 else (False,)
-        return [self.view(local, mask_B1TT, input_ids.shape[1], position_ids) for local in kinds]
+        return [
+            self.mask_and_rotations(local, mask_B1TT, input_ids.shape[1], position_ids) for local in kinds
+        ]
 
     @override
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:

@@ -50,8 +50,8 @@ class Networks:
     rows: tuple[Network, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[Network]) -> Networks:
-        """Sorts rows into the order in which weights are saved and gradients are summed."""
+    def in_order(cls, rows: Iterable[Network]) -> Networks:
+        """Builds a table of the rows in the order in which weights are saved and gradients are summed."""
         order = {name: index for index, name in enumerate(ORDER)}
         return cls(tuple(sorted(rows, key=lambda row: order.get(row.name, len(ORDER)))))
 
@@ -64,7 +64,7 @@ class Networks:
         rows = [Network(names[0], "main", main, head, exported=True)]
         if auxiliary is not None:
             rows.append(Network(names[1], "auxiliary", auxiliary, exported=names[1] in EXPORTED))
-        return cls.of(rows)
+        return cls.in_order(rows)
 
     @property
     def main(self) -> EncoderConfig:

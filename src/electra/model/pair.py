@@ -77,7 +77,7 @@ class Discriminator(nn.Module):
 
 
 class EncoderAlone(nn.Module):
-    """An encoder without a head: a network whose states alone are used, such as a teacher."""
+    """An encoder without a head, such as a teacher of which only the states are used."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     """Makes the auxiliary network use weights of the main one, as selected by `sharing`.
 
     Raises:
-        ConfigError: if all weights are to be shared and the networks differ in size.
+        ConfigError: if `sharing` is "all" and the networks differ in size.
     """
     target, source = auxiliary.encoder, main.encoder
     if sharing == "none":

@@ -24,16 +24,16 @@ class Traits:
 
     norm_eps: float
     factorised: bool = True  # token embeddings may be narrower or wider than the layers
-    matrices: int = 2  # in the feed-forward; three if it is gated
+    feed_forward_matrices: int = 2  # three if it is gated
     num_token_types: int = 2
     scores_distances: bool = False  # attention scores the distance between tokens
-    widens: bool = False  # embeddings are as wide as the layers by default
+    full_width_embeddings: bool = False  # by default, embeddings are as wide as the layers
 
 
 TRAITS: dict[Architecture, Traits] = {
     "electra": Traits(norm_eps=1e-12),
-    "modern": Traits(norm_eps=1e-5, factorised=False, matrices=3, widens=True),
-    "deberta": Traits(norm_eps=1e-7, num_token_types=0, scores_distances=True, widens=True),
+    "modern": Traits(norm_eps=1e-5, factorised=False, feed_forward_matrices=3, full_width_embeddings=True),
+    "deberta": Traits(norm_eps=1e-7, num_token_types=0, scores_distances=True, full_width_embeddings=True),
 }
 
 
@@ -111,13 +111,13 @@ class EncoderConfig:
     @property
     def min_parameters(self) -> int:
         """A lower bound on the number of parameters: the token table and the layers' matrices."""
-        matrices = TRAITS[self.architecture].matrices
+        matrices = TRAITS[self.architecture].feed_forward_matrices
         layer = 4 * self.hidden_size**2 + matrices * self.hidden_size * self.intermediate_size
         return self.vocab_size * self.embedding_size + self.num_layers * layer
 
 
 def resolve_size(name: str, layers: int | None = None, hidden_size: int | None = None) -> Size:
-    """Returns the size called `name`, with another number of layers or another width if given.
+    """Returns the size called `name`, with another number of layers or another width unless they are None.
 
     If the size's embeddings are as wide as its layers, they get the new width too.
 
@@ -162,7 +162,7 @@ def discriminator_config(
     return EncoderConfig(
         architecture=architecture,
         vocab_size=vocab_size,
-        embedding_size=size.hidden_size if traits.widens else size.embedding_size,
+        embedding_size=size.hidden_size if traits.full_width_embeddings else size.embedding_size,
         hidden_size=size.hidden_size,
         num_layers=size.num_layers,
         num_heads=max(1, size.hidden_size // HEAD_SIZE),
@@ -202,4 +202,4 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
 
 def _intermediate(hidden: int, architecture: Architecture) -> int:
     """Returns four times the hidden size; if gated, two thirds of that, rounded up to a multiple of 32."""
-    return 4 * hidden if TRAITS[architecture].matrices == 2 else -(-8 * hidden // 3 // 32) * 32
+    return 4 * hidden if TRAITS[architecture].feed_forward_matrices == 2 else -(-8 * hidden // 3 // 32) * 32

@@ -24,7 +24,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.detection import detect
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class Objective(masking.MaskingObjective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         total = super().sequence_flops(networks, length)
         if self.config.gradient == "gumbel":  # mixtures of embeddings, forward and backward
-            total += 2 * self.masked_share * length * 2 * self.vocab_size * networks.main.embedding_size
+            total += 2 * self.mean_mask_fraction * length * 2 * self.vocab_size * networks.main.embedding_size
         return total
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         return replace(super().corrupt(batch, seed, progress), progress=progress)
 
     def adversarial_share(self, progress: float) -> float:
@@ -127,7 +127,7 @@ class Objective(masking.MaskingObjective):
         )
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         generator, discriminator, config = pair.auxiliary, pair.main, self.config
         assert generator is not None and isinstance(discriminator, Discriminator)
         slots, targets = corrupted.masked_positions, corrupted.targets
@@ -136,7 +136,7 @@ class Objective(masking.MaskingObjective):
         states = corrupted.masked_states(generator)
         log_p = generator.logits(states).float().log_softmax(-1)
         sampled = vocabulary.sample(log_p.detach().exp(), corrupted.uniforms)
-        ids = replacing.put(corrupted, sampled)
+        ids = replacing.insert_samples(corrupted, sampled)
         mlm = -log_p.gather(1, targets[:, None]).sum()
         entropy = -(log_p.exp() * log_p).sum(-1)
 

@@ -16,7 +16,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Pair
 from electra.objectives import replace_mlm
 from electra.objectives.parts import replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 Config = replacing.Options
 
@@ -39,15 +39,15 @@ class Objective(replace_mlm.Objective):
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Adds the full-size network's output layer and copy gate, which run at every position."""
-        unmasked = flops.generator_head_flops(networks.main, length, 1 - self.masked_share)
+        unmasked = flops.generator_head_flops(networks.main, length, 1 - self.mean_mask_fraction)
         return super().sequence_flops(networks, length) + 2 * (
             unmasked + 2 * networks.main.hidden_size * length
         )
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
-        real = corrupted.real().flatten()
+        real = corrupted.is_token().flatten()
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         original, shown = corrupted.input_ids.flatten(), replaced.ids.flatten()
         mlm, correct = vocabulary.copy_loss(main, hidden[real], original[real], shown[real], gate[real])

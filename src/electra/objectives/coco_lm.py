@@ -12,7 +12,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Pair
 from electra.objectives import all_tokens_mlm
 from electra.objectives.parts import interface, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Objective(all_tokens_mlm.Objective):
         return interface.Objective.sequence_flops(self, networks, length) + gate
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
-        slots, real = corrupted.masked_positions, corrupted.real().flatten()
+        slots, real = corrupted.masked_positions, corrupted.is_token().flatten()
         is_original = (replaced.ids == corrupted.input_ids).flatten()[real]
         gate = pair.heads["copy"](hidden).squeeze(-1).float()
         copy = F.binary_cross_entropy_with_logits(gate[real], is_original.float(), reduction="sum")

@@ -1,4 +1,4 @@
-"""Distillation: a student learns a frozen teacher's states, together with replaced token detection."""
+"""Distillation: a student learns a frozen teacher's states and replaced token detection together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from electra.model.networks import Network, Networks
 from electra.model.pair import Discriminator, Pair
 from electra.model.sizes import EncoderConfig
 from electra.objectives.parts import noise
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 # Relation heads in MiniLM, however many attention heads there are; fewer if 12 does not divide both widths.
 RELATION_HEADS = 12
@@ -55,8 +55,8 @@ class Objective(noise.NoisyObjective):
 
     By default the teacher reads the student's input, so that the student learns its function and need not
     guess the original. States of equal width are compared directly, others through a learned projection of
-    the student's. A text is a document, or the part of one in a row; its vector is the mean over all of its
-    tokens, including special ones, as in sentence-transformers. Relations are those of MiniLM's second
+    the student's. A text is a document, or the part of it that lies in a row; its vector is the mean over all
+    of its tokens, including special ones, as in sentence-transformers. Relations are those of MiniLM's second
     version, in the last layers: queries with queries, keys with keys, values with values. Departure from
     MiniLM: states are learned in addition.
     """
@@ -70,9 +70,9 @@ class Objective(noise.NoisyObjective):
         self.auxiliary = config.discriminator_weight > 0
         if not self.teacher_weights:
             raise ConfigError(
-                "nothing to distil: states_weight, vectors_weight and relations_weight are all 0",
+                "must not be 0 if vectors_weight and relations_weight are 0 too: nothing would be distilled",
                 key="objective.states_weight",
-                fix="Set one of them, or use `objective.name=rtd`",
+                fix="Set one of the three above 0, or use `objective.name=rtd`",
             )
 
     @property
@@ -88,7 +88,7 @@ class Objective(noise.NoisyObjective):
         return (detection if self.auxiliary else {}) | self.teacher_weights
 
     @override
-    def others(self, main: EncoderConfig) -> Sequence[Network]:
+    def extra_networks(self, main: EncoderConfig) -> Sequence[Network]:
         return (Network("teacher", "frozen", head="encoder", source=self.config.teacher),)
 
     @override
@@ -104,7 +104,7 @@ class Objective(noise.NoisyObjective):
         }
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
         if "vectors" in self.weights:
             masked.counts["vectors"] = int((batch.document_ids.max(axis=1) + 1).sum())
@@ -116,10 +116,10 @@ class Objective(noise.NoisyObjective):
         )
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         student, teacher, config = pair.main, pair.frozen["teacher"], self.config
         assert isinstance(student, Discriminator)
-        real = corrupted.real().flatten()
+        real = corrupted.is_token().flatten()
         losses: dict[str, Tensor] = {}
         observed: dict[str, Tensor] = {}
         ids = corrupted.input_ids
@@ -135,7 +135,7 @@ class Objective(noise.NoisyObjective):
         with torch.no_grad():
             teacher_ids = ids if config.teacher_reads == "same" else corrupted.input_ids
             teacher_last = teacher.encoder(teacher_ids, *layout, variation=teacher_states)
-        # in the modern encoder, `see` gets the last states before the final norm
+        # in the modern encoder, `observe` gets the last states before the final norm
         student_states.layers[-1], teacher_states.layers[-1] = last, teacher_last
 
         if self.auxiliary:
@@ -163,7 +163,7 @@ class Objective(noise.NoisyObjective):
             with torch.no_grad():
                 target = _last_qkv(teacher.encoder, teacher_states)
             qkv = _last_qkv(student.encoder, student_states)
-            losses["relations"] = _relation_divergence(qkv, target, mask, corrupted.real())
+            losses["relations"] = _relation_divergence(qkv, target, mask, corrupted.is_token())
         return Outcome(losses, observed)
 
 
@@ -174,7 +174,7 @@ class LayerStates(Variation):
         self.layers: list[Tensor] = []
 
     @override
-    def see(self, states_BTD: Tensor) -> None:
+    def observe(self, states_BTD: Tensor) -> None:
         self.layers.append(states_BTD)
 
 
@@ -197,7 +197,7 @@ def _cosine_distance(a: Tensor, b: Tensor) -> Tensor:
     return 1 - F.cosine_similarity(a.float(), b.float(), dim=-1)
 
 
-def _text_index(corrupted: Corrupted) -> Tensor:
+def _text_index(corrupted: CorruptedBatch) -> Tensor:
     """Returns the id of each token's text [B, T], unique within the batch; meaningless at padding."""
     B, T = corrupted.input_ids.shape
     rows = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T

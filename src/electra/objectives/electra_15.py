@@ -10,7 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from electra.objectives import rtd
-from electra.objectives.parts.interface import Corrupted
+from electra.objectives.parts.interface import CorruptedBatch
 
 Config = rtd.Config
 
@@ -26,5 +26,5 @@ class Objective(rtd.Objective):
     source = "Clark et al. 2020, ELECTRA, section 3.5 (Table 5: ELECTRA 15%)"
 
     @override
-    def learned_positions(self, corrupted: Corrupted) -> Tensor:
+    def learned_positions(self, corrupted: CorruptedBatch) -> Tensor:
         return corrupted.masked_positions

@@ -1,8 +1,8 @@
 """Electric: an energy-based cloze model, trained by noise-contrastive estimation (Clark et al. 2020b, EMNLP).
 
 The energy E(x, t) of a token is an unnormalised -log p(x_t | the rest). A single pass gives the energies of
-all tokens, and minus their sum is a pseudo-log-likelihood of the text, for which a masked language model
-needs a pass per token.
+all tokens, and the negative of their sum is a pseudo-log-likelihood of the text; a masked language model
+needs a pass per token to compute one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair, build_encoder
 from electra.model.sizes import EncoderConfig, generator_config
 from electra.objectives.parts import interface, masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class OneSidedAttention(Variation):
         self.left = left
 
     @override
-    def allow(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor:
+    def limit_attention(self, mask_B1TT: Tensor | None, input_ids_BT: Tensor) -> Tensor:
         length = input_ids_BT.shape[1]
         square = torch.ones(length, length, dtype=torch.bool, device=input_ids_BT.device)
         side = (square.tril() if self.left else square.triu())[None, None]
@@ -100,12 +100,15 @@ class Towers(nn.Module):
         """Returns -log q of each target [N], in chunks that the backward pass recomputes."""
         size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
 
-        def of_chunk(context: Tensor, targets: Tensor) -> Tensor:
+        def chunk_cross_entropy(context: Tensor, targets: Tensor) -> Tensor:
             return -self.log_p(context).gather(1, targets[:, None]).squeeze(1)
 
         chunks = zip(torch.split(context_ND, size), torch.split(targets_N, size), strict=True)
         return torch.cat(
-            [checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
+            [
+                checkpoint(chunk_cross_entropy, *chunk, use_reentrant=False, preserve_rng_state=False)
+                for chunk in chunks
+            ]
         )
 
 
@@ -147,7 +150,7 @@ class Objective(interface.Objective):
         return {"towers": Towers(networks.main, self.config.tower_width)}
 
     @override
-    def connect(self, pair: Pair) -> None:
+    def tie_weights(self, pair: Pair) -> None:
         """Ties the towers' token embeddings to those of the energy model."""
         towers, full = pair.heads["towers"], pair.main
         assert isinstance(towers, Towers)
@@ -176,12 +179,12 @@ class Objective(interface.Objective):
         return (
             flops.sequence_flops(None, full, length)
             + 2 * (towers + output)
-            + (1 + self.masked_share) * output
+            + (1 + self.mean_mask_fraction) * output
         )
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Chooses the positions of the noise; nothing is masked, as no tower sees the token it predicts."""
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
+        """Chooses the positions of the noise. Nothing is masked: no tower sees the token that it predicts."""
         corrupted = masking.mask_batch(
             batch,
             seed,
@@ -200,13 +203,13 @@ class Objective(interface.Objective):
         """Returns k / n at this fraction of the training."""
         return masking.scheduled(self.config.mask_fraction, self.config.final_mask_fraction, progress)
 
-    def candidates(self, corrupted: Corrupted) -> Tensor:
+    def candidates(self, corrupted: CorruptedBatch) -> Tensor:
         """Returns bool [B, T]: True at tokens of the text, False at padding, [CLS] and [SEP]."""
         edges = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
-        return corrupted.real() & ~torch.isin(corrupted.input_ids, edges)
+        return corrupted.is_token() & ~torch.isin(corrupted.input_ids, edges)
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         towers, discriminator = pair.heads["towers"], pair.main
         assert isinstance(towers, Towers) and isinstance(discriminator, Discriminator)
         layout = (corrupted.position_ids, corrupted.document_ids)
@@ -224,7 +227,7 @@ class Objective(interface.Objective):
             log_q = log_q.index_copy(0, slots, log_p.gather(1, sampled[:, None]).squeeze(1))
             is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
 
-        hidden = discriminator.encoder(replacing.put(corrupted, sampled), *layout)
+        hidden = discriminator.encoder(replacing.insert_samples(corrupted, sampled), *layout)
         fraction = self.noise_fraction(corrupted.progress)
         energies = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
         logits = noise_logits(energies, log_q, fraction)[candidates]

@@ -10,7 +10,7 @@ from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator, Pair
 from electra.objectives.parts import masking, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Objective(masking.MaskingObjective):
         return {"mlm": 1.0}
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main = pair.main
         assert isinstance(main, Generator)
         states = corrupted.masked_states(main)

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from electra.model.pair import Generator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 Config = replacing.Options
 
@@ -33,7 +33,9 @@ class Objective(masking.MaskingObjective):
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0}
 
-    def read_samples(self, pair: Pair, corrupted: Corrupted) -> tuple[Generator, replacing.Replaced, Tensor]:
+    def read_samples(
+        self, pair: Pair, corrupted: CorruptedBatch
+    ) -> tuple[Generator, replacing.Replaced, Tensor]:
         """Returns the main network, the batch with samples, and the network's states on it [B x T, D]."""
         main, auxiliary = pair.main, pair.auxiliary
         assert isinstance(main, Generator) and auxiliary is not None
@@ -41,7 +43,7 @@ class Objective(masking.MaskingObjective):
         return main, replaced, corrupted.encode(main.encoder, replaced.ids).flatten(0, 1)
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         main, replaced, hidden = self.read_samples(pair, corrupted)
         mlm, top1_correct = vocabulary.loss_and_top1(
             main, hidden[corrupted.masked_positions], corrupted.targets

@@ -15,7 +15,7 @@ from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
 from electra.objectives.parts.detection import detect
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Objective(masking.MaskingObjective):
             self.noise = replacing.Noise(self._frequencies() ** (1 / config.temperature))
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if "judged" in vars(cls):  # the name of `learned_positions` in the last release
             cls.learned_positions = vars(cls)["judged"]  # type: ignore[method-assign]
 
@@ -66,12 +67,12 @@ class Objective(masking.MaskingObjective):
         detection = {"rtd": self.config.discriminator_weight}
         return detection if self.noise else {"mlm": 1.0, **detection}
 
-    def learned_positions(self, corrupted: Corrupted) -> Tensor:
+    def learned_positions(self, corrupted: CorruptedBatch) -> Tensor:
         """Returns the flattened positions that the discriminator learns from: every real token."""
-        return corrupted.real().flatten()
+        return corrupted.is_token().flatten()
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         discriminator, config = pair.main, self.config
         assert isinstance(discriminator, Discriminator)
         losses: dict[str, Tensor] = {}
@@ -80,7 +81,7 @@ class Objective(masking.MaskingObjective):
             sampled = self.noise.draw(
                 corrupted.uniforms, corrupted.targets if config.disallow_correct else None
             ).to(corrupted.targets.device)
-            ids = replacing.put(corrupted, sampled)
+            ids = replacing.insert_samples(corrupted, sampled)
             observed = {"sample_correct": sampled == corrupted.targets, "sampled": sampled}
         else:
             assert pair.auxiliary is not None

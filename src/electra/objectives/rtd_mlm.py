@@ -19,7 +19,7 @@ from electra.model.heads import GeneratorHead
 from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Generator, Pair
 from electra.objectives.parts import noise, vocabulary
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
 
@@ -86,14 +86,14 @@ class Objective(noise.NoisyObjective):
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        first, masked = self.config.naming_first, self.masked_share
+        first, masked = self.config.naming_first, self.mean_mask_fraction
         share = first + (1 - first) * self.config.naming_share
         mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=masked)
         rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=masked)
         return share * mlm + (1 - share) * rtd
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
         share = self.mlm_share(progress)
         mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
@@ -106,7 +106,7 @@ class Objective(noise.NoisyObjective):
         )
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         discriminator, generator = pair.main, pair.auxiliary
         assert isinstance(discriminator, Discriminator) and generator is not None
         assert isinstance(corrupted, SplitBatch)
@@ -126,7 +126,7 @@ class Objective(noise.NoisyObjective):
             self.language_model(pair), hidden.flatten(0, 1)[slots[mlm_slots]], corrupted.targets[mlm_slots]
         )
         if rtd_rows.counts["rtd"]:
-            real = rtd_rows.real()
+            real = rtd_rows.is_token()
             is_replaced = (replaced.ids != rtd_rows.input_ids)[real]
             logits = discriminator.logits(hidden[~mlm_rows], rtd_rows.position_ids).float()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")

@@ -3,9 +3,9 @@
 The paper tried it together with replaced token detection and saw slightly lower scores. It is included so
 that this negative result can be reproduced.
 
-Not included are next-sentence pairs, because a token store packs documents end to end and marks neither
-sentences nor a second segment, and contrasts with the other texts of a batch, because a loss must not depend
-on how a batch is divided.
+Next-sentence pairs are not included, because a token store packs documents end to end and marks neither
+sentences nor a second segment; nor are contrasts with the other texts of a batch, because a loss must not
+depend on how a batch is divided.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
 from electra.objectives.parts.detection import detect
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Config(replacing.Options):
 
 
 @dataclass(frozen=True)
-class UntouchedBatch(Corrupted):
+class UntouchedBatch(CorruptedBatch):
     """A masked batch in which some texts get no replacements."""
 
     untouched: Tensor = field(
@@ -53,9 +53,9 @@ class UntouchedBatch(Corrupted):
 class Objective(masking.MaskingObjective):
     """Loss = MLM + lambda * RTD + a cross-entropy per text: does it contain a replaced token?
 
-    The prediction is made at the text's [CLS]. A text is a document, or the part of one in a row. The
-    generator also learns from texts without replacements. A text whose replacements all equal the original
-    counts as uncorrupted. The paper gives no weight for this loss; here it is 1.
+    The prediction is made at the text's [CLS]. A text is a document, or the part of it that lies in a row.
+    The generator also learns from texts without replacements. A text whose replacements all equal the
+    original counts as uncorrupted. The paper gives no weight for this loss; here it is 1.
     """
 
     source = "Clark et al. 2020, ELECTRA, appendix F (sentence-level contrastive objective)"
@@ -83,7 +83,7 @@ class Objective(masking.MaskingObjective):
         )
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         generator, discriminator = pair.auxiliary, pair.main
         assert (
             isinstance(corrupted, UntouchedBatch)
@@ -92,7 +92,7 @@ class Objective(masking.MaskingObjective):
         )
         replaced = replacing.replace(generator, corrupted, self.config)
         shown = torch.where(corrupted.untouched, corrupted.targets, replaced.sampled)
-        detection = detect(discriminator, corrupted, replacing.put(corrupted, shown))
+        detection = detect(discriminator, corrupted, replacing.insert_samples(corrupted, shown))
 
         begins = (corrupted.input_ids == self.specials["cls"]).flatten()  # every text begins with [CLS]
         text = begins.cumsum(0) - 1  # index of the text that each position belongs to

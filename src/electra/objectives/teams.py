@@ -19,7 +19,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing, vocabulary
 from electra.objectives.parts.detection import detect
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Config(masking.Options):
 
 
 @dataclass(frozen=True)
-class CandidatesBatch(Corrupted):
+class CandidatesBatch(CorruptedBatch):
     """A masked batch with the random numbers that draw the candidates."""
 
     choices: Tensor = field(default_factory=lambda: torch.zeros(0, 0))  # [M, candidates - 1] in [0, 1)
@@ -80,11 +80,15 @@ class Objective(masking.MaskingObjective):
         )
         # the generator's output layer runs a second time, without a gradient
         assert networks.auxiliary is not None
-        drawing = flops.generator_head_flops(networks.auxiliary, length, self.masked_share)
-        return super().sequence_flops(networks, length) + 2 * self.masked_share * length * per_slot + drawing
+        drawing = flops.generator_head_flops(networks.auxiliary, length, self.mean_mask_fraction)
+        return (
+            super().sequence_flops(networks, length)
+            + 2 * self.mean_mask_fraction * length * per_slot
+            + drawing
+        )
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
         others = self.config.candidates - 1
         draws = seeds.uniforms(
@@ -94,7 +98,7 @@ class Objective(masking.MaskingObjective):
         return CandidatesBatch(**vars(masked), choices=choices)
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         generator, discriminator, selection = pair.auxiliary, pair.main, pair.heads["selection"]
         assert generator is not None and isinstance(discriminator, Discriminator)
         assert isinstance(selection, GeneratorHead) and isinstance(corrupted, CandidatesBatch)
@@ -102,7 +106,7 @@ class Objective(masking.MaskingObjective):
 
         states = corrupted.masked_states(generator)
         mlm, sampled, top1_correct = vocabulary.loss_and_sample(generator, states, targets, uniforms)
-        detection = detect(discriminator, corrupted, replacing.put(corrupted, sampled))
+        detection = detect(discriminator, corrupted, replacing.insert_samples(corrupted, sampled))
 
         with torch.no_grad():
             words = draw_candidates(generator.logits(states).float().softmax(-1), targets, corrupted.choices)

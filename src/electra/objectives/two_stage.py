@@ -17,7 +17,7 @@ from electra.model.networks import Networks
 from electra.model.pair import Discriminator, Pair
 from electra.objectives import rtd
 from electra.objectives.parts import replacing
-from electra.objectives.parts.interface import Corrupted, Outcome
+from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Objective(rtd.Objective):
 
     The networks share no weights, because the discriminator's updates would change the frozen generator. The
     paper gives both stages the same number of steps and says nothing about schedules; here the learning rate
-    and the mask fraction complete a schedule in each stage. In stage two the optimizer leaves the generator's
-    moments unchanged; the discriminator's start there, with their own bias correction.
+    and the mask fraction each run through a full schedule in each stage. In stage two the optimizer leaves
+    the generator's moments unchanged; the discriminator's start there, with their own bias correction.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"
@@ -56,7 +56,7 @@ class Objective(rtd.Objective):
 
     @property
     @override
-    def needs(self) -> Mapping[str, Any]:
+    def required_settings(self) -> Mapping[str, Any]:
         same_size = {"generator_width": 1.0, "generator_depth": 1.0} if self.config.initialise else {}
         return {"sharing": "none", **same_size}
 
@@ -82,7 +82,9 @@ class Objective(rtd.Objective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Counts half the generator's cost in stage two, where it is frozen and has no backward pass."""
         share = self.config.generator_share
-        generator = flops.sequence_flops(networks.auxiliary, None, length, masked_fraction=self.masked_share)
+        generator = flops.sequence_flops(
+            networks.auxiliary, None, length, masked_fraction=self.mean_mask_fraction
+        )
         discriminator = flops.sequence_flops(None, networks.main, length)
         sampling = 0.0 if self.config.sampling_dropout else generator / 2
         return share * generator + (1 - share) * (generator / 2 + discriminator) + sampling
@@ -95,14 +97,14 @@ class Objective(rtd.Objective):
         return progress / share
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         corrupted = replace(super().corrupt(batch, seed, self.stage_progress(progress)), progress=progress)
         if self.in_stage_two(progress):
             return corrupted
         return replace(corrupted, counts=corrupted.counts | {"rtd": 0})
 
     @override
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         if self.in_stage_two(corrupted.progress):
             return super().forward(pair, corrupted)
         assert pair.auxiliary is not None

@@ -81,7 +81,11 @@ def recipe(**sections: Any) -> Recipe:
         },
         "evaluation": {"rows": 8},
     }
-    needed = objective(sections["objective"]["name"]).needs if "name" in sections.get("objective", {}) else {}
+    needed = (
+        objective(sections["objective"]["name"]).required_settings
+        if "name" in sections.get("objective", {})
+        else {}
+    )
     return make_recipe(merge(merge(base, {"model": dict(needed)}), sections))
 
 
@@ -113,12 +117,12 @@ def objective(name: str, **options: Any) -> Objective:
 
 def names() -> list[str]:
     """Returns the names of the objectives that need no teacher."""
-    return [name for name in objectives.names() if not list(objective(name).others(config()))]
+    return [name for name in objectives.names() if not list(objective(name).extra_networks(config()))]
 
 
 def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
     """Returns initialised networks for an objective; `changes` are passed to `config`."""
-    sharing = made.needs.get("sharing", "embeddings")
+    sharing = made.required_settings.get("sharing", "embeddings")
     networks = shapes_for(made, **changes)
     frozen = {row.name: build_network(row) for row in networks.frozen}
     for network in frozen.values():
@@ -131,17 +135,17 @@ def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
         seed=seed,
         initialisation="fan_in",
     )
-    made.connect(pair)
+    made.tie_weights(pair)
     return pair
 
 
 def shapes_for(made: Objective, **changes: Any) -> Networks:
     """Returns the table of an objective's networks; `changes` are passed to `config`."""
     full = config(**changes)
-    small = generator_config(full, made.needs.get("generator_width", 0.5), 1.0)
+    small = generator_config(full, made.required_settings.get("generator_width", 0.5), 1.0)
     pair = Networks.pair(full, small if made.auxiliary else None, made.main)
-    others = (replace(row, shape=row.shape or config(hidden_size=32)) for row in made.others(full))
-    return Networks.of([*pair.rows, *others])
+    others = (replace(row, shape=row.shape or config(hidden_size=32)) for row in made.extra_networks(full))
+    return Networks.in_order([*pair.rows, *others])
 
 
 def loss_and_gradients(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from electra.objectives.parts.interface import Corrupted
+from electra.objectives.parts.interface import CorruptedBatch
 
 
 class Prefetcher:
@@ -17,11 +17,11 @@ class Prefetcher:
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None
-        self._next: tuple[Hashable, Future[list[Corrupted]]] | None = None
+        self._next: tuple[Hashable, Future[list[CorruptedBatch]]] | None = None
 
     def get(
-        self, step: int, state: Hashable, make: Callable[[int], list[Corrupted]], prefetch: bool
-    ) -> list[Corrupted]:
+        self, step: int, state: Hashable, make: Callable[[int], list[CorruptedBatch]], prefetch: bool
+    ) -> list[CorruptedBatch]:
         """Returns `make(step)`, from the background thread if it was prefetched.
 
         Args:

@@ -11,8 +11,8 @@ from electra.foundation.errors import ConfigError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12}
-TENTH = 0.1  # fraction of a time budget in which the number of steps is re-estimated
-LARGEST = 1e30  # more than any real budget
+ESTIMATING_FRACTION = 0.1  # of a time budget, in which the number of steps is re-estimated
+MAX_AMOUNT = 1e30  # more than any real budget
 _PATTERN = re.compile(
     r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<scale>[kMGBT]?)(?P<unit>s|m|min|h|d|flops|tokens|steps)",
     re.ASCII,
@@ -38,7 +38,7 @@ class Clock:
         """
         if self._first is None and seconds:
             self._first = step, seconds  # a process's first updates are slower than the others
-        return step > 0 and (self.past_a_tenth or step >= TENTH * total)
+        return step > 0 and (self.past_a_tenth or step >= ESTIMATING_FRACTION * total)
 
     @property
     def elapsed(self) -> float:
@@ -48,7 +48,7 @@ class Clock:
     @property
     def past_a_tenth(self) -> bool:
         """Whether a tenth of the budget has passed."""
-        return self.elapsed >= TENTH * self.seconds
+        return self.elapsed >= ESTIMATING_FRACTION * self.seconds
 
     def update(self, step: int, seconds: float) -> float:
         """Returns the mean seconds per update so far, without the first updates of this process."""
@@ -65,7 +65,7 @@ def parse(text: str) -> tuple[float, str]:
     match = _PATTERN.fullmatch(text.strip())
     if (
         match is None
-        or not 0 < float(match["number"]) < LARGEST
+        or not 0 < float(match["number"]) < MAX_AMOUNT
         or (match["scale"] and match["unit"] in {"s", "m", "min", "h", "d"})
     ):
         raise ConfigError(
@@ -98,6 +98,6 @@ def steps_for(
         steps = int(amount / {"flops": flops_per_step, "tokens": float(tokens_per_step), "steps": 1.0}[unit])
     if steps < 1:
         raise ConfigError(
-            f"{text} is less than one step", key="budget", fix="Use a larger budget or a smaller size"
+            f"{text} is less than one update", key="budget", fix="Use a larger budget or a smaller model"
         )
     return steps

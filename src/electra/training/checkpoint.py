@@ -26,7 +26,7 @@ def write(
     protect: int | None = None,
     ops: durable.Ops = durable.OPS,
 ) -> Path:
-    """Writes and verifies a checkpoint, then removes all but the newest `keep` up to its step.
+    """Writes and verifies a checkpoint, then removes all but the newest `keep` of those up to its step.
 
     Args:
         folder: The run's checkpoints.
@@ -34,11 +34,11 @@ def write(
         optimizer: The optimizer.
         state: JSON-serialisable state; contains `step`.
         keep: Number of checkpoints to keep, at least 1.
-        protect: The step of a checkpoint that is never removed.
+        protect: The step of a checkpoint that is kept in addition (None: no other one).
         ops: File operations, which tests replace.
 
     Raises:
-        CheckpointError: if the written checkpoint is damaged; then no older ones are removed.
+        CheckpointError: if the checkpoint just written is damaged, in which case no older ones are removed.
     """
     target = at_step(folder, int(state["step"]))
     files: dict[str, durable.Content] = {
@@ -50,10 +50,12 @@ def write(
     problem = durable.verify_directory(target.path)
     if problem is not None:
         raise CheckpointError(
-            f"the written checkpoint does not verify ({problem})", where=target.path, fix="Check the disk"
+            f"the checkpoint just written failed verification ({problem})",
+            where=target.path,
+            fix="Check the disk",
         )
-    up_to_here = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
-    for old in up_to_here[max(1, keep) :]:
+    removable = [old for old in list_checkpoints(folder) if old.step <= target.step and old.step != protect]
+    for old in removable[max(1, keep) :]:
         durable.remove_directory(old.path, ops)
     return target.path
 

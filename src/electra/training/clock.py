@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from electra.artifacts.run import RunFolder
-from electra.training.budget import TENTH, Clock
+from electra.training.budget import ESTIMATING_FRACTION, Clock
 from electra.training.run import Run
 
 
@@ -58,20 +58,20 @@ def follow_clock(run: Run, clock: Clock) -> bool:
     before = run.total_steps
     costs = Costs(clock.update(run.step, run.seconds), **run.costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
-    final = clock.past_a_tenth or abs(steps - before) <= TENTH * before
+    final = clock.past_a_tenth or abs(steps - before) <= ESTIMATING_FRACTION * before
     steps, final = run.world.broadcast((steps, final))
-    run.lengths.append((run.step, steps))
+    run.step_estimates.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.recipe.training, steps=steps))
     if run.world.is_main:
         folder = RunFolder(run.folder)
-        folder.write_record(with_lengths(folder.record, run, settled=final))
+        folder.write_record(with_step_estimates(folder.record, run, settled=final))
         state = "now fixed" if final else "re-estimated during the first tenth of the run"
         message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {state}"
         run.telemetry.event(run.step, "budget", message, steps=steps)
     return final
 
 
-def with_lengths(
+def with_step_estimates(
     record: dict[str, dict[str, object]], run: Run, *, settled: bool
 ) -> dict[str, dict[str, object]]:
     """Returns the record with the current number of steps and all estimates so far.
@@ -81,7 +81,7 @@ def with_lengths(
         run: The run.
         settled: Whether the number is final.
     """
-    environment = {**record["environment"], "lengths": [list(entry) for entry in run.lengths]}
+    environment = {**record["environment"], "lengths": [list(entry) for entry in run.step_estimates]}
     return {
         **record,
         "training": {**record["training"], "steps": run.recipe.training.steps},

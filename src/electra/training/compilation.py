@@ -28,7 +28,7 @@ MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
 MAX_VARIANTS = 64
 
 
-def worth_it(run: Run) -> bool:
+def should_compile(run: Run) -> bool:
     """Whether to compile the layers: as the recipe says, or for `auto` if the run is expected to be long.
 
     On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
@@ -36,7 +36,7 @@ def worth_it(run: Run) -> bool:
     setting, text = run.machine.compile, run.schedule.budget
     if setting != "auto":
         return setting == "on"
-    if drops(run) and run.device.type == "cpu":
+    if uses_dropout(run) and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
     expected = (
@@ -45,7 +45,7 @@ def worth_it(run: Run) -> bool:
     return expected >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
-def drops(run: Run) -> bool:
+def uses_dropout(run: Run) -> bool:
     """Whether any trained network uses dropout."""
     return any(max(row.config.dropout, row.config.attention_dropout) > 0 for row in run.networks.trained)
 
@@ -61,26 +61,26 @@ def compile_layers(run: Run) -> str | None:
     cache = Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "compiled"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_VARIANTS)  # type: ignore[assignment]
-    for layer in layers(run.pair):
+    for layer in encoder_layers(run.pair):
         layer.compile(dynamic=False)
     run.compiled = True
     try:
         _rehearse(run)
     except Exception as error:  # compilers raise errors of any type
-        plain_layers(run)
+        undo_compilation(run)
         lines = str(error).strip().splitlines()
         return lines[0] if lines else type(error).__name__
     return None
 
 
-def plain_layers(run: Run) -> None:
+def undo_compilation(run: Run) -> None:
     """Undoes `compile_layers`."""
     run.compiled = False
-    for layer in layers(run.pair):
+    for layer in encoder_layers(run.pair):
         layer._compiled_call_impl = None  # type: ignore[assignment]
 
 
-def layers(pair: Pair) -> Iterator[nn.Module]:
+def encoder_layers(pair: Pair) -> Iterator[nn.Module]:
     """Yields the layers of all encoders, including frozen networks."""
     for module in (pair, *pair.frozen.values()):
         for encoder in module.modules():

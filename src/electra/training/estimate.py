@@ -31,14 +31,13 @@ class Estimate:
     hidden_size: int
     parameters: Mapping[str, int]
     """Number of parameters of each network."""
-    layer_parameters: int
-    """Number of parameters of the main network without its token table."""
-    seconds: float
-    """Seconds per update, without evaluations and checkpoints."""
-    tokens: int
-    """Tokens per update."""
-    flops: float
-    """FLOPs per update, as budgets count them."""
+    encoder_parameters: int
+    """Number of parameters of the main network's encoder, without its token table."""
+    seconds_per_update: float
+    """Without evaluations and checkpoints."""
+    tokens_per_update: int
+    flops_per_update: float
+    """As budgets count them."""
     memory: int
     """Peak memory in bytes, of the process or the GPU."""
     disk: int
@@ -53,9 +52,8 @@ class Estimate:
         """Returns the time of an update and how it was measured, for messages."""
         threads = f", {self.threads} thread{'s' * (self.threads != 1)}" if self.device == "cpu" else ""
         basis = f" (from {self.rows} of {batch_size} rows)" if self.rows < batch_size else ""
-        return (
-            f"{self.seconds:.2g} s per update{basis}; {self.device}, {self.precision}{threads}, not compiled"
-        )
+        machine = f"{self.device}, {self.precision}{threads}"
+        return f"{self.seconds_per_update:.2g} s per update{basis}; {machine}, not compiled"
 
 
 def estimate(
@@ -74,9 +72,10 @@ def estimate(
         shapes: Shapes of the models to start from, by network name (default: the recipe's).
     """
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
-    fresh = replace(recipe.model, start="fresh")  # co-occurrences of random ids carry no information
+    # Random initialisation: co-occurrences of random ids would carry no information.
+    model = replace(recipe.model, start="fresh")
     with tempfile.TemporaryDirectory() as folder:
-        recipe, store = replace(recipe, training=training, model=fresh), random_store(vocab_size)
+        recipe, store = replace(recipe, training=training, model=model), random_store(vocab_size)
         run = build_run(recipe, Path(folder), store, World(), WarmStart({}, shapes) if shapes else None)
         measured = measure(run, SECONDS)
         main = run.pair.main.encoder
@@ -86,10 +85,10 @@ def estimate(
             parameters={
                 name: sum(p.numel() for p in network.parameters()) for name, network in run.pair.named.items()
             },
-            layer_parameters=sum(p.numel() for p in main.parameters()) - main.token_table().numel(),
-            seconds=measured.seconds,
-            tokens=run.tokens_per_step,
-            flops=run.flops_per_step,
+            encoder_parameters=sum(p.numel() for p in main.parameters()) - main.token_table().numel(),
+            seconds_per_update=measured.seconds,
+            tokens_per_update=run.tokens_per_step,
+            flops_per_update=run.flops_per_step,
             memory=device_kind(run.device).peak_memory(),
             disk=disk_bytes(run),
             device=str(run.device),
@@ -102,6 +101,9 @@ def estimate(
 def estimator(
     shapes: Mapping[str, EncoderConfig] | None = None,
 ) -> Callable[[Recipe, int], Estimate]:
-    """Sets the number of threads; returns `estimate`, with `shapes`, as a function of its other arguments."""
+    """Returns `estimate` for these `shapes`, as a function of its other arguments.
+
+    Also sets this process's number of threads.
+    """
     set_threads(None, None, "")  # a recipe's own number takes precedence
     return lambda recipe, vocab_size: estimate(recipe, vocab_size, shapes)

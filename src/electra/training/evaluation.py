@@ -26,11 +26,11 @@ MEANS = {
 
 
 class Interrupted(Exception):
-    """The evaluation was stopped; it has no side effects and can be repeated."""
+    """Raised when an evaluation is stopped; it has no side effects and can be repeated."""
 
 
 class NotFinite(Exception):
-    """The networks' outputs are not finite."""
+    """Raised when a loss or an output of the networks is not finite."""
 
 
 def evaluate(

@@ -111,7 +111,7 @@ def update(run: Run) -> None:
     if run.device.type == "cpu":
         memory.trim(run.step)
     run.seconds += time.perf_counter() - began
-    run.window.append(time.perf_counter() - began)
+    run.update_seconds.append(time.perf_counter() - began)
     if run.log_due(run.step):
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
@@ -149,13 +149,13 @@ def log(run: Run, measured: dict[str, Any]) -> None:
     row: dict[str, Any] = {
         "kind": "train",
         **run.progress(),
-        "tokens_per_s": run.tokens_per_step * len(run.window) / sum(run.window),
+        "tokens_per_s": run.tokens_per_step * len(run.update_seconds) / sum(run.update_seconds),
         **measured,
         "batch_digest": run.batch_digest(run.step - 1),
     }
-    run.window.clear()
-    run.telemetry.training(row, run.total_steps)
-    if slower := run.pace.slower(row["tokens_per_s"], run.objective.phase(run.step, run.total_steps)[0]):
+    run.update_seconds.clear()
+    run.telemetry.record_training(row, run.total_steps)
+    if slower := run.pace.add(row["tokens_per_s"], run.objective.phase(run.step, run.total_steps)[0]):
         run.telemetry.say(slower)
 
 
@@ -176,7 +176,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     except evaluation.Interrupted:
         return
     run.costs["evaluation"] = time.monotonic() - began
-    run.telemetry.evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
+    run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
     late = run.step - first >= max((end - first) / 2, 100)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import ctypes
 
-EVERY = 100  # steps between calls; allocating the memory again costs a tenth of a second
+STEPS_BETWEEN_CALLS = 100  # allocating the memory again costs a tenth of a second
 
 
 def trim(step: int) -> None:
-    """Returns unused heap memory to the system, every 100 steps, if the C library supports it (glibc)."""
-    if step % EVERY:
+    """Returns unused heap memory to the system if the C library supports it (glibc).
+
+    Does nothing unless `step` is a multiple of `STEPS_BETWEEN_CALLS`.
+    """
+    if step % STEPS_BETWEEN_CALLS:
         return
     try:
         ctypes.CDLL(None).malloc_trim(0)

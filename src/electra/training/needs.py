@@ -10,7 +10,7 @@ from electra.foundation import durable
 from electra.foundation.errors import FullDisk
 from electra.training.run import Run
 
-MARGIN = 8 << 20  # bytes for the ledger, the report and the examples
+OTHER_BYTES = 8 << 20  # for the ledger, the report and the examples
 
 
 def checkpoint_bytes(run: Run) -> int:
@@ -25,7 +25,7 @@ def disk_bytes(run: Run) -> int:
     It includes the checkpoints that are kept, the next one, and the exported networks.
     """
     networks = sum(4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters())
-    return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + networks + MARGIN
+    return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + networks + OTHER_BYTES
 
 
 def refuse_full_disk(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The networks of a recipe: their shapes, where they start from, and whether they fit."""
+"""The networks of a recipe: their shapes, the models that they start from, and whether they fit."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def network_table(
         small = shapes.get(auxiliary) or replace(narrow, mask_decoder=model.mask_decoder)
         exported = auxiliary in EXPORTED
         rows.append(Network(auxiliary, "auxiliary", small, rate=auxiliary_rate, exported=exported))
-    return Networks.of([*rows, *objective.others(full)])
+    return Networks.in_order([*rows, *objective.extra_networks(full)])
 
 
 def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
@@ -118,7 +118,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
             opened[row.name] = Discriminator(loaded.encoder, loaded.head)
         shapes[row.name] = loaded.config
     rows = [replace(row, shape=shapes.get(row.name, row.shape)) for row in networks.rows]
-    return Networks.of(rows), opened
+    return Networks.in_order(rows), opened
 
 
 def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
@@ -170,12 +170,12 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
             fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
             raise ConfigError(f"this model {need}", key="model", fix=fix)
         if batch > total:
-            raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller one")
+            raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller batch")
         fix = "Set a smaller `training.micro_batch`; the result is the same"
         raise ConfigError(f"this batch {need}", key="training.micro_batch", fix=fix)
 
 
-def as_built(recipe: Recipe, main: EncoderConfig) -> Recipe:
+def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:
     """Returns the recipe with the shape and vocabulary size of `main`, the model that the run starts from."""
     model = recipe.model
     shape = (main.num_layers, main.hidden_size)
@@ -191,7 +191,7 @@ def as_built(recipe: Recipe, main: EncoderConfig) -> Recipe:
     return replace(recipe, model=model, tokenizer=replace(recipe.tokenizer, vocab_size=main.vocab_size))
 
 
-# Settings that `as_built` fills in. A resumed run keeps them, whatever the command line says.
+# Settings that `with_shape_of` fills in. A resumed run keeps them, whatever the command line says.
 INHERITED = ("model.size", "model.layers", "model.hidden_size", "model.encoder", "tokenizer.vocab_size")
 
 
@@ -219,10 +219,10 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
         **vars(recipe.model),
         "generator_width": recipe.model.generator_width or resolve_size(recipe.model.size).generator_width,
     }
-    wrong = [name for name, needed in objective.needs.items() if settings[name] != needed]
+    wrong = [name for name, needed in objective.required_settings.items() if settings[name] != needed]
     if wrong:
         name = recipe.objective.get("name", "rtd")
-        required = " ".join(f"`model.{name}={value}`" for name, value in objective.needs.items())
+        required = " ".join(f"`model.{name}={value}`" for name, value in objective.required_settings.items())
         raise ConfigError(
             f"{settings[wrong[0]]!r} does not work with the objective {name}",
             key=f"model.{wrong[0]}",

@@ -43,7 +43,7 @@ def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[s
     environment |= {"command": command, "recipe": name, "store": run.store.place}
     environment |= conditions(run)
     if not settled:
-        environment |= {"lengths": [list(entry) for entry in run.lengths], "settled": False}
+        environment |= {"lengths": [list(entry) for entry in run.step_estimates], "settled": False}
     shapes = {row.name: asdict(row.config) for row in run.networks.trained}
     return {**recipe_sections(run), **shapes, "identity": run.identity, "environment": environment}
 
@@ -118,7 +118,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def lengths_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
+def step_estimates_of(record: Mapping[str, Any]) -> list[tuple[int, int]]:
     """Returns the estimates of a recorded run's total steps, as (step from which it holds, total steps)."""
     recorded = record["environment"].get("lengths") or [(0, record["training"].get("steps") or 0)]
     return [(int(begin), int(steps)) for begin, steps in recorded]
@@ -151,7 +151,7 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
     """
     old = {**state.get("recipe", {}), "identity": state.get("identity", {})}
     if "recipe" in state:
-        if old.get("training", {}).get("steps") in [steps for _, steps in run.lengths]:
+        if old.get("training", {}).get("steps") in [steps for _, steps in run.step_estimates]:
             old["training"] = {**old["training"], "steps": run.recipe.training.steps}
         if shares_state(old, int(state["step"]), run):
             old["training"] = {**old["training"], **length_settings(run.recipe)}

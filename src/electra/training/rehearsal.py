@@ -35,7 +35,12 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
     def with_batch_size(rows: int) -> Run:
         row_settings, telemetry = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
         return replace(
-            run, rows=row_settings, world=World(), telemetry=telemetry, lengths=[(0, total)], step=first
+            run,
+            rows=row_settings,
+            world=World(),
+            telemetry=telemetry,
+            step_estimates=[(0, total)],
+            step=first,
         )
 
     while first < total:

@@ -26,13 +26,13 @@ from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
-from electra.training.record import lengths_of, parts_of, refuse_foreign
+from electra.training.record import parts_of, refuse_foreign, step_estimates_of
 from electra.training.run import Run, build_run
 from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
 from electra.training.telemetry import Telemetry
 
-ROUNDING = 1e-3  # maximum relative difference between losses that were summed in another order
+TOLERANCE = 1e-3  # maximum relative difference between losses that were summed in another order
 
 
 class RowCollector(Telemetry):
@@ -43,7 +43,7 @@ class RowCollector(Telemetry):
         self.rows: dict[int, Row] = {}
 
     @override
-    def training(self, row: dict[str, Any], total: int) -> None:
+    def record_training(self, row: dict[str, Any], total: int) -> None:
         self.rows[row["step"]] = json.loads(json.dumps(row))
 
 
@@ -84,12 +84,14 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
                 raise ConfigError(problem, key="replay", fix=f"Replay at least {first - saved.step:,}")
             return saved
     saved_steps = ", ".join(str(saved.step) for saved in reversed(intact)) or "none"
-    most = last_step - min((saved.step for saved in intact), default=last_step)
+    max_steps = last_step - min((saved.step for saved in intact), default=last_step)
     raise CheckpointError(
         f"no checkpoint has {steps:,} logged updates after it: the ledger ends at step {last_step:,}; intact"
         f" checkpoints: {saved_steps}",
         where=folder.path,
-        fix=f"Replay at most {most:,}" if most > 0 else "Keep more checkpoints, with `training.keep`",
+        fix=f"Replay at most {max_steps:,}"
+        if max_steps > 0
+        else "Keep more checkpoints, with `training.keep`",
     )
 
 
@@ -110,7 +112,7 @@ def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore)
     )
     run = build_run(replace(recorded, training=replayed), folder.path, store, World(), _shapes(record))
     refuse_foreign(begin, state, run)
-    run.lengths = lengths_of(record)
+    run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
     checkpoint.restore(begin.path, run.pair, run.optimizer)
     run.step, run.recent = begin.step, RecentLosses(state.get("recent_losses", ()))
@@ -206,7 +208,7 @@ def _same(then: Any, now: Any, exact: bool) -> bool:
         return isinstance(then, Mapping) and all(_same(then.get(key), now[key], exact) for key in now)
     if exact or not isinstance(now, float) or not isinstance(then, int | float):
         return bool(then == now)
-    return abs(then - now) <= ROUNDING * max(abs(then), abs(now))
+    return abs(then - now) <= TOLERANCE * max(abs(then), abs(now))
 
 
 def tensor_difference(tensors: Mapping[str, torch.Tensor], saved: Checkpoint) -> str:

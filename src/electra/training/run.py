@@ -18,13 +18,12 @@ from electra.model.networks import Networks
 from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
-from electra.objectives.parts.interface import Corrupted, Objective
+from electra.objectives.parts.interface import CorruptedBatch, Objective
 from electra.training.ahead import Prefetcher
 from electra.training.budget import Clock
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
     WarmStart,
-    as_built,
     frozen_identity,
     network_table,
     open_sources,
@@ -32,6 +31,7 @@ from electra.training.networks import (
     refuse_memory,
     refuse_settings,
     shape_notes,
+    with_shape_of,
 )
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import (
@@ -75,7 +75,7 @@ class Run:
     machine: MachineSection
     upkeep: UpkeepSection
     evaluation: EvaluationSection
-    lengths: list[tuple[int, int]] = field(default_factory=list)
+    step_estimates: list[tuple[int, int]] = field(default_factory=list)
     """(first step, total steps from then on): several if a time budget was re-estimated."""
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
@@ -85,7 +85,7 @@ class Run:
     alarmed: bool = False  # whether the collapse alarm was raised, which happens once
     recent: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # whether the layers are compiled
-    window: list[float] = field(default_factory=list)  # seconds of each update since the last logged row
+    update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
     costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
     clock: Clock | None = None  # set while the number of steps of a time budget is not final
     stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
@@ -95,7 +95,7 @@ class Run:
     @property
     def total_steps(self) -> int:
         """Total number of steps, as known at the current step; 0 while a budget is unresolved."""
-        return next((total for begin, total in reversed(self.lengths) if begin <= self.step), 0)
+        return next((total for begin, total in reversed(self.step_estimates) if begin <= self.step), 0)
 
     @property
     def tokens_per_step(self) -> int:
@@ -108,7 +108,7 @@ class Run:
         return micro_batch_rows(self.rows, self.machine.summation, self.world.size)
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """Returns this process's rows of the batch at `step`, in pieces that fit one forward pass."""
+        """Returns this process's rows of the batch at `step`, in micro-batches."""
         size = self.rows.batch_size
         rows = size // self.world.size
         first, end = self.world.rank * rows, (self.world.rank + 1) * rows
@@ -119,7 +119,7 @@ class Run:
         # compiled layers always get a mask, even if they do not need it, so that they compile only once
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
-    def corrupted(self, step: int) -> list[Corrupted]:
+    def corrupted(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
         schedule, seed = self.schedule, self.rows.seed
         done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
@@ -223,15 +223,15 @@ def identity_of(
     return identity
 
 
-FIXED_ROWS = 8  # default rows per forward pass if the order of sums is fixed
+FIXED_ORDER_ROWS = 8  # default rows per forward pass if the order of sums is fixed
 
 
 def micro_batch_rows(rows: RowsSection, summation: str, processes: int) -> int:
     """Returns the rows per forward pass; they do not depend on `processes` if the order of sums is fixed."""
     if summation == "fixed":
-        return rows.micro_batch or min(FIXED_ROWS, rows.batch_size)
-    most = rows.batch_size // processes
-    return min(rows.micro_batch or most, most)
+        return rows.micro_batch or min(FIXED_ORDER_ROWS, rows.batch_size)
+    per_process = rows.batch_size // processes
+    return min(rows.micro_batch or per_process, per_process)
 
 
 def build_run(
@@ -279,8 +279,8 @@ def build_run(
     if warm is not None:
         notes = (*shape_notes(networks, requested), *warm.load(pair), *warm.notes)
         if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
-            recipe = as_built(recipe, networks.main)
-    objective.connect(pair)
+            recipe = with_shape_of(recipe, networks.main)
+    objective.tie_weights(pair)
     optimizer = Optimizer(pair, training, networks.rates)
     reduction: Reduction | FixedOrder = Reduction(world, optimizer.parameters)
     if training.summation == "fixed":
@@ -310,6 +310,6 @@ def build_run(
         machine=training,
         upkeep=training,
         evaluation=recipe.evaluation,
-        lengths=[(0, training.steps or 0)],
+        step_estimates=[(0, training.steps or 0)],
         notes=notes,
     )

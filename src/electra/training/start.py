@@ -27,13 +27,13 @@ from electra.training.needs import disk_bytes, refuse_full_disk
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
-    lengths_of,
     parts_of,
     read_record,
     record,
     record_resumption,
     refuse_changes,
     refuse_foreign,
+    step_estimates_of,
 )
 from electra.training.run import Run, build_run
 from electra.training.spikes import RecentLosses
@@ -99,7 +99,7 @@ def start(
             extend_folder(run, recorded)
         world.barrier()
     elif recorded is not None:
-        run.lengths = lengths_of(recorded)
+        run.step_estimates = step_estimates_of(recorded)
     warnings = compile_run(run, None if recorded is None else bool(parts_of(recorded)[-1].get("compiled")))
     warnings += resume(run)
     if recorded is not None and run.step < run.total_steps:
@@ -210,12 +210,12 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
             uncompiled layers differ in the last bits, so a resumed run keeps its choice.
     """
     automatic = run.machine.compile == "auto"
-    wanted = before if automatic and before is not None else compilation.worth_it(run)
+    wanted = before if automatic and before is not None else compilation.should_compile(run)
     problem = compilation.compile_layers(run) if wanted else None
     [failures] = run.world.sum([float(problem is not None)])
     warnings = []
     if failures:
-        compilation.plain_layers(run)
+        compilation.undo_compilation(run)
         reason = problem or "another process could not compile them"
         warnings.append(f"warning: the layers are not compiled ({reason})")
     return warnings

@@ -15,9 +15,9 @@ from typing import Any
 from electra.training.distributed import World
 from electra.training.telemetry import Telemetry
 
-SLOW = 1.5  # multiple of the median above which a process is slow
-ROWS = 3  # consecutive ledger rows in which a process must be slow to be reported
-FEWEST_SECONDS = 0.01  # minimum excess over the median; smaller differences are noise
+SLOW_RATIO = 1.5  # multiple of the median above which a process is slow
+MIN_SLOW_ROWS = 3  # consecutive ledger rows in which a process must be slow to be reported
+MIN_EXCESS_SECONDS = 0.01  # over the median; smaller differences are noise
 
 
 class Stragglers:
@@ -56,14 +56,14 @@ class Stragglers:
             return {}
         median = statistics.median_low(seconds)
         for rank, own in enumerate(seconds):
-            is_slow = own > SLOW * median and own - median > FEWEST_SECONDS
-            if self.slow_rows[rank] < ROWS:  # otherwise it has already been reported
+            is_slow = own > SLOW_RATIO * median and own - median > MIN_EXCESS_SECONDS
+            if self.slow_rows[rank] < MIN_SLOW_ROWS:  # otherwise it has already been reported
                 self.slow_rows[rank] = self.slow_rows[rank] + 1 if is_slow else 0
-                if self.slow_rows[rank] < ROWS:
+                if self.slow_rows[rank] < MIN_SLOW_ROWS:
                     continue
                 message = (
-                    f"process {rank} is slow: {own:.3g} s per update on its own, the median process"
-                    f" {median:.3g} s; all others wait for it"
+                    f"process {rank} is slow: {own:.3g} s per update on its own, where the median is"
+                    f" {median:.3g} s; all other processes wait for it"
                 )
                 telemetry.event(step, "straggler", message, rank=rank)
         return {"rank_seconds": {str(rank): round(own, 6) for rank, own in enumerate(seconds)}}

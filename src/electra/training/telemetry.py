@@ -15,7 +15,7 @@ LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 
 
 class Telemetry:
-    """The ledger and the messages of a run; outside the main process, calls have no effect."""
+    """The ledger (metrics.jsonl) and the messages of a run; calls have an effect only in the main process."""
 
     def __init__(self, folder: Path, *, is_main: bool) -> None:
         self.folder, self.is_main = folder, is_main
@@ -27,7 +27,7 @@ class Telemetry:
     def open(self, step: int, say: Say = quiet, progress: Progress = no_progress) -> list[dict[str, Any]]:
         """Opens the ledger at `step`, and returns its rows so far ([] outside the main process).
 
-        Rows of later updates, which will be repeated, move to metrics.cut.jsonl.
+        Rows after `step` move to metrics.cut.jsonl, because their updates will run again.
 
         Args:
             step: Finished updates.
@@ -50,7 +50,7 @@ class Telemetry:
         """Flushes the ledger to disk, safe from a power cut. Returns its number of rows."""
         return self._ledger.sync() if self._ledger is not None else 0
 
-    def row(self, row: dict[str, Any]) -> None:
+    def record_row(self, row: dict[str, Any]) -> None:
         """Adds a row to the ledger."""
         if self._ledger is not None:
             self._ledger.add(row)
@@ -63,12 +63,12 @@ class Telemetry:
 
     def event(self, step: int, event: str, message: str, **more: Any) -> None:
         """Records an event, and sends its message to the caller and to log.txt."""
-        self.row({"kind": "event", "step": step, "event": event, "message": message, **more})
+        self.record_row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 
-    def training(self, row: dict[str, Any], total: int) -> None:
+    def record_training(self, row: dict[str, Any], total: int) -> None:
         """Records a training row and reports the progress; log.txt gets a line every few seconds."""
-        self.row(row)
+        self.record_row(row)
         if self._ledger is None:
             return
         step = row["step"]
@@ -83,9 +83,9 @@ class Telemetry:
             self._last_line = time.monotonic()
             log_line(RunFolder(self.folder).log, line)
 
-    def evaluation(self, row: dict[str, Any]) -> None:
+    def record_evaluation(self, row: dict[str, Any]) -> None:
         """Records an evaluation row, and sends a summary to the caller and to log.txt."""
-        self.row(row)
+        self.record_row(row)
         generator = ("generator_loss", "generator_accuracy", "mlm_loss")
         discriminator = ("discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
         metrics = row["metrics"]

@@ -19,7 +19,7 @@ from electra.foundation import machine
 
 SECONDS = 0.15  # duration of each measurement
 ROUNDS = 3  # measurements with one thread and with all, alternating
-SLOW = 3.0  # slowdown relative to the start from which it is reported
+SLOW_RATIO = 3.0  # slowdown, relative to the start, from which it is reported
 
 
 def set_threads(requested: int | None, recorded: int | None, option: str) -> str:
@@ -43,7 +43,7 @@ def set_threads(requested: int | None, recorded: int | None, option: str) -> str
     single, multiple = measure(cores)
     chosen = 1 if single > multiple else cores
     torch.set_num_threads(chosen)
-    speed = f"{cores} are {multiple / single:.2g} times as fast as 1 at the moment"
+    speed = f"{cores} are now {multiple / single:.2g} times as fast as 1"
     return f"using {chosen} CPU thread{'s' * (chosen > 1)} ({speed}); override with {option} N"
 
 
@@ -78,8 +78,8 @@ class Pace:
         self._last: deque[float] = deque(maxlen=3)
         self._reported = False
 
-    def slower(self, rate: float, kind: object = None) -> str:
-        """Adds a measurement. Returns a warning, or "".
+    def add(self, rate: float, kind: object = None) -> str:
+        """Adds a measurement. Returns a warning if work has become slow, else ""; it warns once.
 
         Args:
             rate: Units of work per second.
@@ -93,7 +93,7 @@ class Pace:
             return ""
         self._last.append(rate)
         before, now = statistics.median(self._first), max(self._last)
-        if self._reported or len(self._last) < 3 or now * SLOW > before:
+        if self._reported or len(self._last) < 3 or now * SLOW_RATIO > before:
             return ""
         self._reported = True
         threads, cores = torch.get_num_threads(), machine.cores()
@@ -102,7 +102,7 @@ class Pace:
         )
         advice = f", rerun with {self.option} 1" if threads > 1 else ""
         return (
-            f"training is {before / now:.1f} times slower than at its start. Likely causes: other programs"
+            f"training has slowed down by a factor of {before / now:.1f}. Likely causes: other programs"
             f" use the cores, memory is swapped, or the processor is throttled.{load} Stop other"
             f" programs{advice}, or stop and resume later"
         )

@@ -48,23 +48,23 @@ class Option:
     @property
     def tokens(self) -> int:
         """The number of tokens to train on, counting repetitions."""
-        return self.steps * self.cost.tokens
+        return self.steps * self.cost.tokens_per_update
 
     @property
     def seconds(self) -> float:
         """The seconds that all updates take, without evaluations and checkpoints."""
-        return self.steps * self.cost.seconds
+        return self.steps * self.cost.seconds_per_update
 
     @property
     def flops(self) -> float:
         """The FLOPs of all updates."""
-        return self.steps * self.cost.flops
+        return self.steps * self.cost.flops_per_update
 
     @property
     def has_enough_tokens(self) -> bool:
         """Whether its layers get TOKENS_PER_PARAMETER tokens per parameter, in at most EPOCHS epochs."""
         useful = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
-        return useful >= TOKENS_PER_PARAMETER * self.cost.layer_parameters
+        return useful >= TOKENS_PER_PARAMETER * self.cost.encoder_parameters
 
     def facts(self) -> list[tuple[str, str]]:
         """Returns names and values for a table."""
@@ -99,7 +99,7 @@ class Plan:
     @property
     def best(self) -> Option:
         """The largest model that gets enough tokens, or else the smallest."""
-        by_size = sorted(self.options, key=lambda option: option.cost.layer_parameters)
+        by_size = sorted(self.options, key=lambda option: option.cost.encoder_parameters)
         return next((option for option in reversed(by_size) if option.has_enough_tokens), by_size[0])
 
     def write(self, path: Source, option: Option | None = None) -> Path:
@@ -135,11 +135,11 @@ def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
 def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
     """Returns the recipe as a warm start changes it: tokenizer, model size and a lower learning rate."""
     from electra.objectives import module_of
-    from electra.training.networks import as_built
+    from electra.training.networks import with_shape_of
 
     shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
     if shape is not None:
-        recipe = as_built(recipe, shape)
+        recipe = with_shape_of(recipe, shape)
     name = split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     rate = recipe.training.learning_rate * (1.0 if inputs.learning_rate_is_set else SHARE_OF_RATE)
     return replace(
@@ -247,14 +247,14 @@ def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
     training = recipe.training
     steps = training.steps or steps_for(
         training.budget or "",
-        tokens_per_step=cost.tokens,
-        flops_per_step=cost.flops,
-        steps_in_seconds=lambda seconds: seconds / cost.seconds,
+        tokens_per_step=cost.tokens_per_update,
+        flops_per_step=cost.flops_per_update,
+        steps_in_seconds=lambda seconds: seconds / cost.seconds_per_update,
     )
     objective = str(recipe.objective.get("name", "rtd"))
     shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
-    similar = expected(objective, *shape, flops=steps * cost.flops)
-    return Option(recipe, cost, steps, steps * cost.tokens / max(1, corpus_tokens), similar)
+    similar = expected(objective, *shape, flops=steps * cost.flops_per_update)
+    return Option(recipe, cost, steps, steps * cost.tokens_per_update / max(1, corpus_tokens), similar)
 
 
 def duration(seconds: float) -> str:
@@ -284,7 +284,7 @@ def print_table(plan: Plan) -> None:
         table.add_row(facts[0][0], *(value for _, value in facts))
     console.print(table)
     best, cost = plan.best, plan.best.cost
-    ratio = best.tokens / cost.layer_parameters
+    ratio = best.tokens / cost.encoder_parameters
     reason = (
         f"the largest with at least {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
         if best.has_enough_tokens

@@ -143,7 +143,7 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
             _log(tuning, seed, state, losses)
             rate = (state.step - last_log[0]) / (state.seconds - last_log[1])
             last_log = state.step, state.seconds
-            if slower := pace.slower(rate):
+            if slower := pace.add(rate):
                 tuning.say(slower)
             losses.clear()
         if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from electra.model.encoder import PLAIN, Variation
 from electra.model.pair import Discriminator
-from electra.objectives.parts.interface import Corrupted
+from electra.objectives.parts.interface import CorruptedBatch
 
 
 class Detection(NamedTuple):
@@ -34,10 +34,10 @@ class Detection(NamedTuple):
 
 
 def detect(
-    discriminator: Discriminator, corrupted: Corrupted, ids: Tensor, variation: Variation = PLAIN
+    discriminator: Discriminator, corrupted: CorruptedBatch, ids: Tensor, variation: Variation = PLAIN
 ) -> Detection:
     """Runs the discriminator on `ids` [B, T], the batch with some tokens replaced."""
     hidden = corrupted.encode(discriminator.encoder, ids, variation=variation)
     logits = discriminator.logits(hidden, corrupted.position_ids).float().flatten()
     replaced = (ids != corrupted.input_ids).flatten()
-    return Detection(hidden.flatten(0, 1), logits, replaced, corrupted.real().flatten())
+    return Detection(hidden.flatten(0, 1), logits, replaced, corrupted.is_token().flatten())

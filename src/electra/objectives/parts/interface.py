@@ -1,9 +1,9 @@
 """The contract between an objective and the training loop.
 
-An objective (1) corrupts a batch: it draws every random number from keys of the examples, on the host and
-before any network runs; (2) computes losses as sums. The counts that divide the sums come with the corrupted
-batch, because the loop adds them up over processes and accumulated micro-batches before the first backward
-pass. So no mean of means is ever taken.
+An objective first corrupts a batch, on the host and before any network runs; every random number is derived
+from the key of an example (`foundation.seeds`). Then it computes losses as sums. The counts that divide the
+sums come with the corrupted batch, because the loop adds them up over processes and accumulated micro-batches
+before the first backward pass. So no mean of means is ever taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 
 
 @dataclass(frozen=True)
-class Corrupted:
+class CorruptedBatch:
     """A batch ready for the networks: B rows of T tokens, with M masked slots over the whole batch."""
 
     input_ids: Tensor  # [B, T] original tokens
@@ -52,12 +52,12 @@ class Corrupted:
         }
         return replace(self, **tensors)
 
-    def rows(self, selected: Tensor) -> Corrupted:
+    def rows(self, selected: Tensor) -> CorruptedBatch:
         """Returns the batch with only the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
         slots = selected[self.masked_positions // T]
         new_rows = (selected.cumsum(0) - 1)[self.masked_positions[slots] // T]
-        return Corrupted(
+        return CorruptedBatch(
             input_ids=self.input_ids[selected],
             masked_ids=self.masked_ids[selected],
             masked_positions=new_rows * T + self.masked_positions[slots] % T,
@@ -70,20 +70,22 @@ class Corrupted:
         )
 
     def encode(self, encoder: Encoder, ids: Tensor, **options: Any) -> Tensor:
-        """Returns the last states [B, T, D] of an encoder that reads `ids` [B, T] with the batch's layout."""
+        """Returns the last layer's states [B, T, D] for `ids` [B, T], which have the layout of the batch."""
         return encoder(ids, self.position_ids, self.document_ids, **options)  # type: ignore[no-any-return]
 
     def masked_states(self, network: Generator) -> Tensor:
-        """Returns the last states [M, D] of a masked language model at the masked slots."""
+        """Returns the last layer's states [M, D] of a masked language model at the masked slots."""
         return self.encode(network.encoder, self.masked_ids).flatten(0, 1)[self.masked_positions]
 
-    def real(self) -> Tensor:
+    def is_token(self) -> Tensor:
         """Returns bool [B, T]: True at tokens, False at padding."""
         return (
             torch.ones_like(self.input_ids, dtype=torch.bool)
             if self.document_ids is None
             else self.document_ids >= 0
         )
+
+    real = is_token  # its old name
 
 
 @dataclass
@@ -94,23 +96,32 @@ class Outcome:
     observed: dict[str, Tensor] = field(default_factory=dict)  # detached, for metrics
 
 
-Shapes = Networks  # the name in the last release, for objectives that import it
+# Names in the last release, for objectives that use them.
+Shapes = Networks
+Corrupted = CorruptedBatch
+_OLD_METHODS = {
+    "needs": "required_settings",
+    "others": "extra_networks",
+    "connect": "tie_weights",
+    "masked_share": "mean_mask_fraction",
+}
 
 
 class Objective(ABC):
-    """The base class of all objectives: define a subclass `Objective` and a frozen dataclass `Config`.
+    """The base class of all objectives.
 
-    The class docstring cites the source and states departures from it.
+    A module defines an objective by a subclass called `Objective`, whose docstring cites the source and lists
+    the departures from it, and a frozen dataclass called `Config` with its options.
 
     Attributes:
         main: The main network: a "discriminator", or a masked language model ("generator").
-        auxiliary: Whether a small masked language model, which produces the main network's input, is
-            trained too.
+        auxiliary: Whether an auxiliary network is trained too: a small masked language model, which
+            produces the main network's input.
         source: The publication, as the documentation shows it.
         output: Name of the discriminator's output, such as "energy", if it is not the log-odds of "replaced";
             recorded with the exported model.
         mean_progress: Mean of `progress` over the training.
-        feedback: Whether the full-size network's loss also trains the small generator.
+        feedback: Whether the main network's loss also trains the auxiliary network.
     """
 
     main: Head = "discriminator"
@@ -128,8 +139,22 @@ class Objective(ABC):
         specials: dict[str, int],
         statistics: CorpusCounts | None = None,
     ) -> None:
+        """Builds an objective.
+
+        Args:
+            config: An instance of its `Config`.
+            vocab_size: Size of the tokenizer's vocabulary.
+            specials: Ids of the special tokens by name: pad, unk, cls, sep, mask.
+            statistics: Token counts of the training text, for options that need them (default: none).
+        """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for old, new in _OLD_METHODS.items():
+            if old in vars(cls):
+                setattr(cls, new, vars(cls)[old])
 
     @property
     @abstractmethod
@@ -137,7 +162,7 @@ class Objective(ABC):
         """The weight of each loss: total = sum over losses of weight * sum / count."""
 
     @property
-    def needs(self) -> Mapping[str, Any]:
+    def required_settings(self) -> Mapping[str, Any]:
         """Settings of the recipe's [model] that this objective requires, such as {"sharing": "none"}."""
         return {}
 
@@ -155,7 +180,7 @@ class Objective(ABC):
         """
         return self.stage(step, total_steps)
 
-    def others(self, main: EncoderConfig) -> Sequence[Network]:
+    def extra_networks(self, main: EncoderConfig) -> Sequence[Network]:
         """Returns further networks, which `forward` finds in `pair.named` or, if frozen, in `pair.frozen`.
 
         Args:
@@ -167,18 +192,21 @@ class Objective(ABC):
         """Returns further modules, by name, for `pair.heads`; checkpoints contain them, exports do not."""
         return {}
 
-    def connect(self, pair: Pair) -> None:  # noqa: B027
+    def tie_weights(self, pair: Pair) -> None:  # noqa: B027
         """Ties weights between the networks and the heads; called once, after the weights are initialised."""
 
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:  # noqa: B027
-        """Called before every update, for changes between stages; may depend only on the step."""
+        """Prepares the networks for the update at `step`, for example where a stage begins.
+
+        What it does may depend only on the step: a resumed run calls it only for the remaining steps.
+        """
 
     def language_model(self, pair: Pair) -> Generator | None:
-        """Returns the full-size network that predicts masked tokens, or None if there is none."""
+        """Returns the full-size network that predicts masked tokens: by default the main one, or None."""
         return pair.main if isinstance(pair.main, Generator) else None
 
     @property
-    def masked_share(self) -> float:
+    def mean_mask_fraction(self) -> float:
         """The fraction of positions that are masked, averaged over the training."""
         first: float = getattr(self.config, "mask_fraction", 0.15)
         final: float | None = getattr(self.config, "final_mask_fraction", None)
@@ -189,7 +217,7 @@ class Objective(ABC):
 
         The conventions are the paper's; see model/flops.py.
         """
-        masked, small = self.masked_share, networks.auxiliary
+        masked, small = self.mean_mask_fraction, networks.auxiliary
         total = flops.training_flops(networks, length, masked_fraction=masked)
         if small is not None and not getattr(self.config, "sampling_dropout", True):
             # a second forward pass, which costs half of a training pass
@@ -197,8 +225,8 @@ class Objective(ABC):
         return total
 
     @abstractmethod
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
-        """Draws the corruption of each example from its own key, on the host.
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
+        """Returns the corrupted batch, on the host; the corruption of an example depends only on its key.
 
         Args:
             batch: The rows.
@@ -207,13 +235,13 @@ class Objective(ABC):
         """
 
     @abstractmethod
-    def forward(self, pair: Pair, corrupted: Corrupted) -> Outcome:
+    def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         """Returns the summed losses, one for each name in `weights`, and the tensors that metrics need."""
 
     def for_evaluation(self, mask_fraction: float) -> Self:
         """Returns a copy with a fixed mask fraction, so that different recipes can be compared.
 
-        Options declared with `evaluated` (see `config.option`) are set to that value.
+        Options that are declared with an `evaluated` value (see `config.option`) take that value.
         """
         fixed_copy = copy(self)
         metadata = {f.name: f.metadata for f in fields(self.config)}

@@ -21,7 +21,7 @@ from electra.data.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.foundation.config import option, share
-from electra.objectives.parts.interface import Corrupted, Objective
+from electra.objectives.parts.interface import CorruptedBatch, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
 # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
@@ -56,7 +56,7 @@ class MaskingObjective(Objective):
     token_losses: Collection[str] = ("rtd",)
 
     @override
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> Corrupted:
+    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         return mask_for(
             self,
             batch,
@@ -75,7 +75,7 @@ def mask_for(
     *,
     counted: dict[str, bool],
     random_share: float = 0.0,
-) -> Corrupted:
+) -> CorruptedBatch:
     """Corrupts a batch as the objective's options say; the other arguments are those of `mask_batch`."""
     options = objective.config
     fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
@@ -107,7 +107,7 @@ def mask_batch(
     special_ids: list[int],
     counted: dict[str, bool],
     chosen: Bools | None = None,
-) -> Corrupted:
+) -> CorruptedBatch:
     """Corrupts a batch for a masked language model.
 
     Masked positions show [MASK], a uniformly random non-special token or, otherwise, the original token.
@@ -140,7 +140,7 @@ def mask_batch(
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
     num_real = int((batch.document_ids >= 0).sum())
-    return Corrupted(
+    return CorruptedBatch(
         input_ids=torch.from_numpy(batch.input_ids),
         masked_ids=torch.from_numpy(masked_ids),
         masked_positions=torch.from_numpy(positions),

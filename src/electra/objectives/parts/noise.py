@@ -16,7 +16,7 @@ from electra.foundation.config import share
 from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, replacing
-from electra.objectives.parts.interface import Corrupted
+from electra.objectives.parts.interface import CorruptedBatch
 
 POWER = 0.75  # Mikolov et al. 2013, section 2.2
 
@@ -32,7 +32,7 @@ class Options(replacing.Options):
 
 
 @dataclass(frozen=True)
-class NoisyBatch(Corrupted):
+class NoisyBatch(CorruptedBatch):
     """A masked batch with a noise token for some slots [M]; -1 where the generator's sample is used."""
 
     noise: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
@@ -68,7 +68,7 @@ class NoisyObjective(masking.MaskingObjective):
 
 
 def replace(
-    generator: Generator, corrupted: Corrupted, options: replacing.Options, noise: Tensor | None = None
+    generator: Generator, corrupted: CorruptedBatch, options: replacing.Options, noise: Tensor | None = None
 ) -> replacing.Replaced:
     """Like `replacing.replace`, but noise tokens take the place of samples at their slots.
 
@@ -84,4 +84,4 @@ def replace(
             return replaced
         noise = corrupted.noise
     sampled = torch.where(noise < 0, replaced.sampled, noise)
-    return replaced._replace(sampled=sampled, ids=replacing.put(corrupted, sampled))
+    return replaced._replace(sampled=sampled, ids=replacing.insert_samples(corrupted, sampled))

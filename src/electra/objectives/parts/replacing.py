@@ -13,7 +13,7 @@ from torch import Tensor
 from electra.foundation.config import check_at_least, check_positive, option
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
-from electra.objectives.parts.interface import Corrupted
+from electra.objectives.parts.interface import CorruptedBatch
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,16 @@ class Replaced(NamedTuple):
         """The name of `top1_correct` in the last release, for objectives that use it."""
         return self.top1_correct
 
-    def observed(self, corrupted: Corrupted) -> dict[str, Tensor]:
+    def observed(self, corrupted: CorruptedBatch) -> dict[str, Tensor]:
         """Returns the entries of `Outcome.observed` that describe the samples."""
         return {"sample_correct": self.sampled == corrupted.targets, "sampled": torch.as_tensor(self.sampled)}
 
 
-def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Replaced:
-    """Computes the generator's loss at the masked slots and inserts its samples there, without a gradient."""
+def replace(generator: Generator, corrupted: CorruptedBatch, options: Options) -> Replaced:
+    """Computes the generator's loss at the masked slots and inserts its samples there.
+
+    No gradient passes through the samples.
+    """
 
     def predict() -> tuple[Tensor, Tensor, Tensor]:
         return vocabulary.loss_and_sample(
@@ -76,16 +79,19 @@ def replace(generator: Generator, corrupted: Corrupted, options: Options) -> Rep
         with torch.no_grad():
             _, sampled, top1_correct = predict()
         generator.train()
-    return Replaced(mlm, put(corrupted, sampled), sampled, top1_correct)
+    return Replaced(mlm, insert_samples(corrupted, sampled), sampled, top1_correct)
 
 
-def put(corrupted: Corrupted, sampled_M: Tensor) -> Tensor:
+def insert_samples(corrupted: CorruptedBatch, sampled_M: Tensor) -> Tensor:
     """Returns the original text [B, T] with `sampled_M` at the masked positions."""
     return (
         corrupted.input_ids.flatten()
         .index_copy(0, corrupted.masked_positions, sampled_M)
         .view_as(corrupted.input_ids)
     )
+
+
+put = insert_samples  # its old name, for objectives that use it
 
 
 class Noise:
