@@ -99,7 +99,7 @@ def test_words_are_masked_whole_or_not_at_all(drawn: Any, fraction: float) -> No
             else:
                 words.append([position])
         assert all(chosen[row, word].all() or not chosen[row, word].any() for word in words)
-        room = masking.budget(special, fraction)[row]
+        room = masking.num_masked(special, fraction)[row]
         left = room - chosen[row].sum()
         unmasked = [len(word) for word in words if not chosen[row, word].any()]
         if left >= 0:

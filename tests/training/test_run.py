@@ -32,7 +32,7 @@ from electra.foundation.config import merge, read_toml
 from electra.foundation.errors import CheckpointError, ConfigError, FullDisk, RunFailed, RunFolderError
 from electra.foundation.signals import StopRequest
 from electra.testing import toy
-from electra.training import checkpoint, evaluation, loop, needs, rehearsal
+from electra.training import checkpoint, disk_space, evaluation, loop, rehearsal
 from electra.training.clock import Costs
 from electra.training.distributed import World
 from electra.training.networks import WarmStart
@@ -580,7 +580,7 @@ def test_the_predicted_size_of_a_checkpoint_is_its_size(tmp_path: Path) -> None:
     loop.save(run)
     [saved] = RunFolder(tmp_path).saved()
     taken = sum(file.stat().st_size for file in saved.path.iterdir())
-    assert needs.checkpoint_bytes(run) <= taken < 1.1 * needs.checkpoint_bytes(run) + 50_000
+    assert disk_space.checkpoint_bytes(run) <= taken < 1.1 * disk_space.checkpoint_bytes(run) + 50_000
 
 
 def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path, finished: Path) -> None:

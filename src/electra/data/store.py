@@ -307,9 +307,15 @@ def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_dig
 
 
 def map_documents(
-    path: Path, dtype: np.dtype[Any], num_tokens: int | None = None, chunked: ChunkedTokens | None = None
+    path: Path,
+    dtype: np.dtype[Any],
+    num_tokens: int | None = None,
+    chunked: ChunkedTokens | None = None,
+    fix: str = REBUILD,
 ) -> TokenDocuments:
     """Maps a `.ds` file (unless `chunked` replaces it) and its index into memory, without reading the ids.
+
+    If `num_tokens` is not None, there must be so many ids. Errors end with `fix`.
 
     Raises:
         StoreError: a file is missing, or its size is wrong.
@@ -319,20 +325,20 @@ def map_documents(
         if chunked is not None and file == path:
             continue
         if not file.is_file():
-            raise StoreError("missing from the token store", where=file, fix=REBUILD)
+            raise StoreError("no such file", where=file, fix=fix)
         size = file.stat().st_size
         if size == 0 or size % item:
             problem = "the file is empty" if size == 0 else f"{size} bytes, not a multiple of {item}"
-            raise StoreError(problem, where=file, fix=REBUILD)
+            raise StoreError(problem, where=file, fix=fix)
     tokens: Any = np.asarray(np.memmap(path, dtype=dtype, mode="r")) if chunked is None else chunked
     ends = np.memmap(index, dtype="<u8", mode="r")
     if num_tokens is not None and len(tokens) != num_tokens:
-        raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=REBUILD)
+        raise StoreError(f"{len(tokens)} tokens instead of {num_tokens}", where=path, fix=fix)
     if int(ends[-1]) != len(tokens):
         raise StoreError(
             f"the last document ends at {ends[-1]}, but there are {len(tokens)} tokens",
             where=index,
-            fix=REBUILD,
+            fix=fix,
         )
     return TokenDocuments(tokens, ends)
 
@@ -351,9 +357,10 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
             "a bare .ds file does not record its tokenizer", where=path, fix="Pass the tokenizer"
         )
     dtype = id_dtype(tokenizer.vocab_size)
-    documents = map_documents(path, dtype)
+    rebuild = f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
+    documents = map_documents(path, dtype, fix=rebuild)
     if documents.out_of_order():
-        raise StoreError("document ends are not in order", where=f"{path}.index")
+        raise StoreError("document ends are not in order", where=f"{path}.index", fix=rebuild)
     if (largest := largest_id(documents)) >= tokenizer.vocab_size:
         fix = (
             f"Pass the tokenizer that made the file (ids are read as {dtype.name}, because this vocabulary"

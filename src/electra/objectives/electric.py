@@ -98,7 +98,7 @@ class Towers(nn.Module):
 
     def cross_entropy(self, context_ND: Tensor, targets_N: Tensor) -> Tensor:
         """Returns -log q of each target [N], in chunks that the backward pass recomputes."""
-        size = vocabulary.rows_at_once(self.config.vocab_size, context_ND.device.type)
+        size = vocabulary.slots_per_chunk(self.config.vocab_size, context_ND.device.type)
 
         def chunk_cross_entropy(context: Tensor, targets: Tensor) -> Tensor:
             return -self.log_p(context).gather(1, targets[:, None]).squeeze(1)

@@ -12,8 +12,8 @@ import torch
 from electra.model.precision import device_kind
 from electra.model.sizes import EncoderConfig
 from electra.training.bench import random_store
+from electra.training.disk_space import disk_bytes
 from electra.training.distributed import World
-from electra.training.needs import disk_bytes
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.rehearsal import measure

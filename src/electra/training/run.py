@@ -19,7 +19,6 @@ from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
-from electra.training.ahead import Prefetcher
 from electra.training.budget import Clock
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
@@ -34,6 +33,7 @@ from electra.training.networks import (
     with_shape_of,
 )
 from electra.training.optimizer import Optimizer
+from electra.training.prefetching import Prefetcher
 from electra.training.recipe import (
     EvaluationSection,
     MachineSection,

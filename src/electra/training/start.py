@@ -20,10 +20,10 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Progress, Say, no_progress, quiet
 from electra.training import budget, checkpoint, compilation, rehearsal
 from electra.training.clock import Costs
+from electra.training.disk_space import disk_bytes, refuse_full_disk
 from electra.training.distributed import World
 from electra.training.growth import extend as extend_folder
 from electra.training.growth import extended_record
-from electra.training.needs import disk_bytes, refuse_full_disk
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (

@@ -25,8 +25,8 @@ from electra.objectives.parts.interface import CorruptedBatch, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
 # SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
-LONGEST_SPAN, SPAN_STOP = 10, 0.2
-_LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(LONGEST_SPAN)
+MAX_SPAN, SPAN_STOP = 10, 0.2
+_LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(MAX_SPAN)
 SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())
 
 
@@ -157,22 +157,24 @@ def scheduled(start: float, final: float | None, progress: float) -> float:
     return start if final is None else start + (final - start) * min(max(progress, 0.0), 1.0)
 
 
-def budget(special: Bools, fraction: float) -> Ints:
-    """Returns the number of masked positions per row [B].
+def num_masked(special: Bools, fraction: float) -> Ints:
+    """Returns the number of positions to mask in each row [B].
 
     It is round(fraction x candidates), where candidates are the non-special tokens, but at least 1 if there
     are any.
     """
     num_candidates: Ints = (~special).sum(axis=1)
-    num_masked: Ints = np.rint(num_candidates * fraction).astype(np.int64)
-    return num_masked.clip(1, None).clip(None, num_candidates)
+    rounded: Ints = np.rint(num_candidates * fraction).astype(np.int64)
+    return rounded.clip(1, None).clip(None, num_candidates)
 
 
 def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
-    """Returns bool [B, T]: True at the non-special positions with the lowest scores, `budget` in each row."""
+    """Returns bool [B, T]: True at the `num_masked` non-special positions of each row with the lowest scores."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
-    np.put_along_axis(chosen, order, np.arange(special.shape[1]) < budget(special, fraction)[:, None], axis=1)
+    np.put_along_axis(
+        chosen, order, np.arange(special.shape[1]) < num_masked(special, fraction)[:, None], axis=1
+    )
     return chosen
 
 
@@ -202,14 +204,14 @@ def choose_rare(special: Bools, counts: npt.NDArray[Any], scores: Floats, fracti
 def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: float) -> Bools:
     """Masks words in random order, each as a whole (BERT's whole-word masking).
 
-    A word that does not fit into the remaining budget is skipped. If no word of a row fits, the first one
+    A word with more tokens than remain to be masked is skipped. If no word of a row fits, the first one
     drawn is masked anyway.
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)
     word = np.where(special, -1, np.cumsum(begins, axis=1) - 1)
     chosen = np.zeros_like(special)
-    for row, room in enumerate(budget(special, fraction)):
+    for row, room in enumerate(num_masked(special, fraction)):
         starts = np.flatnonzero(begins[row])
         sizes = np.bincount(word[row][~special[row]], minlength=len(starts))
         drawn = np.argsort(scores[row, starts], kind="stable")
@@ -221,22 +223,22 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
 def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: float) -> Bools:
     """Masks runs of 1 to 10 tokens with geometric lengths (SpanBERT, Joshi et al. 2020, section 3.1).
 
-    Starts are drawn in random order. A span ends early at a special or masked token, or when the budget is
-    used up, so exactly the budget is masked. Departure: spans consist of tokens instead of whole words, so
+    Starts are drawn in random order. A span ends early at a special or masked token, or once enough tokens
+    are masked, so exactly `num_masked` are. Departure: spans consist of tokens instead of whole words, so
     that any tokenizer works.
     """
-    sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=LONGEST_SPAN - 1) + 1
+    sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=MAX_SPAN - 1) + 1
     chosen = np.zeros_like(special)
-    for row, room in enumerate(budget(special, fraction)):
-        free, left = ~special[row], int(room)
+    for row, room in enumerate(num_masked(special, fraction)):
+        free, remaining = ~special[row], int(room)
         for start in np.argsort(scores[row], kind="stable"):
             if not free[start]:
                 continue
-            span = free[start : start + min(int(sizes[row, start]), left)]
+            span = free[start : start + min(int(sizes[row, start]), remaining)]
             length = len(span) if span.all() else int(span.argmin())
             chosen[row, start : start + length], free[start : start + length] = True, False
-            left -= length
-            if left == 0:
+            remaining -= length
+            if remaining == 0:
                 break
     return chosen
 

@@ -24,7 +24,7 @@ CHUNK_ELEMENTS = 1 << 21  # logits in memory at once: 8 MiB in float32, which fi
 BLOCK = 128  # tokens in a block of the two-level inverse CDF
 
 
-def rows_at_once(vocab_size: int, device_type: str) -> int:
+def slots_per_chunk(vocab_size: int, device_type: str) -> int:
     """Returns the number of slots per chunk; larger on a GPU, where each kernel launch costs time."""
     return max(1, CHUNK_ELEMENTS * DEVICES[device_type].chunk // vocab_size)
 
@@ -115,9 +115,9 @@ class _LossAndSample(torch.autograd.Function):
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
         grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
-            num_rows = rows_at_once(V, device)
-            for start in range(0, M, num_rows):
-                chunk = slice(start, start + num_rows)
+            size = slots_per_chunk(V, device)
+            for start in range(0, M, size):
+                chunk = slice(start, start + size)
                 logits = F.linear(hidden[chunk], table).float().add_(bias_V)
                 target = targets_M[chunk, None]
                 maximum = logits.amax(-1)
@@ -208,7 +208,7 @@ def loss_and_sample(
 
     Args:
         generator: The masked language model.
-        hidden_MD: Its last states at the slots.
+        hidden_MD: Its last layer's states at the slots.
         targets_M: The original tokens.
         uniforms_M: Random numbers in [0, 1), float64.
         temperature: Softmax temperature of the samples; the loss is at 1.

@@ -14,9 +14,9 @@ from electra.data import chunks
 from electra.data.chunks import ChunkedTokens
 from electra.data.store import TokenDocuments
 from electra.testing import toy
-from electra.training.ahead import Prefetcher
 from electra.training.distributed import World
 from electra.training.loop import update
+from electra.training.prefetching import Prefetcher
 from electra.training.start import start
 
 
