@@ -169,7 +169,7 @@ def num_masked(special: Bools, fraction: float) -> Ints:
 
 
 def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
-    """Returns bool [B, T]: True at the `num_masked` non-special positions of each row with the lowest scores."""
+    """Returns bool [B, T]: True at the non-special positions with the lowest scores in each row."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
     np.put_along_axis(
