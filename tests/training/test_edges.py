@@ -175,7 +175,9 @@ def test_memory_and_open_files_do_not_grow(tmp_path: Path, steps: int) -> None:
     assert max(files) == min(files)
     assert memory[-1] - memory[0] < 20
     assert (
-        len(run.evaluated) == len(recorded) and len(list(run.recent)) <= 64 and len(run.update_seconds) <= 10
+        len(run.evaluated_steps) == len(recorded)
+        and len(list(run.recent_losses)) <= 64
+        and len(run.update_seconds) <= 10
     )
 
 

@@ -134,7 +134,7 @@ def test_a_slow_process_is_named_once(tmp_path: Path) -> None:
     watch = Stragglers(World(0, 4))
     for step in range(3 * ROWS):
         seconds = [0.1, 0.11, 0.3 if step != 1 else 0.1, 0.14]  # the fourth is slower, but not by much
-        assert watch.measured(seconds, step, telemetry)["rank_seconds"]["2"] == seconds[2]
+        assert watch.report(seconds, step, telemetry)["rank_seconds"]["2"] == seconds[2]
     telemetry.close()
     events = [json.loads(line) for line in RunFolder(tmp_path).metrics.read_text().splitlines()]
     assert [(event["event"], event["rank"], event["step"]) for event in events] == [
@@ -148,9 +148,9 @@ def test_each_process_adds_its_time_in_its_place() -> None:
     for seconds in (1.0, 3.0):
         first.add(seconds)
         second.add(2 * seconds)
-    assert first.own_seconds(False) == []
-    assert (first.own_seconds(True), second.own_seconds(True)) == ([2.0, 0.0], [0.0, 4.0])
-    assert first.own_seconds(True) == [0.0, 0.0], "since the last row"
+    assert first.take_seconds(False) == []
+    assert (first.take_seconds(True), second.take_seconds(True)) == ([2.0, 0.0], [0.0, 4.0])
+    assert first.take_seconds(True) == [0.0, 0.0], "since the last row"
     alone = Stragglers(World())
     alone.add(1.0)
-    assert alone.own_seconds(True) == [] and alone.measured([], 1, Telemetry(Path(), is_main=False)) == {}
+    assert alone.take_seconds(True) == [] and alone.report([], 1, Telemetry(Path(), is_main=False)) == {}

@@ -134,9 +134,9 @@ def test_losses_of_another_phase_are_not_compared_with(tmp_path: Path) -> None:
     recipe = toy.recipe(training={"steps": 90}, objective={"name": "two_stage"})
     run = build_run(recipe, tmp_path, toy.store(), World())
     [switch] = {run.objective.phase(step, 90)[0] for step in range(90)} - {0}
-    run.recent = RecentLosses([1.0] * WINDOW)
+    run.recent_losses = RecentLosses([1.0] * WINDOW)
     run.step = switch
-    assert not loop.skips_spike(run, 1000.0) and list(run.recent) == [1000.0]
+    assert not loop.skips_spike(run, 1000.0) and list(run.recent_losses) == [1000.0]
 
 
 @pytest.mark.slow

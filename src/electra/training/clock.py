@@ -56,7 +56,7 @@ class Costs:
 def follow_clock(run: Run, clock: Clock) -> bool:
     """Re-estimates the number of steps and records it. Returns whether the estimate is final."""
     before = run.total_steps
-    costs = Costs(clock.update(run.step, run.seconds), **run.costs)
+    costs = Costs(clock.update(run.step, run.seconds), **run.last_costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
     final = clock.past_a_tenth or abs(steps - before) <= ESTIMATING_FRACTION * before
     steps, final = run.world.broadcast((steps, final))

@@ -114,7 +114,7 @@ class Reduction:
     def add(self) -> None:
         """Called after each backward pass; does nothing, because autograd accumulates the gradients."""
 
-    def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+    def sum_losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
         """Sums each column of `values`, which has a row per micro-batch, over all processes."""
         return self.world.sum([float(sum(column)) for column in zip(*values, strict=True)])
 
@@ -210,8 +210,8 @@ class FixedOrder:
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
 
-    def losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
-        """Like `Reduction.losses`, but sums in the order of the micro-batches."""
+    def sum_losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
+        """Like `Reduction.sum_losses`, but sums in the order of the micro-batches."""
         width, rank, size = len(values[0]), self.world.rank, self.world.size
         own = [float(value) for row in values for value in row]
         padded = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))

@@ -25,7 +25,7 @@ MEANS = {
 }
 
 
-class Interrupted(Exception):
+class EvaluationStopped(Exception):
     """Raised when an evaluation is stopped; it has no side effects and can be repeated."""
 
 
@@ -62,7 +62,7 @@ def evaluate(
         stopping: Called before each batch; True interrupts the evaluation.
 
     Raises:
-        Interrupted: if `stopping` returned True.
+        EvaluationStopped: if `stopping` returned True.
         NotFinite: if a loss or an output is not finite.
     """
 
@@ -73,7 +73,7 @@ def evaluate(
         last = min(rows, heldout.num_blocks)
         for index in range(-(-last // batch_size)):
             if stopping():
-                raise Interrupted
+                raise EvaluationStopped
             batch = heldout.batch(index, batch_size, stop=min(batch_size, last - index * batch_size))
             corrupted = objective.corrupt(batch, SEED, 1.0)
             with torch.no_grad(), autocast(device, precision):

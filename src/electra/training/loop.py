@@ -67,10 +67,10 @@ def update(run: Run) -> None:
     # On a CPU training needs every core, so rows are prepared ahead only if they have to be fetched.
     prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
     state = run.total_steps, run.rows.batch_size
-    corrupted = run.prefetcher.get(step, state, run.corrupted, prefetch)
+    corrupted = run.prefetcher.get(step, state, run.corrupted_batches, prefetch)
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
-    busy = run.stragglers.own_seconds(run.log_due(step + 1))
+    busy = run.stragglers.take_seconds(run.log_due(step + 1))
     prepared = time.perf_counter()
     summed = world.sum([*local_counts, *busy])
     waited = time.perf_counter() - prepared
@@ -102,7 +102,7 @@ def update(run: Run) -> None:
             where=run.folder,
             fix=LOWER_RATE,
         )
-    totals = run.reduction.losses(sums)
+    totals = run.reduction.sum_losses(sums)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
     if not skips_spike(run, loss):
@@ -115,7 +115,7 @@ def update(run: Run) -> None:
     if run.log_due(run.step):
         measured = {"loss": loss, "losses": means, "counts": {name: int(n) for name, n in counts.items()}}
         applied = {"learning_rate": rate * run.optimizer.settings.learning_rate, "gradient_norm": norm}
-        log(run, measured | applied | run.stragglers.measured(summed[len(names) :], run.step, run.telemetry))
+        log(run, measured | applied | run.stragglers.report(summed[len(names) :], run.step, run.telemetry))
 
 
 def skips_spike(run: Run, loss: float) -> bool:
@@ -125,8 +125,8 @@ def skips_spike(run: Run, loss: float) -> bool:
         RunFailed: if the recipe says to stop at spikes.
     """
     if run.step == run.objective.phase(run.step, run.total_steps)[0]:
-        run.recent.clear()  # the previous phase had another loss
-    spike, policy = run.recent.add(loss), run.upkeep.on_spike
+        run.recent_losses.clear()  # the previous phase had another loss
+    spike, policy = run.recent_losses.add(loss), run.upkeep.on_spike
     if spike is None:
         return False
     details = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
@@ -166,22 +166,22 @@ def evaluate(run: Run, stop: Stop) -> None:
         RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to
             stop.
     """
-    run.evaluated.add(run.step)
+    run.evaluated_steps.add(run.step)
     if not run.world.is_main:
         return
     began = time.monotonic()
     try:
         with uncompiled() if run.compiled else nullcontext():
             metrics = heldout_metrics(run, stop)
-    except evaluation.Interrupted:
+    except evaluation.EvaluationStopped:
         return
-    run.costs["evaluation"] = time.monotonic() - began
+    run.last_costs["evaluation"] = time.monotonic() - began
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     first, end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
     late = run.step - first >= max((end - first) / 2, 100)
-    if late and evaluation.collapsed(metrics) and not run.alarmed:
-        run.alarmed = True
+    if late and evaluation.collapsed(metrics) and not run.collapse_reported:
+        run.collapse_reported = True
         message = (
             f"collapse alarm: at step {run.step} the discriminator predicts that every token is original (AUC"
             f" {metrics['auc'] or 0.5:.2f})"
@@ -204,7 +204,7 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
         rows: Number of rows (default: the recipe's).
 
     Raises:
-        Interrupted: if `stop` returned True.
+        EvaluationStopped: if `stop` returned True.
         RunFailed: if the losses are not finite.
     """
     try:
@@ -234,7 +234,7 @@ def save(run: Run) -> None:
             "recipe": recipe_sections(run),
             "identity": run.identity,
             "world_size": run.world.size,
-            "recent_losses": list(run.recent),
+            "recent_losses": list(run.recent_losses),
             "ledger_rows": run.telemetry.sync(),
         }
         checkpoint.write(
@@ -245,6 +245,6 @@ def save(run: Run) -> None:
             keep=run.upkeep.keep,
             protect=run.plateau_end,
         )
-    run.saved = run.step
-    run.costs["checkpoint"] = time.monotonic() - began
+    run.saved_step = run.step
+    run.last_costs["checkpoint"] = time.monotonic() - began
     run.world.barrier()

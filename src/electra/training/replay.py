@@ -115,7 +115,7 @@ def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
     checkpoint.restore(begin.path, run.pair, run.optimizer)
-    run.step, run.recent = begin.step, RecentLosses(state.get("recent_losses", ()))
+    run.step, run.recent_losses = begin.step, RecentLosses(state.get("recent_losses", ()))
     run.telemetry = RowCollector(folder.path)
     return run
 

@@ -79,14 +79,14 @@ class Run:
     """(first step, total steps from then on): several if a time budget was re-estimated."""
     step: int = 0  # finished updates
     seconds: float = 0.0  # spent in updates
-    saved: int = -1  # step of the newest checkpoint
-    notes: tuple[str, ...] = ()  # for the user, about the networks that it started from
-    evaluated: set[int] = field(default_factory=set)  # steps at which it was evaluated
-    alarmed: bool = False  # whether the collapse alarm was raised, which happens once
-    recent: RecentLosses = field(default_factory=RecentLosses)
+    saved_step: int = -1  # of the newest checkpoint
+    notes: tuple[str, ...] = ()  # for the user, about the models from which it started
+    evaluated_steps: set[int] = field(default_factory=set)
+    collapse_reported: bool = False
+    recent_losses: RecentLosses = field(default_factory=RecentLosses)
     compiled: bool = False  # whether the layers are compiled
     update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
-    costs: dict[str, float] = field(default_factory=dict)  # seconds of the last evaluation and checkpoint
+    last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint
     clock: Clock | None = None  # set while the number of steps of a time budget is not final
     stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
@@ -119,7 +119,7 @@ class Run:
         # compiled layers always get a mask, even if they do not need it, so that they compile only once
         return [replace(batch, packed=True) for batch in batches] if self.compiled else batches
 
-    def corrupted(self, step: int) -> list[CorruptedBatch]:
+    def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
         schedule, seed = self.schedule, self.rows.seed
         done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
@@ -163,13 +163,15 @@ class Run:
     def evaluation_due(self) -> bool:
         """Whether to evaluate before the next update."""
         every = self.upkeep.evaluate_every or max(1, self.total_steps // 10)
-        return self.step not in self.evaluated and (self.step % every == 0 or self.step == self.total_steps)
+        return self.step not in self.evaluated_steps and (
+            self.step % every == 0 or self.step == self.total_steps
+        )
 
     def checkpoint_due(self) -> bool:
         """Whether to save a checkpoint before the next update."""
         every = self.upkeep.checkpoint_every or max(1, self.total_steps // 20)
         return (
-            self.saved < self.step
+            self.saved_step < self.step
             and self.step > 0
             and (self.step % every == 0 or self.step in (self.plateau_end, self.total_steps))
         )

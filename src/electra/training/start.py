@@ -119,8 +119,8 @@ def start(
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
     lost = run_folder.lost_rows(newest) if run.step and world.is_main else ""
     rows = run.telemetry.open(run.step, say, progress)
-    run.evaluated = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
-    run.alarmed = any(row.get("event") == "collapse" for row in rows)
+    run.evaluated_steps = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
+    run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:
         if lost:
             run.telemetry.event(run.step, LOST, f"warning: {lost}")
@@ -165,8 +165,12 @@ def resume(run: Run) -> list[str]:
         saved = checkpoints.Checkpoint(Path(chosen))
         refuse_foreign(saved, saved.record, run)
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
-        run.step, run.seconds, run.saved = int(state["step"]), float(state["seconds"]), int(state["step"])
-        run.recent = RecentLosses(state.get("recent_losses", ()))
+        run.step, run.seconds, run.saved_step = (
+            int(state["step"]),
+            float(state["seconds"]),
+            int(state["step"]),
+        )
+        run.recent_losses = RecentLosses(state.get("recent_losses", ()))
     return warnings
 
 

@@ -33,7 +33,7 @@ class Stragglers:
         if self.world.size > 1:
             self.seconds.append(seconds)
 
-    def own_seconds(self, due: bool) -> list[float]:
+    def take_seconds(self, due: bool) -> list[float]:
         """Returns a list to sum over the processes, with this one's mean time at the index of its rank.
 
         Returns [] if no row is due, or if there is only one process.
@@ -44,7 +44,7 @@ class Stragglers:
         self.seconds.clear()
         return [own if rank == self.world.rank else 0.0 for rank in range(self.world.size)]
 
-    def measured(self, seconds: Sequence[float], step: int, telemetry: Telemetry) -> dict[str, Any]:
+    def report(self, seconds: Sequence[float], step: int, telemetry: Telemetry) -> dict[str, Any]:
         """Returns an entry for the ledger row, and reports each slow process once.
 
         Args:
