@@ -11,8 +11,10 @@ import pytest
 import electra
 from electra.commands.framework.main import main
 from electra.commands.results.store import Store
+from electra.data.settings import CorpusConfig
 from electra.data.store import TokenStore
 from electra.foundation.errors import ConfigError
+from electra.training.recipe import make_recipe
 
 LARGE, SMALL = "the chef cooked a meal", "und wir essen es"
 
@@ -37,7 +39,7 @@ def documents(store: TokenStore) -> Counter[str]:
     return Counter(store.tokenizer.decode(store.train.document(i)) for i in range(store.train.num_documents))
 
 
-def test_proportions_are_sizes_to_the_power_of_the_temperature(tmp_path: Path) -> None:
+def test_proportions_are_sizes_to_the_power_of_the_exponent(tmp_path: Path) -> None:
     store = prepared(tmp_path, "mixed", mix_exponent=0.5)
     en, de = store.audit["mixture"]
     assert en["share"] / de["share"] == pytest.approx((en["tokens"] / de["tokens"]) ** 0.5, rel=0.02)
@@ -73,7 +75,7 @@ def test_only_the_seed_changes_the_sample(tmp_path: Path) -> None:
     )
 
 
-def test_a_temperature_of_one_equals_the_unmixed_corpus(
+def test_an_exponent_of_one_equals_the_unmixed_corpus(
     tmp_path: Path,
 ) -> None:
     mixed = prepared(tmp_path, "mixed", mix_exponent=1.0)
@@ -115,7 +117,7 @@ def test_enough_is_held_out_of_a_mixture(tmp_path: Path) -> None:
     ]
 
 
-def test_a_temperature_of_zero_gives_equal_shares(tmp_path: Path) -> None:
+def test_an_exponent_of_zero_gives_equal_shares(tmp_path: Path) -> None:
     en, de = prepared(tmp_path, "mixed", mix_exponent=0.0).audit["mixture"]
     assert en["share"] == pytest.approx(0.5, abs=0.01) and de["documents_repeated"] == de["documents"]
 
@@ -169,6 +171,15 @@ def test_wrong_mixtures_are_refused(
     assert told in error.replace("\n", " ") and not (tmp_path / "store").exists()
 
 
-def test_named_corpora_without_a_temperature_are_refused(tmp_path: Path) -> None:
+def test_named_corpora_without_an_exponent_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="mix_exponent"):
         prepared(tmp_path, "store")
+
+
+def test_recipes_and_stores_keep_the_old_name_of_the_exponent() -> None:
+    old: dict[str, dict[str, float]] = {"data": {"mix_temperature": 0.5}}
+    assert make_recipe(old).data.mix_exponent == 0.5
+    assert make_recipe({"data": {**old["data"], "mix_exponent": 0.3}}).data.mix_exponent == 0.3
+    recorded = CorpusConfig(mix_exponent=0.5).record(["de=a", "fi=b"])
+    assert recorded["mix_temperature"] == 0.5 and "mix_exponent" not in recorded
+    assert recorded["corpora"] == {"de": 1, "fi": 1}
