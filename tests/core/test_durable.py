@@ -112,7 +112,7 @@ def test_sigkill_at_every_operation_leaves_a_whole_directory_or_none(tmp_path: P
         assert not target.exists() or durable.verify_directory(target) is None
         durable.commit_directory(target, FILES)
         assert durable.verify_directory(target) is None
-        durable.sweep(target.parent)
+        durable.remove_leftovers(target.parent)
         assert [p.name for p in target.parent.iterdir()] == ["thing"]
 
 
@@ -133,7 +133,7 @@ def test_a_replaced_directory_exists_at_every_kill(tmp_path: Path, kind: str) ->
         if kind == "plain" and not target.exists():
             durable.recover(target)
         assert durable.verify_directory(target) is None
-        durable.sweep(target.parent)
+        durable.remove_leftovers(target.parent)
         assert [p.name for p in target.parent.iterdir()] == ["thing"]
 
 
@@ -294,7 +294,7 @@ def test_the_next_commit_removes_leftovers_of_killed_processes(tmp_path: Path) -
         folder.mkdir()
     durable.commit_directory(tmp_path / "model", FILES)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, other.name, "model"])
-    durable.sweep(tmp_path)
+    durable.remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, "model"])
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from electra.foundation.errors import ElectraError
-from electra.foundation.visible import one_line, visible
+from electra.foundation.visible import make_visible, one_line
 
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07 b\u202eright\u2066c\x9b2Jd\r"
 
 
 def test_control_characters_are_replaced_and_offsets_stay() -> None:
-    shown = visible(HOSTILE)
+    shown = make_visible(HOSTILE)
     assert len(shown) == len(HOSTILE) and not set("\x1b\x07\x9b\r\u202e\u2066") & set(shown)
     assert shown.startswith("a\ufffd[31mred") and shown[1] == "\ufffd"
     plain = "na\u00efve \u6f22\u5b57 \U0001f600 e\u0301\u200d\ttab\nline"
-    assert visible(plain) == plain
+    assert make_visible(plain) == plain
 
 
 @pytest.mark.parametrize("part", ["what", "where", "fix"])

@@ -150,7 +150,7 @@ def test_a_kill_while_saving_leaves_an_intact_checkpoint(trained: Run, tmp_path:
         assert forked(lambda: write(2), at) == -1
         newest, damaged = checkpoints.newest_checkpoint(tmp_path)
         assert newest is not None and newest.step in (1, 2) and not damaged
-        durable.sweep(tmp_path)
+        durable.remove_leftovers(tmp_path)
         write(2)
         assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
 
@@ -242,7 +242,7 @@ def test_a_kill_while_writing_a_record_leaves_the_old_or_the_new(tmp_path: Path)
         assert run.record["model"]["size"] in ("tiny", "mini")
         assert not [finding for finding in run.verify() if finding.problem]
         changed()
-        durable.sweep(run.path)
+        durable.remove_leftovers(run.path)
         assert sorted(path.name for path in run.path.iterdir()) == [
             "digests.json",
             "metrics.jsonl",

@@ -329,11 +329,11 @@ def test_a_collapsed_discriminator_is_recognised(tmp_path: Path) -> None:
         "an untrained discriminator says nothing yet, but not 'original'"
     )
     dull = {"recall": 0.0, "gain": 0.001, "auc": 0.51}
-    assert evaluation.collapsed(dull)
-    assert not evaluation.collapsed({**dull, "recall": 0.2}) and not evaluation.collapsed(
+    assert evaluation.has_collapsed(dull)
+    assert not evaluation.has_collapsed({**dull, "recall": 0.2}) and not evaluation.has_collapsed(
         {**dull, "gain": 0.1}
     )
-    assert not evaluation.collapsed({"generator_loss": 3.0})
+    assert not evaluation.has_collapsed({"generator_loss": 3.0})
 
 
 @pytest.mark.slow
@@ -356,7 +356,7 @@ def test_detection_metrics_equal_scikit_learn() -> None:
     random = np.random.default_rng(0)
     replaced = random.random(500) < 0.2
     logits = random.normal(size=500) + 2 * replaced - 1
-    metrics = evaluation.detection(logits, replaced)
+    metrics = evaluation.detection_metrics(logits, replaced)
     output, p = logits > 0, 1 / (1 + np.exp(-logits))
     assert metrics["precision"] == pytest.approx(precision_score(replaced, output))
     assert metrics["recall"] == pytest.approx(recall_score(replaced, output))
@@ -375,7 +375,7 @@ def test_detection_metrics_equal_scikit_learn() -> None:
 
 
 def test_undefined_metrics_are_none() -> None:
-    metrics = evaluation.detection(np.full(10, -1.0), np.zeros(10, dtype=bool))
+    metrics = evaluation.detection_metrics(np.full(10, -1.0), np.zeros(10, dtype=bool))
     assert (
         metrics["auc"] is None
         and metrics["precision"] is None
@@ -387,11 +387,11 @@ def test_undefined_metrics_are_none() -> None:
 
 def test_perfect_and_constant_discriminators() -> None:
     replaced = np.arange(100) < 15
-    perfect = evaluation.detection(np.where(replaced, 50.0, -50.0), replaced)
+    perfect = evaluation.detection_metrics(np.where(replaced, 50.0, -50.0), replaced)
     assert perfect["auc"] == perfect["average_precision"] == perfect["f1"] == 1.0 and perfect[
         "gain"
     ] == pytest.approx(perfect["base_rate_entropy"])
-    constant = evaluation.detection(np.full(100, math.log(0.15 / 0.85)), replaced)
+    constant = evaluation.detection_metrics(np.full(100, math.log(0.15 / 0.85)), replaced)
     assert (
         constant["auc"] == 0.5 and constant["gain"] == pytest.approx(0, abs=1e-12) and constant["recall"] == 0
     )

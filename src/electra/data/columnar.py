@@ -209,7 +209,7 @@ def _converter(pyarrow: Any, kind: Any, budget: SizeBudget) -> Callable[[Any], A
     return convert
 
 
-def with_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> Row:
+def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> Row:
     """Returns a row with class indices replaced by names, for the columns in `classes`."""
     return {
         name: _class_name(classes[name], value) if name in classes else value for name, value in row.items()

@@ -87,7 +87,7 @@ class Claims(Generic[P]):
         lease = self._held.get(id(job))
         return lease is not None and lease.lost()
 
-    def end(self, job: P) -> bool:
+    def release(self, job: P) -> bool:
         """Releases a job. Returns False if another process took it over; its result is then awaited."""
         lease = self._held.pop(id(job), None)
         if lease is None:

@@ -247,16 +247,16 @@ def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> N
             ops.fsync(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    _remove_leftovers(path)
+    _remove_leftovers_of(path)
 
 
-def sweep_leftovers(path: Path) -> None:
+def recover_and_clean(path: Path) -> None:
     """Restores or removes what killed processes left behind of one directory, and of no other."""
     recover(path)
-    _remove_leftovers(path)
+    _remove_leftovers_of(path)
 
 
-def _remove_leftovers(path: Path) -> None:
+def _remove_leftovers_of(path: Path) -> None:
     """Removes what killed processes left behind of this directory; call it once the directory is complete."""
     for leftover in _leftovers_of(path):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -371,7 +371,7 @@ def recover(path: Path) -> None:
                 leftover.rename(path)
 
 
-def sweep(parent: Path) -> None:
+def remove_leftovers(parent: Path) -> None:
     """Removes what killed processes left half-written or half-deleted in `parent`."""
     for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
         name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]

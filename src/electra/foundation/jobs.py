@@ -100,7 +100,7 @@ def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> I
                 ended = partial(_either, stop, partial(claims.lost, job))
                 job.state, job.result, job.error = _perform(job.work, job.arguments, say, ended)
         finally:  # the caller may have closed this generator
-            is_ours = job is not None and claims.end(job)
+            is_ours = job is not None and claims.release(job)
         if is_ours and job is not None:
             yield job
         elif job is None and claims.has_jobs:
@@ -192,7 +192,7 @@ def run_parallel(
                     worker.process.terminate()
                 if worker.listen(say, stopping or lost):
                     running.remove(worker)
-                    if claims.end(worker.job):
+                    if claims.release(worker.job):
                         yield worker.job
             on_poll()
     finally:  # the caller may have closed this generator before the last job ended
@@ -201,7 +201,7 @@ def run_parallel(
         for worker in running:
             worker.process.wait()
             worker.connection.close()
-            claims.end(worker.job)
+            claims.release(worker.job)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Leases:
             number = max(_numbers(self.folder, file_name), default=-1)
             if number >= 0 and not self._is_free(file_name, number):
                 return None
-            lease = Lease(self.folder / f"{file_name}.{number + 1}", _myself())
+            lease = Lease(self.folder / f"{file_name}.{number + 1}", _own_record())
             if not _create(lease.path, lease.holder):
                 return None
         for old in range(number + 1):
@@ -125,12 +125,12 @@ class Leases:
         return time.monotonic() - since > self.patience
 
 
-def _myself() -> dict[str, Any]:
+def _own_record() -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
-        "boot": _boot(),
+        "boot": _boot_id(),
         "process": os.getpid(),
-        "started": _started(os.getpid()),
+        "started": _start_time(os.getpid()),
         "id": uuid4().hex,
         "count": 0,
     }
@@ -141,13 +141,13 @@ def _is_gone(record: dict[str, Any]) -> bool:
     number = record.get("process")
     if not isinstance(number, int) or (record.get("host"), record.get("boot")) != (
         socket.gethostname(),
-        _boot(),
+        _boot_id(),
     ):
         return False
-    return not durable.is_running(number) or _started(number) != record.get("started")
+    return not durable.is_running(number) or _start_time(number) != record.get("started")
 
 
-def _boot() -> str:
+def _boot_id() -> str:
     """Returns an identifier of this boot and this process namespace; "" if there is none."""
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -156,7 +156,7 @@ def _boot() -> str:
         return ""
 
 
-def _started(process: int) -> str:
+def _start_time(process: int) -> str:
     """Returns when a process started, in clock ticks since the start of the system; "" if unknown."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")

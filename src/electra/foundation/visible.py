@@ -15,14 +15,14 @@ HIDDEN_CODES = (  # code points that a terminal or a viewer obeys instead of sho
 _TABLE = dict.fromkeys(HIDDEN_CODES, "\ufffd")
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Returns the text with each such character replaced by one U+FFFD, so that offsets do not change."""
     return text.translate(_TABLE)
 
 
 def one_line(text: str) -> str:
     """Returns the visible text on one line, with each run of white space replaced by one space."""
-    return " ".join(visible(text).split())
+    return " ".join(make_visible(text).split())
 
 
 def decode_argument(text: str) -> str:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from electra.exchange.configs import LOG_ODDS
 from electra.foundation.errors import ConfigError, ModelError
-from electra.foundation.visible import visible
+from electra.foundation.visible import make_visible
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Detection:
         """Returns a rich `Text`: words from half the threshold up in colour, marked ones as "[word 0.93]"."""
         from rich.text import Text
 
-        line, position, text = Text(), 0, visible(self.text)
+        line, position, text = Text(), 0, make_visible(self.text)
         for word in self.words:
             line.append(text[position : word.start])
             source = text[word.start : word.end]

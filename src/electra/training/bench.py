@@ -104,11 +104,11 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         "mfu": round(flops / statistics.median(times) / (peak * world.size), 4),
         "copy_gb_per_s": round(copy_rate(run.device) / 1e9, 1),
         "peak_rss_mib": memory >> 20,
-        "parts": parts(run, max(3, steps // 4)),
+        "parts": time_parts(run, max(3, steps // 4)),
     }
 
 
-def parts(run: Run, steps: int) -> dict[str, float]:
+def time_parts(run: Run, steps: int) -> dict[str, float]:
     """Returns the median seconds of each part of a step; a GPU is synchronised before and after each part.
 
     The run's methods stay wrapped in timers, so do not use the run afterwards.

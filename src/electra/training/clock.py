@@ -67,7 +67,7 @@ def follow_clock(run: Run, clock: Clock) -> bool:
         folder.write_record(with_step_estimates(folder.record, run, settled=final))
         state = "now fixed" if final else "re-estimated during the first tenth of the run"
         message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {state}"
-        run.telemetry.event(run.step, "budget", message, steps=steps)
+        run.telemetry.record_event(run.step, "budget", message, steps=steps)
     return final
 
 

@@ -112,11 +112,11 @@ def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -
     metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
     metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:
-        metrics |= detection(observed["replaced_logits"], observed["replaced"])
+        metrics |= detection_metrics(observed["replaced_logits"], observed["replaced"])
     return metrics
 
 
-def detection(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str, float | None]:
+def detection_metrics(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str, float | None]:
     """Returns the detection metrics of logits [N] and labels [N].
 
     Losses and entropies are in nats. `gain` is the entropy of the base rate minus the loss: 0 for a model
@@ -162,7 +162,7 @@ def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> floa
     return float(1 / (1 + np.exp(-(ranked[last] + following) / 2)))
 
 
-def collapsed(metrics: dict[str, float | None]) -> bool:
+def has_collapsed(metrics: dict[str, float | None]) -> bool:
     """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate."""
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005

@@ -50,7 +50,7 @@ def train(run: Run, stop: Stop) -> bool:
         if run.step == run.total_steps:
             return True
         if num_stops:
-            run.telemetry.event(run.step, "stopped", f"stopped at step {run.step}; rerun to resume")
+            run.telemetry.record_event(run.step, "stopped", f"stopped at step {run.step}; rerun to resume")
             return False
         update(run)
 
@@ -132,7 +132,7 @@ def skips_spike(run: Run, loss: float) -> bool:
     details = {**asdict(spike), "batch_digest": run.batch_digest(run.step), "skipped": policy == "skip"}
     message = f"loss spike at step {run.step + 1}: {spike} (batch {details['batch_digest']})"
     skipped = "; update skipped" if policy == "skip" else ""
-    run.telemetry.event(run.step + 1, "spike", message + skipped, **details)
+    run.telemetry.record_event(run.step + 1, "spike", message + skipped, **details)
     if policy == "stop":
         fix = "Inspect the batch, then rerun with `training.on_spike=skip`, or lower `training.learning_rate`"
         raise RunFailed(message, where=run.folder, fix=fix)
@@ -180,13 +180,13 @@ def evaluate(run: Run, stop: Stop) -> None:
     first, end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
     late = run.step - first >= max((end - first) / 2, 100)
-    if late and evaluation.collapsed(metrics) and not run.collapse_reported:
+    if late and evaluation.has_collapsed(metrics) and not run.collapse_reported:
         run.collapse_reported = True
         message = (
             f"collapse alarm: at step {run.step} the discriminator predicts that every token is original (AUC"
             f" {metrics['auc'] or 0.5:.2f})"
         )
-        run.telemetry.event(run.step, "collapse", f"{message}; see docs/metrics.md")
+        run.telemetry.record_event(run.step, "collapse", f"{message}; see docs/metrics.md")
         if run.upkeep.on_collapse == "stop":
             raise RunFailed(
                 message,

@@ -25,7 +25,7 @@ from electra.training.recipe import make_recipe
 from electra.training.run import Run
 
 
-def record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
+def make_record(run: Run, name: str, command: str, *, settled: bool = True) -> dict[str, dict[str, Any]]:
     """Returns the record of a new run.
 
     Args:

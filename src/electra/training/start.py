@@ -27,9 +27,9 @@ from electra.training.growth import extended_record
 from electra.training.networks import WarmStart
 from electra.training.recipe import Recipe
 from electra.training.record import (
+    make_record,
     parts_of,
     read_record,
-    record,
     record_resumption,
     refuse_changes,
     refuse_foreign,
@@ -111,7 +111,7 @@ def start(
             initialise_tokens(run.pair, store)
         warnings += run.notes
         if recorded is None and world.is_main:
-            RunFolder(folder).write_record(record(run, name, command, settled=settled))
+            RunFolder(folder).write_record(make_record(run, name, command, settled=settled))
     if not settled:
         seconds, _ = budget.parse(recipe.training.budget or "")
         run.clock = budget.Clock(seconds, began - run.seconds)
@@ -123,17 +123,17 @@ def start(
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:
         if lost:
-            run.telemetry.event(run.step, LOST, f"warning: {lost}")
+            run.telemetry.record_event(run.step, LOST, f"warning: {lost}")
         for line in warnings:
-            run.telemetry.event(run.step, "warning", line)
+            run.telemetry.record_event(run.step, "warning", line)
         if note:
-            run.telemetry.event(run.step, "budget", note)
+            run.telemetry.record_event(run.step, "budget", note)
         if run.step < run.total_steps:
             if world.is_main:
                 digests.forget(run.folder)
             event = "resumed" if run.step else "started"
             message = f"{event} at step {run.step} of {run.total_steps}: {describe(run)}"
-            run.telemetry.event(run.step, event, message)
+            run.telemetry.record_event(run.step, event, message)
         yield run
     finally:
         run.telemetry.close()
@@ -155,8 +155,8 @@ def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | Non
 def resume(run: Run) -> list[str]:
     """Restores the newest checkpoint, if there is one. Returns warnings about damaged ones."""
     if run.world.is_main:  # remove files that a killed process left half-written or half-deleted
-        durable.sweep(RunFolder(run.folder).checkpoints)
-        durable.sweep(run.folder)
+        durable.remove_leftovers(RunFolder(run.folder).checkpoints)
+        durable.remove_leftovers(run.folder)
     folder = RunFolder(run.folder).checkpoints
     newest, damaged = checkpoints.newest_checkpoint(folder) if run.world.is_main else (None, ())
     warnings = list(damaged)
@@ -165,11 +165,8 @@ def resume(run: Run) -> list[str]:
         saved = checkpoints.Checkpoint(Path(chosen))
         refuse_foreign(saved, saved.record, run)
         state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
-        run.step, run.seconds, run.saved_step = (
-            int(state["step"]),
-            float(state["seconds"]),
-            int(state["step"]),
-        )
+        run.step = run.saved_step = int(state["step"])
+        run.seconds = float(state["seconds"])
         run.recent_losses = RecentLosses(state.get("recent_losses", ()))
     return warnings
 

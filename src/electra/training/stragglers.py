@@ -65,5 +65,5 @@ class Stragglers:
                     f"process {rank} is slow: {own:.3g} s per update on its own, where the median is"
                     f" {median:.3g} s; all other processes wait for it"
                 )
-                telemetry.event(step, "straggler", message, rank=rank)
+                telemetry.record_event(step, "straggler", message, rank=rank)
         return {"rank_seconds": {str(rank): round(own, 6) for rank, own in enumerate(seconds)}}

@@ -61,7 +61,7 @@ class Telemetry:
             log_line(RunFolder(self.folder).log, line)
             self._say(line)
 
-    def event(self, step: int, event: str, message: str, **more: Any) -> None:
+    def record_event(self, step: int, event: str, message: str, **more: Any) -> None:
         """Records an event, and sends its message to the caller and to log.txt."""
         self.record_row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
 from electra.foundation.progress import Progress
-from electra.foundation.visible import visible
+from electra.foundation.visible import make_visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -145,7 +145,7 @@ class Terminal(Display):
 
     @override
     def say(self, line: str) -> None:
-        line = visible(line)
+        line = make_visible(line)
         if self.console.is_terminal:
             self.console.print(line, markup=False)
         else:  # flushed, so that a reader of a pipe sees it at once
@@ -169,7 +169,7 @@ class Terminal(Display):
             self.bar.start()
             self.task = self.bar.add_task(what, total=None if share is None else 1.0)
         total = None if share is None else 1.0
-        self.bar.update(self.task, description=visible(what), completed=share or 0.0, total=total)
+        self.bar.update(self.task, description=make_visible(what), completed=share or 0.0, total=total)
 
     @override
     def close(self) -> None:

@@ -174,7 +174,9 @@ def finish(run: Training) -> None:
     examples.unlink(missing_ok=True)  # written last, except for the report; marks a finished export
     if run.store.audit:
         durable.commit_json(files.audit, run.store.audit)
-    run.telemetry.event(run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training")
+    run.telemetry.record_event(
+        run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
+    )
     texts = example_texts(run.store)
     pair.cpu()  # all at once: networks may share weights
     for row in run.networks.rows:

@@ -373,7 +373,7 @@ def finished_seeds(folder: TuningFolder, numbers: Sequence[int]) -> list[Finishe
 def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
     """Trains a seed from its last checkpoint or from the start, unless it already has intact results."""
     target, task = folder.seed(seed), tuning.task
-    durable.sweep_leftovers(target.path)
+    durable.recover_and_clean(target.path)
     if target.path.exists():
         if (problem := durable.verify_directory(target.path)) is None:
             return

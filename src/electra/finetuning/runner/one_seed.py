@@ -240,7 +240,7 @@ def restore(
 
     Without a valid checkpoint, nothing is changed, and the state of step 0 is returned.
     """
-    durable.sweep(folder)
+    durable.remove_leftovers(folder)
     checkpoint, damaged = checkpoints.newest_checkpoint(folder)
     for line in damaged:
         say(line)

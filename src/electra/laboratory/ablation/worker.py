@@ -44,7 +44,7 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
         with start(job_recipe(plan, job, threads), folder, store, World(), name=plan["recipe"]) as run:
             if not train(run, stop):
                 raise Interrupted(folder)
-            run.telemetry.event(
+            run.telemetry.record_event(
                 run.step, "finished", f"finished {run.step} steps in {run.seconds:.0f} s of training"
             )
             record = score(run, plan["panel"], job.seed, stop)
