@@ -139,8 +139,8 @@ class TokenStore:
                 else None
             )
             train = map_documents(folder.documents("train"), dtype, sizes["train"], chunked)
-            heldout = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
-            for split, documents in zip(SPLITS, (train, heldout), strict=True):
+            held_out = map_documents(folder.documents("heldout"), dtype, sizes["heldout"])
+            for split, documents in zip(SPLITS, (train, held_out), strict=True):
                 if documents.num_documents != description[split]["documents"]:
                     raise StoreError(
                         f"{documents.num_documents} documents instead of {description[split]['documents']}",
@@ -150,7 +150,7 @@ class TokenStore:
             store = cls(
                 path,
                 train,
-                heldout,
+                held_out,
                 specials=_specials(description["specials"], int(description["vocab_size"])),
                 vocab_size=int(description["vocab_size"]),
                 tokenizer_digest=str(description["tokenizer_digest"]),
