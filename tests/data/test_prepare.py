@@ -70,7 +70,7 @@ def test_prepare_makes_a_store_and_reports_it(tmp_path: Path) -> None:
     [
         (["nowhere.txt"], "nowhere.txt: no such file or folder"),
         ([], "electra prepare"),
-        (["a.txt", "--vocab-size", "9"], "at least 10 entries"),
+        (["a.txt", "--vocab-size", "9"], "--tokenizer.vocab-size: must be at least 10"),
         (["a.txt", "--heldout", "2"], "data.heldout"),
         (["a.txt", "--workers", "0"], "--workers: must be at least 1"),
         (["a.txt", "--tokenizer", "nowhere/at/all"], "no such tokenizer"),
