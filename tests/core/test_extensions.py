@@ -77,13 +77,13 @@ def test_an_ambiguous_name_is_refused_with_its_owners(
     ours = kind.names()[0]
     for package in ("one", "other"):
         install(tmp_path / package, package, kind.group, monkeypatch, theirs="json", **{ours: "json"})
-    with pytest.raises(ConfigError, match="one's and other's"):
+    with pytest.raises(ConfigError, match="one and other"):
         kind.load("theirs")
-    with pytest.raises(ConfigError, match="electra's and one's and other's"):
+    with pytest.raises(ConfigError, match="electra and one and other"):
         kind.load(ours)
     (tmp_path / "theirs.py").write_text(OURS[kind])
     extensions.trust(tmp_path / "theirs.py")
-    with pytest.raises(ConfigError, match="one's"):
+    with pytest.raises(ConfigError, match="one already has"):
         kind.load(str(tmp_path / "theirs.py"))
 
 

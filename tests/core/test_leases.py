@@ -84,7 +84,7 @@ def test_a_killed_process_of_this_machine_is_succeeded_at_once(tmp_path: Path) -
 def test_a_silent_machine_loses_its_lease_after_a_while_whatever_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skew: float
 ) -> None:
-    monkeypatch.setattr(leases, "_boot", lambda: "another machine")
+    monkeypatch.setattr(leases, "_boot_id", lambda: "another machine")
     gone = Leases(tmp_path, beat=1000).take("work")
     monkeypatch.undo()
     assert gone is not None
@@ -96,7 +96,7 @@ def test_a_silent_machine_loses_its_lease_after_a_while_whatever_its_clock(
 
 
 def test_a_machine_that_is_alive_keeps_its_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_boot", lambda: "another machine")
+    monkeypatch.setattr(leases, "_boot_id", lambda: "another machine")
     alive = Leases(tmp_path, beat=0.02).take("work")
     monkeypatch.undo()
     assert alive is not None
@@ -118,7 +118,7 @@ def test_a_process_that_slept_too_long_finds_that_its_work_was_taken_over(tmp_pa
 
 
 def test_a_holder_knows_when_it_has_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "_boot", lambda: "another machine")
+    monkeypatch.setattr(leases, "_boot_id", lambda: "another machine")
     slow = Leases(tmp_path, beat=0.5).take("work")
     monkeypatch.undo()
     own = Leases(tmp_path, patience=0.05)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import electra
 from electra.artifacts.run import RunFolder
-from electra.data.cut_vocabulary import cut, entries
+from electra.data.cut_vocabulary import cut, ids_in_original
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.card import Card
@@ -222,7 +222,7 @@ def test_student_and_teacher_encode_a_cut_vocabulary_alike(tmp_path: Path) -> No
         "chef",
         "[SEP]",
     ]  # "quick" is not in TEXT
-    places = entries(again, teacher.tokenizer)
+    places = ids_in_original(again, teacher.tokenizer)
     assert places is not None
     assert [teacher.tokenizer.id_to_token(number) for number in places] == [
         again.id_to_token(n) for n in range(66)
@@ -232,12 +232,15 @@ def test_student_and_teacher_encode_a_cut_vocabulary_alike(tmp_path: Path) -> No
     ids = torch.tensor([again.encode("the quick chef ate").ids])
     with torch.no_grad():
         assert torch.equal(small_one.encoder(ids), teacher.encoder(torch.from_numpy(places)[ids]))
-    assert entries(teacher.tokenizer, again) is None
+    assert ids_in_original(teacher.tokenizer, again) is None
     other = make_teacher(tmp_path / "cased", seed=6)
     content = json.loads((other / "tokenizer.json").read_text())
     content["normalizer"]["lowercase"] = False
     cased = Tokenizer(json.dumps(content), {})
-    assert entries(again, cased) is None and in_vocabulary(replace(teacher, tokenizer=cased), again) is None
+    assert (
+        ids_in_original(again, cased) is None
+        and in_vocabulary(replace(teacher, tokenizer=cased), again) is None
+    )
 
 
 @pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])

@@ -18,7 +18,7 @@ from electra.foundation import network_interfaces
 from electra.foundation.errors import ConfigError
 from electra.training import distributed
 from electra.training.distributed import INTERFACE, Attendance, World
-from electra.training.stragglers import ROWS, Stragglers
+from electra.training.stragglers import MIN_SLOW_ROWS, Stragglers
 from electra.training.telemetry import Telemetry
 
 OWN, LEADER = "10.1.2.9", "10.1.2.3"
@@ -132,13 +132,13 @@ def test_a_slow_process_is_named_once(tmp_path: Path) -> None:
     telemetry = Telemetry(tmp_path, is_main=True)
     telemetry.open(0, said.append)
     watch = Stragglers(World(0, 4))
-    for step in range(3 * ROWS):
+    for step in range(3 * MIN_SLOW_ROWS):
         seconds = [0.1, 0.11, 0.3 if step != 1 else 0.1, 0.14]  # the fourth is slower, but not by much
         assert watch.report(seconds, step, telemetry)["rank_seconds"]["2"] == seconds[2]
     telemetry.close()
     events = [json.loads(line) for line in RunFolder(tmp_path).metrics.read_text().splitlines()]
     assert [(event["event"], event["rank"], event["step"]) for event in events] == [
-        ("straggler", 2, ROWS + 1)
+        ("straggler", 2, MIN_SLOW_ROWS + 1)
     ]
     assert len(said) == 1
 

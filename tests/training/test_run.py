@@ -340,7 +340,7 @@ def test_a_collapsed_discriminator_is_recognised(tmp_path: Path) -> None:
 def test_the_collapse_alarm_is_raised_once_and_can_stop_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "collapsed", lambda metrics: True)
+    monkeypatch.setattr(evaluation, "has_collapsed", lambda metrics: True)
     long = {
         "training": {"steps": 102, "batch_size": 1, "evaluate_every": 50, "log_every": 50},
         "evaluation": {"rows": 2},

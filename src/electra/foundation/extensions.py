@@ -111,7 +111,7 @@ class Kind:
         if len(matches) > 1:
             owners = " and ".join(_owner(package) for _, package in matches)
             raise ConfigError(
-                f"several {self.name}s are named {name!r}: {owners}", key=self.option, fix="Uninstall one"
+                f"several {self.name}s are named {name!r}, in {owners}", key=self.option, fix="Uninstall one"
             )
         [(registered, package)] = matches
         if package is None:
