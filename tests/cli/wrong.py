@@ -491,7 +491,7 @@ STORES = [
     Case(
         "store without a file",
         StoreError,
-        r"heldout\.ds: missing from",
+        r"heldout\.ds: no such file",
         lambda p: p.pretrain(store=without(p, "heldout.ds")),
     ),
     Case(
