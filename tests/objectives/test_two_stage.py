@@ -219,12 +219,12 @@ def test_no_alarm_at_the_switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
     rung = []
     for step in (100, 199, 200, 260, 300):
-        run.step, run.alarmed = step, False
+        run.step, run.collapse_reported = step, False
         if step < 200:
             monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: {"generator_loss": 3.0})
         else:
             monkeypatch.setattr(loop, "heldout_metrics", lambda run, stop: metrics)
         with StopRequest() as stop:
             loop.evaluate(run, stop)
-        rung.append(run.alarmed)
+        rung.append(run.collapse_reported)
     assert rung == [False, False, False, False, True]
