@@ -74,7 +74,7 @@ def default_settings(
     """Returns (default, origin) by setting, for defaults that depend on data, task, head or encoder."""
     task, num_examples = dataset.task, len(dataset.splits["train"])
     head, width = load_head(settings.head), f"width {config.hidden_size}"
-    head_origin = f"the head {HEADS.name_of(settings.head)}"
+    head_origin = f"the head {HEADS.canonical_name(settings.head)}"
     dropout, epochs = (config.dropout, "as in pre-training"), (task.epochs, "the task")
     few_example_epochs = min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / num_examples))
     if few_example_epochs > task.epochs:
