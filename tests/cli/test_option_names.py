@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import electra
 from electra.commands.framework import renames
 from electra.commands.framework.command import metavar, options_of
 from electra.commands.framework.main import class_of, commands
+from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError, ElectraError, Note, RunFolderError
 
 DIFFER = {  # options whose meaning depends on the command, and why
@@ -91,8 +93,10 @@ def test_old_spellings_go_on_working_with_a_note(old: str, new: str) -> None:
 
 
 def test_every_rename_leads_to_an_option() -> None:
+    recipe_keys = {f"data.{field.name}" for field in dataclasses.fields(CorpusConfig)}
     for command, names in renames.OPTIONS.items():
-        assert set(names.values()) <= {option.name for option in options_of(class_of(commands()[command]))}
+        options = {option.name for option in options_of(class_of(commands()[command]))}
+        assert set(names.values()) <= options | recipe_keys
 
 
 def test_old_arguments_go_on_working_in_python(tmp_path: Path) -> None:
