@@ -111,7 +111,8 @@ class SeedOptions:
     """Also score dev after each epoch."""
     calibrate: bool | None = None
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
-    accuracy on dev (default: on). Predicted labels stay the same. Requires 100 texts or words in dev.
+    accuracy on dev (default: on). Predicted labels stay the same, except where a text may have several:
+    they are chosen for the best F1. Requires 100 texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""

@@ -382,9 +382,10 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
     calibration = calibrate(tuning, model) if tuning.settings.calibrate else None
     evaluations = {name: evaluate(tuning, model, split) for name, split in tuning.splits.items()}
     if calibration:
-        loss, calibrated = calibration.loss, evaluations["dev"].loss
+        loss, calibrated, threshold = calibration.loss, calibration.calibrated_loss, calibration.threshold
         evaluations["dev"] = replace(evaluations["dev"], loss=loss)
         change = f"the loss on dev falls from {loss:.4f} to {calibrated:.4f}"
+        change += f"; labels are predicted from a probability of {threshold:.3f} on" if threshold else ""
         tuning.say(f"seed {seed}  temperature {calibration.temperature:.3f}, chosen on dev: {change}")
     for name, evaluation in evaluations.items():
         if evaluation.scores:
@@ -397,6 +398,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
         "losses": state.losses,
         "epochs": state.epochs,
         "temperature": calibration.temperature if calibration else None,
+        "threshold": calibration.threshold if calibration else None,
         "eval": evaluations["dev"].record(),
         "others": {
             name: evaluation.record()

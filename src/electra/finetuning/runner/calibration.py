@@ -1,7 +1,8 @@
-"""Chooses the temperature of a classifier or tagger (Guo et al. 2017, section 4.2).
+"""Chooses the temperature of a classifier or tagger, and the threshold of a multi-label classifier.
 
-The weights of the last layer are divided by the temperature, so that the saved model gives calibrated
-probabilities everywhere: in `electra predict`, transformers and ONNX.
+The weights of the last layer are divided by the temperature (Guo et al. 2017, section 4.2), so that the saved
+model gives calibrated probabilities everywhere: in `electra predict`, transformers and ONNX. The threshold is
+added to the bias in the same way, so that one half remains the limit above which a label is predicted.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from electra.finetuning.heads.parts.contract import HeadModule
 from electra.finetuning.runner.tuned_model import TunedModel
 from electra.finetuning.runner.tuning import Tuning, run_model
 from electra.finetuning.windows.features import NO_TARGET
@@ -20,26 +22,33 @@ from electra.finetuning.windows.features import NO_TARGET
 MIN_ANSWERS = 100  # labelled texts or words in dev; fewer do not determine a temperature
 RANGE = 0.5, 8.0  # the range of temperatures; without it, a model without errors on dev would get 0
 TOLERANCE = 1e-3  # in the logarithm of the temperature
+LOWEST_THRESHOLD = 0.2  # a label less probable than this is never predicted
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """A temperature, and the loss on dev before it was applied."""
+    """A temperature, the loss on dev before and after it, and a threshold; None if there is none."""
 
     temperature: float
     loss: float
+    calibrated_loss: float
+    threshold: float | None
 
 
 @torch.no_grad()
 def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
+    The logits of several labels are also shifted, so that one half is the threshold with the best F1. There
+    is no threshold if class weights or a teacher's labels, which may be shifted, biased the probabilities.
+
     Returns:
-        The calibration; None, with the model unchanged, if the task's outputs are not logits of labels or dev
-        has too few answers.
+        The calibration; None, with the model unchanged, if the task's outputs are not logits of labels, the
+        head cannot be rescaled, or dev has too few answers.
     """
     task, dev = tuning.task, tuning.splits["dev"].windows
-    if not task.outputs_are_logits or dev.targets is None:
+    fixed = type(model.head).rescale is HeadModule.rescale
+    if fixed or not task.outputs_are_logits or dev.targets is None:
         return None
     outputs, loss = run_model(model, dev, task, pad=tuning.pad, device=tuning.device)
     join = np.concatenate if dev.token_targets else np.stack
@@ -49,8 +58,35 @@ def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     if len(targets) < MIN_ANSWERS or loss is None:
         return None
     temperature = fit_temperature(replace(task, weights=()), logits, targets)
-    model.head.rescale(1 / temperature, 0.0)
-    return Calibration(temperature, loss)
+    outputs_at = torch.from_numpy(logits / np.float32(temperature))
+    answers, threshold, shift = torch.from_numpy(targets), None, 0.0
+    is_biased = bool(task.weights) or tuning.settings.teacher is not None
+    if task.metrics[0] == "f1_micro" and not is_biased:
+        threshold = f1_threshold(outputs_at.double().sigmoid().numpy())
+        shift = math.log(1 / threshold - 1)
+    model.head.rescale(1 / temperature, shift)
+    total, count = _loss(task, outputs_at, answers)
+    return Calibration(temperature, loss, total / count, threshold)
+
+
+def f1_threshold(probabilities: np.ndarray[Any, Any]) -> float:
+    """Returns the threshold with the best expected micro-F1, if the probabilities are right.
+
+    That is half of the best F1 (Lipton et al. 2014), and so at most one half. Labels are not needed. The
+    threshold with the best F1 on the labels of dev would fit their noise: on 100 texts its F1 on dev is 2 to
+    3 points too high, and on other texts below that of this one.
+    """
+    ordered = np.sort(probabilities, axis=None)[::-1]
+    expected = 2 * np.cumsum(ordered) / (np.arange(1, ordered.size + 1) + ordered.sum())
+    return max(LOWEST_THRESHOLD, float(expected.max()) / 2)
+
+
+def _loss(task: Any, outputs: torch.Tensor, answers: torch.Tensor) -> tuple[float, float]:
+    """Returns the sum of the losses and their number."""
+    if task.head == "tagger":
+        outputs, answers = outputs[None], answers[None]
+    total, count = task.loss(outputs, answers)
+    return float(total), count
 
 
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
@@ -66,11 +102,9 @@ def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray
     from scipy.optimize import minimize_scalar
 
     outputs, answers = torch.from_numpy(logits).double(), torch.from_numpy(targets)
-    if task.head == "tagger":
-        outputs, answers = outputs[None], answers[None]
 
     def loss(log_temperature: float) -> float:
-        return float(task.loss(outputs / math.exp(log_temperature), answers)[0])
+        return _loss(task, outputs / math.exp(log_temperature), answers)[0]
 
     bounds = [math.log(limit) for limit in RANGE]
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": TOLERANCE}).x)
