@@ -28,7 +28,7 @@ def main(data: Path, models: list[str]) -> None:
             subject = panel.Subject(
                 encoder, loaded.tokenizer, Path("."), data, 0, lambda line: None, lambda: False
             )
-            for name in panel.DEFAULT:
+            for name in panel.DEFAULT_TASKS:
                 began = time.process_time()
                 score = panel.TASKS[name].score(subject)
                 assert score is not None

@@ -47,7 +47,7 @@ Made by `python docs/make_cli.py` from the code; change it there.
 
 `electra COMMAND --help` prints the same, with the values of the recipe that the command line names. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
 
-What runs at the same time: `--processes` train one model together (one for each GPU), `--jobs` is the number of trainings or
+What runs at the same time: `--processes` train one model together (one for each GPU), `--jobs` is the number of training runs or
 tasks, `--threads` that of CPU threads in each process, and `--workers` that of processes that encode text before training.
 
 For completion of commands, options and their values, add a line to your shell's startup file: `source <(electra

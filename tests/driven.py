@@ -232,7 +232,7 @@ def spawn(words: list[str], *launcher: str) -> subprocess.Popen[str]:
 
 def rows(out: Path, kind: str = "train") -> list[dict[str, Any]]:
     """Returns the ledger's rows of a kind."""
-    return RunFolder(out).ledger().of(kind)
+    return RunFolder(out).ledger().rows_of_kind(kind)
 
 
 def steps_done(out: Path) -> int:
@@ -243,7 +243,7 @@ def steps_done(out: Path) -> int:
 
 def fingerprint(out: Path) -> dict[str, Any]:
     """Returns what must be bit-identical: weights, optimizer state, and the ledger without times."""
-    last = RunFolder(out).saved()[0]
+    last = RunFolder(out).saved_checkpoints()[0]
     digests = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (last.weights, last.optimizer)
     }

@@ -16,7 +16,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.finetuning.labelled.examples import Example
 from electra.foundation.errors import ConfigError, DataError
 from electra.laboratory.ablation import panel
-from electra.laboratory.ablation.panel import words_of
+from electra.laboratory.ablation.panel import states_and_tags
 from electra.laboratory.analysis.measures.linear import classify, fit
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
@@ -71,7 +71,7 @@ def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(
 ) -> None:
     encoder = encoder_for(tokenizer, architecture).train()
     data = [sentence(["the", "househouse"], ["DET", "X"]), sentence(["a"] * 9, ["DET"] * 9)]
-    layers, tags = words_of(encoder, tokenizer, data)
+    layers, tags = states_and_tags(encoder, tokenizer, data)
     assert encoder.training  # unchanged
     encoder.eval()
     assert tags == ["DET", "X", *["DET"] * 9]
@@ -85,7 +85,7 @@ def test_a_words_vector_is_the_mean_over_its_tokens_whatever_the_batch(
 def test_words_beyond_the_maximum_length_are_dropped_with_their_tags(tokenizer: Tokenizer) -> None:
     numbers = [str(number) for number in range(70)]  # the encoder has 64 positions, two of them for specials
     data = [sentence(["cat"] * 70, numbers), sentence([], []), sentence(["dog"], ["x"])]
-    layers, tags = words_of(encoder_for(tokenizer, "modern"), tokenizer, data)
+    layers, tags = states_and_tags(encoder_for(tokenizer, "modern"), tokenizer, data)
     assert tags == [*numbers[:62], "x"]
     assert layers.shape[1] == 63 and layers.isfinite().all()
 
@@ -116,7 +116,7 @@ def test_a_probe_learns_tags_that_words_determine_and_is_deterministic(tokenizer
 
     def probe(test: Sequence[Example]) -> tuple[list[bool], Tensor]:
         (train, labels), (states, gold) = (
-            words_of(encoder, tokenizer, part) for part in (tagged(60, 1), test)
+            states_and_tags(encoder, tokenizer, part) for part in (tagged(60, 1), test)
         )
         answers, mix = classify(train, labels, states, panel.PENALTY)
         return [bool(answer == tag) for answer, tag in zip(answers, gold, strict=True)], mix
@@ -132,26 +132,26 @@ def test_a_probe_learns_tags_that_words_determine_and_is_deterministic(tokenizer
 
 def test_a_missing_file_of_the_panel_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        panel.describe(tmp_path, ["pos"])
+        panel.panel_record(tmp_path, ["pos"])
     assert caught.value.where.endswith("ud-english-ewt") and "train" in caught.value.what
     (tmp_path / "ud-english-ewt").mkdir()
     (tmp_path / "ud-english-ewt" / "train.conllu").write_text("1\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
     with pytest.raises(DataError) as caught:
-        panel.describe(tmp_path, ["pos"])
+        panel.panel_record(tmp_path, ["pos"])
     assert "dev" in caught.value.what
     with pytest.raises(ConfigError) as unknown:
-        panel.describe(tmp_path, ["poss"])
+        panel.panel_record(tmp_path, ["poss"])
     assert "'pos'" in unknown.value.fix
 
 
 def test_without_data_there_is_no_panel() -> None:
-    assert panel.describe(None, ["pos"])["tasks"] == {}
+    assert panel.panel_record(None, ["pos"])["tasks"] == {}
 
 
 def test_the_panel_finds_real_data(shared_data: Callable[[str], Path]) -> None:
     shared_data("chunking/conll2000/test.txt.gz")
     data = shared_data("glue/cola/dev.tsv.gz").parents[2]
     shared_data("ud-english-ewt/dev.conllu.gz")
-    description = panel.describe(data, list(panel.TASKS))
+    description = panel.panel_record(data, list(panel.TASKS))
     assert set(description["identity"]) == {"pos", "chunking", "stsb", "sst2", "cola", "mnli"}
     assert set(description["identity"]["chunking"]) >= {"version", "train 1", "dev"}

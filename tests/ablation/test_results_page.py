@@ -13,7 +13,7 @@ from electra.commands.results.study import Study
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation import runner
 from electra.laboratory.ablation.plan import Job, all_jobs
-from electra.laboratory.ablation.results import describe, gather, primary, write
+from electra.laboratory.ablation.results import gather, primary_metric, summary_lines, write
 from electra.laboratory.ablation.statistics import compare, summarise
 from electra.laboratory.ablation.study import find_study, read_study
 from electra.pages.study import write_report
@@ -47,7 +47,9 @@ def test_scores_are_read_from_the_run_folders(tmp_path: Path) -> None:
         "the untrained network is left out"
     )
     assert (record["primary"], record["complete"], record["seeds"]) == ("panel", True, [1, 2, 3])
-    assert describe(record)[-1].startswith(f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd ")
+    assert summary_lines(record)[-1].startswith(
+        f"rtd: panel {arms['rtd']['scores']['panel']['mean']:.4f} sd "
+    )
 
 
 def test_the_table_of_a_study_has_the_panel(tmp_path: Path) -> None:
@@ -78,16 +80,16 @@ def test_without_a_panel_only_scores_on_one_scale_are_compared(tmp_path: Path) -
         "training-algorithm",
     ):  # each arm's own samples, of a generator of its own
         assert fake_study.make(tmp_path / name, name, with_panel=False)["primary"] is None
-    assert "--eval-data" in describe(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
+    assert "--eval-data" in summary_lines(fake_study.make(tmp_path / "c", "convergence", with_panel=False))[0]
 
 
 def test_losses_of_the_full_size_network_are_on_one_scale() -> None:
     """The generator's loss is another thing where all tokens are predicted, or a small network is meant."""
     recipes = {name: {"objective": {"name": name}, "model": {}} for name in ("mlm", "all_tokens_mlm")}
     arms = {name: {"scores": {"generator_loss": {}, "mlm_loss": {}}} for name in recipes}
-    assert primary([], arms, recipes) == "mlm_loss"
+    assert primary_metric([], arms, recipes) == "mlm_loss"
     arms["all_tokens_mlm"]["scores"].pop("mlm_loss")
-    assert primary([], arms, recipes) is None
+    assert primary_metric([], arms, recipes) is None
 
 
 @pytest.mark.slow
@@ -105,7 +107,7 @@ def test_an_arm_is_tested_against_its_own_baseline(tmp_path: Path) -> None:
             compare(values[f"rtd-{size}"], values[f"mlm-{size}"]).difference
         )
         assert "against_baseline" not in arms[f"mlm-{size}"]["scores"]["pos"]
-    assert any("against mlm-small" in line for line in describe(record))
+    assert any("against mlm-small" in line for line in summary_lines(record))
     html = write_report(tmp_path).read_text()
     assert "every arm is tested against its own baseline" in html and html.count("(baseline)") == 3
 

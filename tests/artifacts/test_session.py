@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.folder import Folder
-from electra.artifacts.session import refuse_differences, refuse_other_contents
+from electra.artifacts.session import raise_if_changed, require_no_other_contents
 from electra.foundation.errors import FullDisk, Interrupted, RunFolderError
 from electra.foundation.signals import StopRequest
 
@@ -27,13 +27,13 @@ RECORD = {"settings": {"rate": 0.1, "names": ("a", "b")}, "environment": {"threa
 
 
 def test_new_empty_and_own_folders_are_accepted(tmp_path: Path) -> None:
-    refuse_other_contents(tmp_path / "new", "run.toml", "a run")
+    require_no_other_contents(tmp_path / "new", "run.toml", "a run")
     (tmp_path / ".lock").touch()
     (tmp_path / "log.txt").touch()
-    refuse_other_contents(tmp_path, "run.toml", "a run", beside=("log.txt",))
+    require_no_other_contents(tmp_path, "run.toml", "a run", allowed=("log.txt",))
     (tmp_path / "thesis.tex").touch()
     (tmp_path / "run.toml").touch()
-    refuse_other_contents(tmp_path, "run.toml", "a run")
+    require_no_other_contents(tmp_path, "run.toml", "a run")
 
 
 @pytest.mark.parametrize(
@@ -45,26 +45,25 @@ def test_a_folder_with_other_files_is_refused_naming_one(
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(RunFolderError, match=shown):
-        refuse_other_contents(tmp_path, "study.json", "a study", beside=("store",))
+        require_no_other_contents(tmp_path, "study.json", "a study", allowed=("store",))
 
 
 def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(RunFolderError):
-        refuse_other_contents(tmp_path / "out", "run.toml", "a run")
+        require_no_other_contents(tmp_path / "out", "run.toml", "a run")
 
 
 def test_every_difference_is_named_up_to_the_limit(tmp_path: Path) -> None:
-    refuse_differences(tmp_path, "run", [])
+    raise_if_changed(tmp_path, "run", [])
     changed = [("a.x", 1, 2), ("b.y", "old" * 20, None), ("c.z", 3, 4)]
     with pytest.raises(RunFolderError) as all_of_them:
-        refuse_differences(tmp_path, "run", changed)
-    assert (
-        "holds another run: a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4."
-        in str(all_of_them.value)
+        raise_if_changed(tmp_path, "run", changed)
+    assert ": a.x was 1, now 2; b.y was oldoldoldoldoldoldoldold, now absent; c.z was 3, now 4." in str(
+        all_of_them.value
     )
     with pytest.raises(RunFolderError, match=r"a.x .*2 more"):
-        refuse_differences(tmp_path, "run", changed, limit=1)
+        raise_if_changed(tmp_path, "run", changed, limit=1)
 
 
 def test_a_session_writes_its_record_once_and_logs(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_a_second_session_is_refused_while_the_first_lasts(tmp_path: Path) -> No
     with folder.session(RECORD):
         with pytest.raises(RunFolderError), folder.session(RECORD):
             raise AssertionError("never entered")
-        with folder.session(leads=False) as follower:
+        with folder.session(is_main=False) as follower:
             follower.say("unheard")
     assert not folder.log.exists()
     with folder.session(RECORD):

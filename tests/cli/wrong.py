@@ -522,7 +522,7 @@ MODELS = [
     Case(
         "a file, not a model",
         ModelError,
-        r"this is a file",
+        r"lines.txt: ",
         lambda p: ["detect", lines(p), "text"],
     ),
     Case(

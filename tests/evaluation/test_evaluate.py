@@ -315,7 +315,7 @@ def test_models_left_out_of_a_later_command_stay_in_the_plan(tmp_path: Path) -> 
     def resume(now: dict[str, Any]) -> None:
         folder = EvaluationFolder(tmp_path)
         with folder.session({"plan": now}):
-            folder.write_record({"plan": folder.with_earlier(now)})
+            folder.write_record({"plan": folder.merged_with_recorded(now)})
 
     for now in (plan(rtd="1"), plan(mlm="2"), plan(rtd="1", mlm="2")):
         resume(now)
@@ -331,8 +331,10 @@ def test_models_left_out_of_a_later_command_stay_in_the_plan(tmp_path: Path) -> 
 
 def test_two_models_never_share_a_folder() -> None:
     with pytest.raises(ConfigError):
-        model_entries(["runs/small", "runs/small++"], random_twin=False, with_baselines=False)
-    assert len({entry.folder for entry in model_entries(["a/small", "b/small"], random_twin=True)}) == 5
+        model_entries(["runs/small", "runs/small++"], untrained_baseline=False, with_baselines=False)
+    assert (
+        len({entry.folder for entry in model_entries(["a/small", "b/small"], untrained_baseline=True)}) == 5
+    )
 
 
 def test_a_failed_seed_is_reported_beside_finished_ones(  # noqa: PLR0917
@@ -371,7 +373,7 @@ def test_another_model_settings_or_files_are_refused_by_name(
     suite = tmp_path / "toys.toml"
     before = (whole / "evaluation.json").read_bytes()
     assert main([*arguments(model, data, suite, whole, "--seeds", "2"), "--finetune.warmup", "0.3"]) == 2
-    assert "holds another evaluation" in capsys.readouterr().err
+    assert "warmup was 0.1, now 0.3" in capsys.readouterr().err
     other = shutil.copytree(data, tmp_path / "data")
     (other / "glue" / "SST-2" / "dev.tsv").write_text("sentence\tlabel\nfine\t1\ngrim\t0\n")
     assert main(arguments(model, other, suite, whole)) == 2
@@ -382,7 +384,7 @@ def test_another_model_settings_or_files_are_refused_by_name(
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("mine")
     assert main(arguments(model, data, suite, tmp_path / "full")) == 2
-    assert "holds files that are not an evaluation (letter.txt" in capsys.readouterr().err
+    assert "letter.txt" in capsys.readouterr().err
     assert (whole / "evaluation.json").read_bytes() == before
 
 
@@ -520,7 +522,7 @@ def test_options_of_probes_are_recorded_and_mark_scores_as_not_comparable(
     assert whole["comparable"] and not whole["remarks"] and not few["comparable"]
     assert few["remarks"] == ["the first 2 pairs of each file, by option"]
     assert main([*command, "--out", str(tmp_path / "whole"), "--probe-option", "limit=2"]) == 2
-    assert "holds another evaluation" in capsys.readouterr().err
+    assert " now " in capsys.readouterr().err
     (tmp_path / "data" / "blimp" / "p5.jsonl").write_text(
         "".join(json.dumps({**pair, "UID": "p5"}) + "\n" for pair in pairs[:2])
     )

@@ -171,7 +171,7 @@ BAD: list[tuple[str, str, str, str]] = [
         "squad",
         ".json",
         squad({**one, "answers": []}, context="red town"),
-        "question a: a question without an answer. Use `task` squad2",
+        "squad2",
     ),
     (
         "squad2",

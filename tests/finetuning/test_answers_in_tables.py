@@ -244,7 +244,7 @@ def test_an_option_given_twice_is_refused(argv: list[str], capsys: pytest.Captur
     if option == "--label-column":  # which may be repeated, with several labels
         assert code == 2
     else:
-        assert code == 2 and f"{option}: given twice" in error
+        assert code == 2 and f"{option}:" in error
 
 
 def test_columns_that_the_first_row_lacks_are_kept(tmp_path: Path) -> None:

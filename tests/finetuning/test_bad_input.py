@@ -139,7 +139,7 @@ CASES = [
     case(
         "a test question without an answer",
         {"train.jsonl": ANSWERED, "dev.jsonl": ANSWERED, "test.jsonl": BARE},
-        r"test.jsonl:1: a question without",
+        r"test.jsonl:1: .*no answer",
         "--task",
         "qa",
     ),
@@ -206,7 +206,7 @@ def test_a_model_of_another_architecture(
     (tmp_path / "gpt2" / "config.json").write_text('{"model_type": "gpt2", "vocab_size": 9}')
     refused(
         ["--task", "sst2", "--data", str(sst2_folder)],
-        r"this is a model of type 'gpt2', not an ELECTRA",
+        r"'gpt2'",
         model=tmp_path / "gpt2",
     )
 

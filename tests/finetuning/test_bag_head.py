@@ -287,7 +287,7 @@ def test_trained_separately_the_network_ignores_the_linear_model_in_training(mod
     torch.nn.init.normal_(
         head.usual.get_parameter("output.weight"), generator=torch.Generator().manual_seed(1)
     )
-    head.usual.rate = 0.0  # no dropout
+    head.usual.dropout_rate = 0.0
     both = head.eval()(hidden, rows, TABLE)
     together = head.train()(hidden, rows, TABLE)
     head.train_separately = True

@@ -15,8 +15,8 @@ from electra.exchange.load import load
 from electra.finetuning.heads.compare import FEATURES, CompareHead
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
-from electra.finetuning.heads.parts.overlap import OVERLAP
-from electra.finetuning.heads.parts.term_model import KIND
+from electra.finetuning.heads.parts.overlap import OVERLAP_FEATURES
+from electra.finetuning.heads.parts.term_model import KIND_SHIFT
 from electra.finetuning.predict import export_tuned, predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.tuned_model import build_head
@@ -72,13 +72,16 @@ def test_features_of_a_pair_by_hand(modern_folder: Path) -> None:
     assert found["tokens in the other, first, weighted"] == pytest.approx([4 / 5, 0]), (
         "a rare one counts more"
     )
-    assert found["pairs in the other, first"] == pytest.approx([1 / 2, 0])
-    assert found["pairs in the other, second"] == pytest.approx([1, 0])
+    assert found["bigrams in the other, first"] == pytest.approx([1 / 2, 0])
+    assert found["bigrams in the other, second"] == pytest.approx([1, 0])
     assert found["words in common"] == pytest.approx([2 / 3, 0]) and found["words in order"] == pytest.approx(
         [4 / 5, 0]
     )
     assert found["log ratio of lengths"] == pytest.approx([np.log(3 / 4), np.log(5 / 3)])
-    assert found["near by table, second"][0] == pytest.approx(1) and found["near by table, first"][1] < 1
+    assert (
+        found["similarity by embeddings, second"][0] == pytest.approx(1)
+        and found["similarity by embeddings, first"][1] < 1
+    )
 
 
 def test_padding_and_neighbours_in_the_batch_change_nothing(modern_folder: Path) -> None:
@@ -138,7 +141,7 @@ def test_terms_are_the_tokens_of_one_text_or_of_both(modern_folder: Path) -> Non
     [terms] = compare_head.extract_terms(batch([CLS, 10, 11, 11, 12, SEP, 13, 10, SEP]))
     kinds = [[12, 11], [13], [11, 12, 13], [10]]
     assert terms.tolist() == [
-        kind << KIND | token for kind, tokens in enumerate(kinds) for token in sorted(tokens)
+        kind << KIND_SHIFT | token for kind, tokens in enumerate(kinds) for token in sorted(tokens)
     ]
 
 
@@ -172,7 +175,7 @@ def test_older_heads_predict_as_before(modern_folder: Path, with_terms: bool) ->
     """Those with fewer numbers, without terms, or with their terms under another name."""
     compare_head, old = head(modern_folder), head(modern_folder)
     torch.nn.init.normal_(compare_head.wide.weight, generator=torch.Generator().manual_seed(4))
-    torch.nn.init.zeros_(compare_head.wide.weight[:, -len(OVERLAP) :])
+    torch.nn.init.zeros_(compare_head.wide.weight[:, -len(OVERLAP_FEATURES) :])
     inputs = batch([CLS, 10, SEP, 10, 11, SEP])
     hidden, table = torch.randn(1, 6, 32), torch.randn(len(compare_head.rarity), 32)
     if with_terms:
@@ -183,7 +186,7 @@ def test_older_heads_predict_as_before(modern_folder: Path, with_terms: bool) ->
     }
     if not with_terms:
         saved = {name: value for name, value in saved.items() if not name.startswith("differing.")}
-    old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP)]})
+    old.load_state_dict({**saved, "wide.weight": saved["wide.weight"][:, : -len(OVERLAP_FEATURES)]})
     assert torch.equal(old(hidden, inputs, table), compare_head(hidden, inputs, table))
 
 

@@ -66,7 +66,7 @@ def test_a_baseline_that_is_not_beaten_is_reported() -> None:
     results["baselines"] = {"majority": {"eval_accuracy": 0.5}, "word counting": {"eval_accuracy": 0.6}}
     [line] = compare_with_baselines(results)
     assert "majority 0.5000, word counting 0.6000" in line
-    assert page.verdict(results) == "On dev, the model is 0.100 above the best baseline, word counting."
+    assert "word counting, by 0.100" in page.verdict(results)
     results["untrained"] = {"eval_accuracy": 0.7}
     assert "'random initialization'" in list(compare_with_baselines(results))[1]
     advice = list(compare_with_baselines(results, "bag"))[1]
@@ -116,17 +116,17 @@ def test_the_strength_is_chosen_on_a_sample_of_a_large_table(monkeypatch: pytest
     from electra.finetuning.labelled.examples import Example
     from electra.finetuning.tasks import load_task
 
-    monkeypatch.setattr(baselines, "TUNED_ON", 30)
+    monkeypatch.setattr(baselines, "MAX_TUNING_EXAMPLES", 30)
     rows = [Example(str(i), f"f:{i}", (f"word{i} {('good', 'bad')[i % 2]}",), str(i % 2)) for i in range(200)]
     task = load_task("classification").fit(rows)
-    predict = baselines.fit(baselines.WORDS, task, rows)
+    predict = baselines.fit(baselines.WORD_COUNTING, task, rows)
     assert predict is not None and task.score(predict(rows), rows)["accuracy"].value == 1.0
     numbers = [Example(e.id, e.where, e.texts, float(e.gold)) for e in rows]
     regression = load_task("regression").fit(numbers)
-    guess = baselines.fit(baselines.WORDS, regression, numbers)
+    guess = baselines.fit(baselines.WORD_COUNTING, regression, numbers)
     assert guess is not None and regression.score(guess(numbers), numbers)["pearson"].value > 0.9  # type: ignore[operator]
     blank = [Example(e.id, e.where, (" ",), e.gold) for e in rows]
-    constant = baselines.fit(baselines.WORDS, task, blank)
+    constant = baselines.fit(baselines.WORD_COUNTING, task, blank)
     assert constant is not None and constant(blank)[0].tolist() == [0.5, 0.5], "no word to count"
 
 

@@ -16,7 +16,7 @@ from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.main import main
 from electra.finetuning.runner import all_seeds
 from electra.finetuning.runner import search as search_module
-from electra.finetuning.runner.all_seeds import finetune, help_finetune, missing
+from electra.finetuning.runner.all_seeds import finetune, help_finetune, remaining_work
 from electra.finetuning.settings import Settings
 from electra.foundation.errors import RunFolderError
 from electra.foundation.leases import Lease, Leases
@@ -71,7 +71,7 @@ def held(out: Path, name: str) -> Lease:
 def alone(data: Path, modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("alone") / "out"
     finetune(str(modern_folder), settings(out, data))
-    assert missing(settings(out, data)) == []
+    assert remaining_work(settings(out, data)) == []
     return contents(out)
 
 
@@ -85,7 +85,7 @@ def test_seeds_that_another_process_trains_are_left_to_it(
     lease = held(out, "seed 1")
     help_finetune(str(modern_folder), settings(out, data), quiet, lambda: False)
     assert made == [0, 2] and not TuningFolder(out).results.exists()
-    [line] = missing(settings(out, data))
+    [line] = remaining_work(settings(out, data))
     assert line.startswith("seed 1 ") and str(os.getpid()) in line
     lease.release()
     finetune(str(modern_folder), settings(out, data))
@@ -101,14 +101,16 @@ def test_trials_that_follow_are_trained_while_another_process_trains_the_next(
     finetune(str(modern_folder), settings(one, data, **wanted))
     trials = TuningFolder(one).read_search()["trainings"]
     made: list[dict[str, float]] = []
-    train = search_module.run_trial
-    monkeypatch.setattr(search_module, "run_trial", lambda *given: made.append(given[1]) or train(*given))
+    train = search_module.train_and_score
+    monkeypatch.setattr(
+        search_module, "train_and_score", lambda *given: made.append(given[1]) or train(*given)
+    )
     first = search_module.trial_name(trials[0]["values"])
     lease = held(two, f"trial {first}")
     help_finetune(str(modern_folder), settings(two, data, **wanted), quiet, lambda: False)
     # While the first trial is out, only its neighbours are certain not to be wasted.
     assert [values["learning_rate"] for values in made] == [2e-3, 5e-4]
-    assert missing(settings(two, data, **wanted))[1] == "search"
+    assert remaining_work(settings(two, data, **wanted))[1] == "search"
     with pytest.raises(RunFolderError):
         finetune(str(modern_folder), settings(two, data, **wanted | {"search": "9"}))
     lease.release()

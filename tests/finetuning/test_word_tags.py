@@ -26,7 +26,7 @@ from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.one_seed import build_model, train_seed
 from electra.finetuning.runner.saved_model import config_values
 from electra.finetuning.tasks import load_task
-from electra.finetuning.tasks.parts.word_tags import Pieces, WordTagging
+from electra.finetuning.tasks.parts.word_tags import TokenizedWords, WordTagging
 from electra.finetuning.windows.features import NO_TARGET, Tokens
 from electra.foundation.errors import DataError, Interrupted
 from electra.testing import toy_task
@@ -304,7 +304,7 @@ WORDS = (
 @pytest.mark.parametrize("tokenizer", [wordpiece, byte_level])
 def test_a_word_is_tagged_at_its_first_piece(tokenizer: Any) -> None:
     made = tokenizer()
-    pieces = Pieces.of(WORDS, Tokens(made))
+    pieces = TokenizedWords.of(WORDS, Tokens(made))
     silent_words = set(range(len(WORDS))) - set(pieces.words.tolist())
     assert silent_words == ({2, 7} if tokenizer is wordpiece else set())
     ends = [*pieces.first[1:].tolist(), len(pieces.ids)]

@@ -132,7 +132,7 @@ def test_a_run_and_the_source_are_not_overwritten(
         (["extend", pair, run, "--layers", "4"], "this is a run"),
         (["import", pair, "--out", run], "this is a run"),
         (["extend", pair, f"{pair}/discriminator", "--layers", "4"], "this is the source"),
-        (["extend", run, f"{pair}/discriminator", "--layers", "2"], "a model, and several"),
+        (["extend", run, f"{pair}/discriminator", "--layers", "2"], "a model, "),
         (["extend", pair, str(tmp_path / "out"), "--layers", "4", "--store", "x"], "unknown option --store"),
     ):
         assert main(asked) == 2, asked

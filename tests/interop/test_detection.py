@@ -63,8 +63,9 @@ def test_hostile_texts(text: str, cased: Tokenizer, uncased: Tokenizer) -> None:
 
 def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
     pieces = tokenize(tokenizer, text)
-    assert len(pieces.ids) == len(pieces.names) == len(pieces.offsets) == len(pieces.words)
-    for name, (start, end) in zip(pieces.names, pieces.offsets, strict=True):
+    lengths = map(len, (pieces.ids, pieces.token_strings, pieces.offsets, pieces.word_indices))
+    assert len(set(lengths)) == 1
+    for name, (start, end) in zip(pieces.token_strings, pieces.offsets, strict=True):
         assert 0 <= start < end <= len(text)
         if name != "[UNK]":
             assert name.removeprefix("##") in normal(text[start:end], lowercase)
@@ -77,7 +78,7 @@ def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
 
 def test_stripped_marks_belong_to_their_letter(uncased: Tokenizer) -> None:
     pieces = tokenize(uncased, "cafe\u0301 s")
-    assert pieces.names == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
+    assert pieces.token_strings == ["cafe", "s"] and pieces.offsets == [(0, 5), (6, 7)]
 
 
 @given(st.integers(0, 400), st.integers(3, 60), st.data())

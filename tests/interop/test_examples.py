@@ -77,7 +77,7 @@ def test_a_lucky_guess_is_original(networks: tuple[Loaded, Loaded]) -> None:
     chef = generator.tokenizer.token_to_id("chef")
     with torch.no_grad():
         generator.head.bias[chef] += 1000.0  # type: ignore[union-attr,index]
-    rows = example_rows(discriminator, generator, "the chef", masked=1.0)
+    rows = example_rows(discriminator, generator, "the chef", mask_fraction=1.0)
     assert [(row["generated"], row["label"]) for row in rows] == [("chef", "replaced"), ("chef", "original")]
 
 

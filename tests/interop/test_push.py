@@ -93,7 +93,7 @@ def test_a_pushed_run_is_complete_and_without_private_paths(hub: Hub, run: Path,
 @pytest.mark.parametrize(
     ("repo", "token", "said"),
     [
-        ("me/toy", "", "me/toy: no token for the hub. Log in with"),
+        ("me/toy", "", "Log in with"),
         ("me/toy", "wrong", "me/toy: the hub rejected the token"),
         ("others/toy", "good", "others/toy: no permission"),
         ("a b/c d", "good", "a b/c d: invalid repository name"),

@@ -28,14 +28,14 @@ from electra.exchange.verify import verify
 from electra.exchange.weights import read_safetensors
 from electra.finetuning.labelled.hypotheses import read_utterances
 from electra.finetuning.labelled.questions import read_questions
-from electra.finetuning.labelled.tagged_sentences import TagColumns, read_columns, read_sentences
+from electra.finetuning.labelled.tagged_sentences import TagReaderOptions, read_columns, read_sentences
 from electra.foundation.config import read_toml
 from electra.foundation.errors import ElectraError
 from electra.training.recipe import make_recipe
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = FIXTURES / "old-run-rtd"
-NAMES = TagColumns(("word", "words", "FORM"), ("tag", "tags", "UPOS"))
+NAMES = TagReaderOptions(("word", "words", "FORM"), ("tag", "tags", "UPOS"))
 QUESTIONS = ("question", "context", "answers")
 SECONDS, MEMORY = 5.0, 1 << 30
 

@@ -501,7 +501,7 @@ def test_the_documentation_names_every_metric() -> None:
 def test_a_followed_run_s_page_is_rewritten_until_its_process_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pages, "REDRAW", 0.01)
+    monkeypatch.setattr(pages, "REDRAW_SECONDS", 0.01)
     monkeypatch.setattr("electra.pages.svg.available", lambda: False)
     run = make_run(tmp_path / "run")
     ledger = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
@@ -545,7 +545,7 @@ def test_tokens_are_marked_from_the_threshold_of_the_last_evaluation(tmp_path: P
         )
     (run / "examples.json").write_text(json.dumps([example]))
     [shown] = read_run(run).examples
-    assert [token.outcome for token in shown.rows] == ["caught", "missed", "alarm"]
+    assert [token.outcome for token in shown.rows] == ["caught", "missed", "false-alarm"]
     assert "the threshold, 0.25" in " ".join(Page(render(run_page(read_run(run)))).text.split())
 
 

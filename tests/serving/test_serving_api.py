@@ -165,7 +165,7 @@ def test_metrics_count_requests_and_texts(client: Any) -> None:
 @pytest.mark.slow
 def test_a_thousand_texts_of_a_million_characters(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read and dropped as it comes, never held, and not for ever."""
-    monkeypatch.setattr("electra.serving.app.MAX_DRAIN", 1 << 24)
+    monkeypatch.setattr("electra.serving.app.MAX_DISCARDED_BYTES", 1 << 24)
     texts = (b'"' + b"a" * 1_000_000 + b'",' for _ in range(1000))
     answer = client.post("/detect", content=texts, headers={"content-type": "application/json"})
     assert answer.status_code == 413

@@ -122,7 +122,7 @@ def found(tracker: str, out: Path) -> Values:
 def test_curves_arrive_once(tracker: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec(tracker) is None:  # not imported here: one of them reads its folder then
         pytest.skip(f"needs {tracker}")
-    monkeypatch.setattr(following, "BETWEEN", 0.05)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.05)
     for name in ("WANDB_MODE", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     out = tmp_path / "out"

@@ -73,7 +73,7 @@ def test_a_run_is_not_affected_by_a_clock_set_back(
     train(tmp_path / "back", stop_at=3)
     train(tmp_path / "back")
     assert fingerprint(tmp_path / "back")["ledger"] == fingerprint(tmp_path / "steady")["ledger"]
-    rows = RunFolder(tmp_path / "back").ledger().of("train")
+    rows = RunFolder(tmp_path / "back").ledger().rows_of_kind("train")
     seconds = [row["seconds"] for row in rows]
     assert len(rows) > 4 and seconds == sorted(seconds) and all(row["tokens_per_s"] > 0 for row in rows)
     dates = [line[:10] for line in (tmp_path / "back" / "log.txt").read_text().splitlines()]

@@ -188,7 +188,7 @@ def test_a_cut_student_resumes_with_the_same_bits_and_its_teacher_is_counted(tmp
         now = weights(run)
     assert expected.keys() == now.keys()
     assert all(torch.equal(value, now[name]) for name, value in expected.items())
-    rows = list(RunFolder(tmp_path / "run").ledger().of("train"))
+    rows = list(RunFolder(tmp_path / "run").ledger().rows_of_kind("train"))
     assert rows[-1]["losses"]["states"] < rows[0]["losses"]["states"]
     with pytest.raises(ElectraError, match="initial_discriminator"):
         warm = warm_start(name_with_layers(str(teacher), (0, 2)), None, asked, store.tokenizer)

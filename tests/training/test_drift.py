@@ -46,7 +46,7 @@ def test_a_flipped_bit_in_one_process_is_reported_and_not_saved(
     assert [process.poll() for process in both] == [1, 1], outputs
     assert all("process 1 and process 0" in " ".join(text.split()) for text in outputs), outputs
     assert all("step 8" in text and "Traceback" not in text for text in outputs), outputs
-    assert [saved.step for saved in RunFolder(out).saved()] == [4]
+    assert [saved.step for saved in RunFolder(out).saved_checkpoints()] == [4]
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_a_nan_loss_in_one_process_stops_both_before_the_update(toy_store: Path,
     outputs = [process.finish() for process in both]
     assert [process.poll() for process in both] == [1, 1], outputs
     assert all("the gradient is not finite at step 5" in " ".join(text.split()) for text in outputs)
-    assert [saved.step for saved in RunFolder(out).saved()] == [4] and rows(out)[-1]["step"] == 5
+    assert [saved.step for saved in RunFolder(out).saved_checkpoints()] == [4] and rows(out)[-1]["step"] == 5
 
 
 @pytest.mark.reliability

@@ -58,7 +58,7 @@ def test_a_run_stopped_after_a_step_resumes_with_the_same_bits(
     whole: Path, tmp_path: Path, step: int
 ) -> None:
     go(tmp_path, until=step)
-    assert RunFolder(tmp_path).saved()[0].step == step
+    assert RunFolder(tmp_path).saved_checkpoints()[0].step == step
     go(tmp_path)
     assert fingerprint(tmp_path) == fingerprint(whole)
 

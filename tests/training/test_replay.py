@@ -97,7 +97,7 @@ def test_changed_lines_tokens_and_weights_are_found(tmp_path: Path) -> None:
     other = replace(store, train=replace(store.train, tokens=tokens))
     assert set(problems(run, store=other)) == {"metrics.jsonl", "step-00000012"}
 
-    saved = run.saved()[0]
+    saved = run.saved_checkpoints()[0]
     weights = load_file(saved.weights)
     name = max(weights)
     weights[name] = weights[name].clone()

@@ -59,7 +59,7 @@ def test_resuming_with_another_number_of_processes_is_noted(tmp_path: Path) -> N
     for part in (record["environment"], *record["environment"].get("parts", ())):
         part["processes"] = 2
     folder.write_record(record)
-    shutil.rmtree(folder.saved()[0].path)  # the last: a step is left to do
+    shutil.rmtree(folder.saved_checkpoints()[0].path)  # the last: a step is left to do
     with start(toy.recipe(), tmp_path, toy.store(), World()):
         pass
     assert "processes 1 instead of 2: not bit-exact" in (tmp_path / "log.txt").read_text()

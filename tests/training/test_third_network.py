@@ -61,9 +61,9 @@ def test_a_frozen_teacher_is_neither_trained_nor_saved_nor_exported(tmp_path: Pa
         assert not run.pair.frozen["teacher"].training
         assert [row.name for row in run.networks.rows if row.exported] == ["generator"]
     folder = RunFolder(tmp_path / "run")
-    rows = list(folder.ledger().of("train"))
+    rows = list(folder.ledger().rows_of_kind("train"))
     assert rows[-1]["losses"]["kl"] < rows[0]["losses"]["kl"]
-    newest = folder.saved()[0]
+    newest = folder.saved_checkpoints()[0]
     saved = {**load_file(newest.weights), **load_file(newest.optimizer)}
     assert not [name for name in saved if "teacher" in name]
     assert "teacher" not in folder.record and len(folder.record["identity"]["teacher_sha256"]) == 64

@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import File, SealedFolder
+from electra.artifacts.folder import ChildPath, SealedFolder
 from electra.foundation import durable
 from electra.foundation.errors import CheckpointError, ConfigError
 
@@ -23,10 +23,10 @@ class Checkpoint(SealedFolder):
     RECORD = "state.json"
     ERROR = CheckpointError
 
-    weights = File("model.safetensors")
-    optimizer = File("optimizer.safetensors")
-    best = File("best.safetensors")  # weights of the best epoch so far, in a fine-tuning that keeps them
-    state = File(RECORD)
+    weights = ChildPath("model.safetensors")
+    optimizer = ChildPath("optimizer.safetensors")
+    best = ChildPath("best.safetensors")  # weights of the best epoch so far, in a fine-tuning that keeps them
+    state = ChildPath(RECORD)
 
     @classmethod
     @override
@@ -97,11 +97,11 @@ def last_checkpoints(
     Args:
         folder: the folder of checkpoints.
         count: how many, at least 1.
-        step: the step of the newest one to use (None: the newest of all).
+        step: the step of the newest checkpoint to use (None: the newest of all).
 
     Raises:
         ConfigError: `count` is below 1.
-        CheckpointError: fewer are intact, or the one of `step` is missing or damaged.
+        CheckpointError: fewer are intact, or the checkpoint of `step` is missing or damaged.
     """
     if not isinstance(count, int) or count < 1:
         raise ConfigError(f"must be a whole number, at least 1, not {count!r}", key="average")

@@ -15,7 +15,7 @@ from typing import Any
 from electra.foundation import durable
 
 DIGESTS = "digests.json"
-_GROWS = ".jsonl"  # lines may be appended; the recorded ones must not change
+_APPENDABLE = ".jsonl"  # files of this suffix may gain lines; the recorded ones must not change
 
 
 def record(folder: Path, files: list[Path]) -> None:
@@ -26,7 +26,7 @@ def record(folder: Path, files: list[Path]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[None]:
-    """Updates the digest of a file that the `with` block writes: removes it before, records it after."""
+    """Removes the digest of a file that the `with` block replaces, and records the new one afterwards."""
     listing = _listing(path.parent)
     if listing.pop(path.name, None) is not None:
         durable.commit_json(path.parent / DIGESTS, {"files": listing})
@@ -80,7 +80,7 @@ def _problem(folder: Path, name: str, size: int, digest: str) -> str:
         return "points outside the folder"
     if not path.is_file():
         return "is missing"
-    actual, grows = path.stat().st_size, path.suffix == _GROWS
+    actual, grows = path.stat().st_size, path.suffix == _APPENDABLE
     if actual < size or (actual > size and not grows):
         return f"has {actual} bytes instead of {size}"
     return "" if durable.sha256(path, size) == digest else "is damaged (its SHA-256 differs)"

@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import FIGURES, File, Finding, Folder, error_message
+from electra.artifacts.folder import FIGURES, ChildPath, Finding, Folder, error_message
 from electra.artifacts.session import LOG
 from electra.artifacts.tuning import TuningFolder
 from electra.foundation.config import differences
@@ -30,7 +30,11 @@ class AnalysisFolder(Folder):
 
     KIND = "analysis"
     RECORD = f"*{RECORD_SUFFIX}"  # one for each probe
-    BESIDE = (LOG, PAGE, FIGURES)  # what is left if the user deletes the only record to rerun its probe
+    ALLOWED_EARLY = (
+        LOG,
+        PAGE,
+        FIGURES,
+    )  # what is left if the user deletes the only record to rerun its probe
 
     @classmethod
     @override
@@ -82,8 +86,8 @@ class EvaluationFolder(Folder):
     RECORD = "evaluation.json"
     PARTS = ("models", "tasks", "probes")  # keys of the plan
 
-    table = File("evaluation.tsv")
-    data = File("data")
+    table = ChildPath("evaluation.tsv")
+    data = ChildPath("data")
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -104,7 +108,7 @@ class EvaluationFolder(Folder):
         relevant = (change for change in changed if not change[0].endswith(".source"))
         return sorted(relevant, key=lambda change: change[0])
 
-    def with_earlier(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+    def merged_with_recorded(self, plan: Mapping[str, Any]) -> dict[str, Any]:
         """Returns `plan` together with the models, tasks and probes that only the recorded plan has."""
         old = self.plan if self.exists() else plan
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from typing_extensions import override
 
 from electra.artifacts import digests
-from electra.artifacts.session import LOG, Session, hold, open_session
+from electra.artifacts.session import LOG, Session, open_session, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
-Kind = TypeVar("Kind")
+Contained = TypeVar("Contained")
 FIGURES = "figures"
 REPORT = "report.html"
 
@@ -31,7 +31,7 @@ class Finding:
 
     Attributes:
         path: the file or folder.
-        what: the subject of the check, for the user.
+        what: what to say if there is no problem: what was checked ("weights"), or "unchanged".
         problem: what is wrong; empty if nothing is.
         compared: False if there was nothing to compare the file with, so that damage would go unnoticed.
     """
@@ -46,18 +46,18 @@ Check = Callable[[Any], Iterator[Finding]]
 NO_CHECKS: Mapping[type[Any], Check] = MappingProxyType({})
 
 
-class Inside(Generic[Kind]):
-    """Declares a folder inside another by its name: `store = Inside(StoreFolder, "store")`."""
+class Child(Generic[Contained]):
+    """Declares a folder inside another by its name: `store = Child(StoreFolder, "store")`."""
 
-    def __init__(self, kind: Callable[[Path], Kind], name: str) -> None:
+    def __init__(self, kind: Callable[[Path], Contained], name: str) -> None:
         self.kind, self.name = kind, name
 
-    def __get__(self, folder: Folder, owner: object) -> Kind:
+    def __get__(self, folder: Folder, owner: object) -> Contained:
         return self.kind(folder.path / self.name)
 
 
-class File(Inside[Path]):
-    """Declares a file of a folder by its name: `audit = File("audit.json")`."""
+class ChildPath(Child[Path]):
+    """Declares a file, or a folder of no kind of its own, by its name: `audit = ChildPath("audit.json")`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(Path, name)
@@ -70,8 +70,8 @@ class Folder:
     path: Path
 
     KIND: ClassVar[str]  # "run", "fine-tuning"
-    RECORD: ClassVar[str]  # the file that marks a folder of this kind
-    BESIDE: ClassVar[tuple[str, ...]] = (LOG,)  # names that may exist before the record does
+    RECORD: ClassVar[str]  # name of the record file, by which a folder of this kind is recognised
+    ALLOWED_EARLY: ClassVar[tuple[str, ...]] = (LOG,)  # names that may exist before the record does
     IDENTITY: ClassVar[tuple[str, ...]] = ()  # parts of the record that must be equal to resume (empty: all)
     ERROR: ClassVar[type[ElectraError]] = RunFolderError
 
@@ -96,7 +96,7 @@ class Folder:
         return cls(path)
 
     def exists(self) -> bool:
-        """Whether the folder is on disk and contains its marking file."""
+        """Whether the folder is on disk and contains its record file."""
         return self.is_at(self.path)
 
     @property
@@ -104,12 +104,12 @@ class Folder:
         """The HTML page that `electra report` writes."""
         return self.path / REPORT
 
-    figures = File(FIGURES)  # the page's figures as standalone SVG
-    log = File(LOG)
+    figures = ChildPath(FIGURES)  # the page's figures as standalone SVG
+    log = ChildPath(LOG)
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of the marking file, read at each access. Raises the class's error if it is damaged."""
+        """The content of the record file, read at each access. Raises the class's error if it is damaged."""
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict) or not record:
             problem = f"not the record of {with_article(self.KIND)}"
@@ -118,7 +118,7 @@ class Folder:
         return record
 
     def write_record(self, record: Mapping[str, Any]) -> None:
-        """Writes the marking file atomically, and removes the digests of the finished folder."""
+        """Writes the record file atomically, and removes digests.json: the folder is no longer finished."""
         digests.forget(self.path)
         durable.commit_json(self.path / self.RECORD, record)
 
@@ -148,7 +148,10 @@ class Folder:
         """Compares the files with their recorded SHA-256."""
         compared = digests.compare(self.path)
         if compared is None:
-            reason = f"no {digests.DIGESTS}: unfinished, from an older version, or deleted. Nothing compared"
+            reason = (
+                f"not compared: there is no {digests.DIGESTS} (the work is unfinished or from an older"
+                " version, or the file was deleted)"
+            )
             yield Finding(self.path, reason, compared=False)
         for name, problem in (compared or {}).items():
             yield Finding(self.path / name, "unchanged", problem)
@@ -161,7 +164,8 @@ class Folder:
         """Checks this folder and its parts, reading every byte that has a recorded hash.
 
         Args:
-            checks: for a class of folder, the check to use instead of its own (checks of weights need torch).
+            checks: for a class of folder, the check to use instead of its own. Checks that need torch are
+                passed in this way, because this package does not import it.
         """
         check = checks.get(type(self))
         yield from self.check() if check is None else check(self)
@@ -174,12 +178,12 @@ class Folder:
 
     @property
     def leases(self) -> Path:
-        """The folder where processes that share this one record the pieces of work that they hold."""
+        """The folder of leases: each names a piece of work and the process that is doing it."""
         return self.path / ".leases"
 
     def locked(self) -> AbstractContextManager[None]:
         """Locks the folder, after waiting for other processes that hold it."""
-        return hold(self.path)
+        return wait_and_lock(self.path)
 
     def session(
         self,
@@ -187,11 +191,11 @@ class Folder:
         *,
         say: Say = quiet,
         stop: Callable[[], bool] | None = None,
-        leads: bool = True,
+        is_main: bool = True,
         shared: bool = False,
     ) -> AbstractContextManager[Session]:
-        """Opens a session, which owns the folder; see `artifacts.session.open_session`."""
-        return open_session(self, record, say=say, stop=stop, leads=leads, shared=shared)
+        """Opens a session, which locks the folder; see `artifacts.session.open_session`."""
+        return open_session(self, record, say=say, stop=stop, is_main=is_main, shared=shared)
 
 
 class SealedFolder(Folder):

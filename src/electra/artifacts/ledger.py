@@ -75,7 +75,7 @@ class Ledger:
         rows, notes = read_rows(path)
         return cls(_without_abandoned(rows), notes)
 
-    def of(self, kind: str) -> list[Row]:
+    def rows_of_kind(self, kind: str) -> list[Row]:
         """Returns the rows of one kind."""
         return [row for row in self.rows if row.get("kind") == kind]
 
@@ -90,19 +90,19 @@ class Ledger:
     @cached_property
     def train(self) -> tuple[Point, ...]:
         """The train rows."""
-        return tuple(point_of(row) for row in self.of("train"))
+        return tuple(point_of(row) for row in self.rows_of_kind("train"))
 
     @cached_property
     def evals(self) -> tuple[Point, ...]:
         """The held-out evaluations."""
-        return tuple(point_of(row) for row in self.of("eval"))
+        return tuple(point_of(row) for row in self.rows_of_kind("eval"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The events of the run."""
         return tuple(
             Event(row["step"], str(row.get("event", "event")), str(row.get("message") or ""))
-            for row in self.of("event")
+            for row in self.rows_of_kind("event")
         )
 
     def curve(self, kind: Kind, key: str, against: Axis = "step") -> Curve:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from safetensors import SafetensorError, safe_open
 from typing_extensions import override
 
-from electra.artifacts.folder import REPORT, File, Finding, Folder
+from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
@@ -22,11 +22,12 @@ CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
 INT8_WEIGHTS = "model-int8.safetensors"
 # Heads for which transformers has no class are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
-SHARED = "encoder_beside"  # in config.json: the name of the sibling folder with the encoder's weights
+# The same key in config.json and in the weights' header: the name of the sibling folder that has the encoder,
+# and the SHA-256 of the sibling's encoder and tokenizer.
+SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = (
     "tensors_beside"  # in config.json: which of the sibling's tensors (absent: the whole encoder)
 )
-SHARED_DIGEST = "encoder_beside"  # in the weights' header: SHA-256 of the sibling's encoder and tokenizer
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
 PICKLE = "pytorch_model.bin"
@@ -61,15 +62,15 @@ class ModelFolder(Folder):
 
     KIND = "model folder"
     RECORD = CONFIG
-    BESIDE = ()
+    ALLOWED_EARLY = ()
     ERROR = ModelError
 
-    head = File(HEAD)
-    card = File(CARD)
-    onnx = File(ONNX)  # the graph, in a folder without weights
-    task = File(TASK)  # the task of a fine-tuned model
-    pooling = File(POOLING)  # how token states become a vector of the text; other programs may omit it
-    pickle = File(PICKLE)
+    head = ChildPath(HEAD)
+    card = ChildPath(CARD)
+    onnx = ChildPath(ONNX)  # the graph, in a folder without weights
+    task = ChildPath(TASK)  # the task of a fine-tuned model
+    pooling = ChildPath(POOLING)  # how token states become a vector of the text; other programs may omit it
+    pickle = ChildPath(PICKLE)
 
     @property
     def weights(self) -> Path:

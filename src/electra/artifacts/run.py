@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from electra.artifacts import checkpoints, digests, harmless
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.folder import File, Finding, Folder, Inside, error_message
+from electra.artifacts.folder import Child, ChildPath, Finding, Folder, error_message
 from electra.artifacts.ledger import Ledger, read_rows
 from electra.artifacts.model import CONFIG, ModelFolder
 from electra.artifacts.networks import EXPORTED, ORDER, network_tables
@@ -22,7 +22,7 @@ from electra.foundation.errors import ElectraError
 
 LOST = "lost_rows"  # event: rows of the ledger are missing
 LANGUAGE_MODEL = "language_model"
-BESIDE_MAIN = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
+PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
 
 
 class PairFolder(Folder):
@@ -33,10 +33,10 @@ class PairFolder(Folder):
 
     KIND = "pair of networks"
     RECORD = f"{EXPORTED[0]}/{CONFIG}"
-    BESIDE: ClassVar[tuple[str, ...]] = ()
+    ALLOWED_EARLY: ClassVar[tuple[str, ...]] = ()
 
     # The main network as a masked language model, if the objective trains it as one too.
-    language_model = Inside(ModelFolder, LANGUAGE_MODEL)
+    language_model = Child(ModelFolder, LANGUAGE_MODEL)
 
     @classmethod
     @override
@@ -46,7 +46,7 @@ class PairFolder(Folder):
     def network(self, name: str) -> ModelFolder:
         """Returns the model folder of a network, whether or not it exists."""
         at_top = name == EXPORTED[0] and ModelFolder.is_at(self.path)
-        if at_top and any(ModelFolder.is_at(self.path / other) for other in BESIDE_MAIN):
+        if at_top and any(ModelFolder.is_at(self.path / other) for other in PUSHED_SUBFOLDERS):
             return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 
@@ -89,15 +89,15 @@ class RunFolder(PairFolder):
 
     KIND = "run"
     RECORD = "run.toml"
-    BESIDE = ("store", "tokenizer", LOG)
+    ALLOWED_EARLY = ("store", "tokenizer", LOG)
 
-    metrics = File("metrics.jsonl")
-    checkpoints = File("checkpoints")
-    audit = File("audit.json")
-    examples = File("examples.json")
-    score = File("score.json")
-    store = Inside(StoreFolder, "store")
-    tokenizer = File("tokenizer")
+    metrics = ChildPath("metrics.jsonl")
+    checkpoints = ChildPath("checkpoints")
+    audit = ChildPath("audit.json")
+    examples = ChildPath("examples.json")
+    score = ChildPath("score.json")
+    store = Child(StoreFolder, "store")
+    tokenizer = ChildPath("tokenizer")
 
     @classmethod
     @override
@@ -125,8 +125,8 @@ class RunFolder(PairFolder):
         return {name: dict(table) for name, table in record.items() if name not in excluded}
 
     @staticmethod
-    def shape(record: Mapping[str, Any]) -> tuple[str, str]:
-        """Returns two descriptions of the main network: its layers and width; its size name and vocabulary.
+    def describe_shape(record: Mapping[str, Any]) -> tuple[str, str]:
+        """Returns two texts about the main network: its layers and width; its size name and vocabulary.
 
         If the record has no network tables, they are the size name and "".
         """
@@ -146,7 +146,7 @@ class RunFolder(PairFolder):
 
     @classmethod
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Returns (name, old, new) of the differences that prevent resuming; harmless keys are left out."""
+        """Returns (name, old, new) of the differences that prevent resuming: those in keys that matter."""
         changed = config.differences(cls.settings(old), cls.settings(new))
         return harmless.without_harmless(harmless.WHEN_RESUMED, changed)
 
@@ -164,13 +164,13 @@ class RunFolder(PairFolder):
         missing = f"{expected - count} of the first {expected} rows" if count else "all rows"
         return " ".join([f"{self.metrics.name} has lost {missing} up to step {checkpoint.step}.", *notes])
 
-    def saved(self) -> list[Checkpoint]:
+    def saved_checkpoints(self) -> list[Checkpoint]:
         """Returns the checkpoints, including damaged ones, newest first."""
         return checkpoints.list_checkpoints(self.checkpoints)
 
     @property
-    def finish(self) -> list[Path]:
-        """The files and folders that are written when training ends; extending the run removes them."""
+    def final_outputs(self) -> list[Path]:
+        """The files and folders that training writes at its end; extending the run removes them."""
         names = dict.fromkeys([*EXPORTED, *(network_tables(self.record) if self.exists() else ())])
         networks = (self.path / name for name in names)
         return [*networks, self.language_model.path, self.examples, self.page]
@@ -213,7 +213,7 @@ class RunFolder(PairFolder):
     def check(self) -> Iterator[Finding]:
         yield from Folder.check(self)
         yield from self.check_digests()
-        newest, ledger = next(iter(self.saved()), None), self.ledger()
+        newest, ledger = next(iter(self.saved_checkpoints()), None), self.ledger()
         lost = [event.message for event in ledger.events if event.name == LOST]
         if newest is not None and not error_message(lambda: newest.record):
             lost += filter(None, [self.lost_rows(newest)])
@@ -225,7 +225,7 @@ class RunFolder(PairFolder):
 
     @override
     def parts(self) -> Iterator[Folder]:
-        yield from self.saved()
+        yield from self.saved_checkpoints()
         if self.store.path.is_dir():
             yield self.store
         yield from super().parts()
@@ -238,6 +238,6 @@ class RunFolder(PairFolder):
             ("status", ledger.status(steps)),
             ("step", f"{last['step'] if last else 0:,} of {steps or 0:,}"),
             ("objective", record.get("objective", {}).get("name")),
-            ("size", ", ".join(filter(None, self.shape(record)))),
+            ("size", ", ".join(filter(None, self.describe_shape(record)))),
             *((name, scores.get(name)) for name in ("auc", "gain", "generator_loss")),
         )

@@ -1,4 +1,4 @@
-"""Sessions: a command owns a folder while it works there. Other contents or settings are refused.
+"""Sessions: a command locks a folder while it works there.
 
     with folder.session(record, say=say) as session:
         session.say("training")            # printed, and added to log.txt with the time
@@ -32,12 +32,12 @@ POLL_SECONDS = 0.1
 SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 
 
-class Owned(Protocol):
-    """The interface of a folder that a session can own; `artifacts.folder.Folder` implements it."""
+class SessionFolder(Protocol):
+    """The interface of a folder that a session can lock; `artifacts.folder.Folder` implements it."""
 
     KIND: ClassVar[str]  # kind of folder, for messages: "run", "fine-tuning"
     RECORD: ClassVar[str]
-    BESIDE: ClassVar[tuple[str, ...]]
+    ALLOWED_EARLY: ClassVar[tuple[str, ...]]
 
     @property
     def path(self) -> Path:
@@ -60,20 +60,20 @@ class Session:
         resumed: whether the folder already had its record.
     """
 
-    def __init__(self, folder: Owned, say: Say, stopping: Callable[[], bool], leads: bool) -> None:
-        self.folder, self.stopping, self.leads = folder, stopping, leads
+    def __init__(self, folder: SessionFolder, say: Say, stopping: Callable[[], bool], is_main: bool) -> None:
+        self.folder, self.stopping, self.is_main = folder, stopping, is_main
         self.resumed = folder.exists()
         self._say = say
         self._held = ExitStack()  # the folder's lock
 
     def share(self) -> None:
-        """Releases the lock for other processes; files that they write too must be written within `alone`."""
+        """Releases the lock for other processes. Write files that they write too in `exclusive`."""
         digests.forget(self.folder.path)  # no digests until all files are written
         self._held.close()
 
-    def alone(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Locks the folder of a shared session, to write a file that all of its processes write."""
-        return hold(self.folder.path, self.say)
+        return wait_and_lock(self.folder.path, self.say)
 
     def begin(
         self,
@@ -96,13 +96,13 @@ class Session:
         """
         if self.folder.exists():
             changed = self.folder.differences(record) if differences is None else differences
-            refuse_differences(self.folder.path, self.folder.KIND, changed, fix=fix)
-        if self.leads and (rewrite or not self.folder.exists()):
+            raise_if_changed(self.folder.path, self.folder.KIND, changed, fix=fix)
+        if self.is_main and (rewrite or not self.folder.exists()):
             self.folder.write_record(record)
 
     def say(self, line: str) -> None:
-        """Prints a line and adds it to log.txt with the time. Processes that do not lead do nothing."""
-        if self.leads:
+        """Prints a line and adds it to log.txt with the time. Does nothing unless the process `is_main`."""
+        if self.is_main:
             log_line(self.folder.path / LOG, line)
             self._say(line)
 
@@ -114,12 +114,12 @@ class Session:
 
 @contextmanager
 def open_session(
-    folder: Owned,
+    folder: SessionFolder,
     record: Mapping[str, Any] | None = None,
     *,
     say: Say = quiet,
     stop: Callable[[], bool] | None = None,
-    leads: bool = True,
+    is_main: bool = True,
     shared: bool = False,
 ) -> Iterator[Session]:
     """Opens a session, which holds the folder's lock.
@@ -129,26 +129,26 @@ def open_session(
         record: the settings that identify the work (None: the caller calls `begin` later).
         say: prints the session's lines.
         stop: returns whether to stop; polled between steps of the work (None: the session catches signals).
-        leads: False if another process of the same group locks and writes the folder.
+        is_main: False if another process of the same group locks and writes the folder.
         shared: wait for other sessions of the folder instead of failing; each calls `share` to let others in.
 
     Raises:
-        RunFolderError: the folder holds something else, is in use, or was begun with other settings.
+        RunFolderError: the folder contains something else, is in use, or was begun with other settings.
         DiskError: the disk is full.
     """
     if not folder.exists():
-        refuse_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.BESIDE)
+        require_no_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.ALLOWED_EARLY)
     with ExitStack() as stack:
         lock = stack.enter_context(ExitStack())
-        if leads and not shared:
+        if is_main and not shared:
             lock.enter_context(durable.lock(folder.path))
         if stop is None:
             stop = stack.enter_context(StopRequest())
-        if leads and shared:
+        if is_main and shared:
             _wait_for_lock(lock, folder.path, say, stop)
-        session = Session(folder, say, stop, leads)
+        session = Session(folder, say, stop, is_main)
         session._held = lock
-        for name, problem in digests.changed_files(folder.path).items() if leads else ():
+        for name, problem in digests.changed_files(folder.path).items() if is_main else ():
             session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:
             session.begin(record)
@@ -161,7 +161,7 @@ def open_session(
 
 
 @contextmanager
-def hold(folder: Path, say: Say = quiet) -> Iterator[None]:
+def wait_and_lock(folder: Path, say: Say = quiet) -> Iterator[None]:
     """Locks a folder that several processes share, after waiting for the one that holds the lock."""
     with ExitStack() as stack:
         _wait_for_lock(stack, folder, say, lambda: False)
@@ -190,14 +190,14 @@ def log_line(path: Path, line: str) -> None:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 
-def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collection[str] = ()) -> None:
-    """Raises RunFolderError for a folder that lacks the file `record` but holds other files.
+def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Collection[str] = ()) -> None:
+    """Raises RunFolderError for a folder that lacks the file `record` but contains other files.
 
     Args:
         folder: the folder, which need not exist.
         record: the name of the file that marks a folder of this kind.
-        kind: what the folder should hold, with its article ("a run").
-        beside: further names that are allowed, because a command that was killed early leaves them. Hidden
+        kind: what the folder should contain, with its article ("a run").
+        allowed: further names that are allowed, because a command that was killed early leaves them. Hidden
             files are always allowed.
     """
     if folder.exists() and not folder.is_dir():
@@ -205,18 +205,18 @@ def refuse_other_contents(folder: Path, record: str, kind: str, beside: Collecti
     if (folder / record).exists():
         return
     foreign = sorted(
-        path.name for path in folder.glob("*") if path.name not in beside and not path.name.startswith(".")
+        path.name for path in folder.glob("*") if path.name not in allowed and not path.name.startswith(".")
     )
     if foreign:
         more = ", ..." if len(foreign) > 1 else ""
         raise RunFolderError(
-            f"holds files that are not {kind} ({foreign[0]}{more})",
+            f"contains files that do not belong to {kind} ({foreign[0]}{more})",
             where=folder,
             fix="Choose another `out`",
         )
 
 
-def refuse_differences(
+def raise_if_changed(
     folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = ""
 ) -> None:
     """Raises RunFolderError if there are differences, naming all of them or only the first `limit`."""
@@ -225,7 +225,7 @@ def refuse_differences(
     listed = "; ".join(f"{name} was {_short(old)}, now {_short(new)}" for name, old, new in changed[:limit])
     more = f"; and {len(changed[limit:])} more" if limit is not None and changed[limit:] else ""
     raise RunFolderError(
-        f"holds another {kind}: {listed}{more}",
+        f"contains {with_article(kind)} with other settings: {listed}{more}",
         where=folder,
         fix=fix or "Use the same settings, or another `out`",
     )

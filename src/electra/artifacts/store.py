@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import File, Folder, SealedFolder
+from electra.artifacts.folder import ChildPath, Folder, SealedFolder
 from electra.foundation.errors import StoreError
 
 SPLITS = ("train", "heldout")
@@ -27,8 +27,8 @@ class StoreFolder(SealedFolder):
     RECORD = "store.json"
     ERROR = StoreError
 
-    tokenizer = File(TOKENIZER)
-    audit = File("audit.json")  # how many documents were kept, and why the others were dropped
+    tokenizer = ChildPath(TOKENIZER)
+    audit = ChildPath("audit.json")  # how many documents were kept, and why the others were dropped
 
     def documents(self, split: str) -> Path:
         """Returns the file of a split's token ids, documents back to back."""

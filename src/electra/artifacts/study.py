@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from electra.artifacts.folder import File, Finding, Folder, error_message, numbered_folders
+from electra.artifacts.folder import ChildPath, Finding, Folder, error_message, numbered_folders
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import LOG
 from electra.foundation.durable import read_json
@@ -25,11 +25,11 @@ class StudyFolder(Folder):
 
     KIND = "study"
     RECORD = "study.json"
-    BESIDE = ("store", "tokenizer", LOG)
+    ALLOWED_EARLY = ("store", "tokenizer", LOG)
 
-    results = File("results.json")
-    tokenizer = File("tokenizer")
-    arms = File("arms")
+    results = ChildPath("results.json")
+    tokenizer = ChildPath("tokenizer")
+    arms = ChildPath("arms")
 
     def run(self, arm: str, share: float, seed: int) -> RunFolder:
         """Returns the run of an arm, trained for the given share of the budget."""

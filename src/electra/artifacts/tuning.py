@@ -11,10 +11,10 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.folder import (
-    File,
+    Child,
+    ChildPath,
     Finding,
     Folder,
-    Inside,
     SealedFolder,
     error_message,
     numbered_folders,
@@ -34,8 +34,8 @@ class SeedFolder(SealedFolder):
     RECORD = "results.json"
     WEIGHTS = WEIGHTS
 
-    results = File(RECORD)
-    weights = File(WEIGHTS)
+    results = ChildPath(RECORD)
+    weights = ChildPath(WEIGHTS)
 
     @classmethod
     @override
@@ -71,17 +71,17 @@ class TuningFolder(Folder):
     """
 
     KIND = "fine-tuning"
-    VERB, MADE = "finetune", "a model"
+
     RECORD = "finetune.json"
-    BESIDE = (LOG, "data")  # data/: rows passed from Python
+    ALLOWED_EARLY = (LOG, "data")  # data/: rows passed from Python
     IDENTITY = ("settings", "identity")
 
-    search = File("search.json")
-    baselines = File("floors.json")
-    model = Inside(ModelFolder, "model")
-    ensemble = Inside(EnsembleFolder, "ensemble")
-    dev = File("dev.jsonl")
-    results = File("all_results.json")
+    search = ChildPath("search.json")
+    baselines = ChildPath("floors.json")
+    model = Child(ModelFolder, "model")
+    ensemble = Child(EnsembleFolder, "ensemble")
+    dev = ChildPath("dev.jsonl")
+    results = ChildPath("all_results.json")
 
     def seed(self, number: int) -> SeedFolder:
         """Returns the folder of a seed, whether or not it exists."""
@@ -136,10 +136,10 @@ class TuningFolder(Folder):
 
     def read_results(self) -> dict[str, Any]:
         """Returns all results. Raises RunFolderError before the work is finished."""
-        fix = f"Run electra {self.VERB} to its end"
+        fix = "Run electra finetune to its end"
         results = durable.read_json(self.results, RunFolderError, fix=fix)
         if not isinstance(results, dict) or not results:
-            raise RunFolderError(f"not the results of a {self.KIND}", where=self.results, fix=fix)
+            raise RunFolderError("not the results of a fine-tuning", where=self.results, fix=fix)
         return results
 
     @override
@@ -153,7 +153,7 @@ class TuningFolder(Folder):
         if self.results.is_file():
             yield Finding(self.results, "results", error_message(self.read_results))
         elif not self.model.path.is_dir():
-            yield Finding(self.path, f"{self.KIND} without {self.MADE}: unfinished")
+            yield Finding(self.path, "fine-tuning without a model: unfinished")
 
     @override
     def parts(self) -> Iterator[Folder]:

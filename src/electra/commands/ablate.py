@@ -68,11 +68,13 @@ class Ablate(
     (s3://..., https://...).
     """
     budget: str | None = None
-    """The budget of each arm (default: the recipe's): 2e14flops; 10Mtokens or 5000steps, of which every arm
-    gets at least that many; or a time for the baseline arm, such as 30m.
+    """The compute of each arm: a number such as 2e14flops; enough for every arm to get at least 10Mtokens or
+    5000steps; or what the baseline arm uses in a time such as 30m (default: the recipe's).
     """
     seeds: int = 3
-    """Runs of each arm. All arms use the same seeds, and so see the data in the same order."""
+    """Runs per arm, each with its own seed. All arms use the same seeds, so they see the data in the same
+    order.
+    """
     seed: int = 1
     """The first seed."""
     recipe: Source | None = None
@@ -111,7 +113,7 @@ class Ablate(
     def run(self) -> Study:
         with display_for(self.progress) as display:
             with StopRequest() as stop:
-                self.run_copies(self.folder, display.say, stop, self._undone)
+                self.run_copies(self.folder, display.say, stop, self._remaining)
             _run_study(self, display)
         return Study(self.folder)
 
@@ -121,13 +123,13 @@ class Ablate(
         with display_for(self.progress) as display:
             _run_study(self, display, dry_run=True)
 
-    def _undone(self) -> list[str]:
+    def _remaining(self) -> list[str]:
         """Returns the requested runs that are not done, with the process that works on each, if any."""
         from electra.laboratory.ablation import plan, runner
 
         folder = StudyFolder(self.folder)
         if not folder.exists():
-            return [f"the study {self.study}: not begun"]
+            return [f"the study {self.study}: not started"]
         planned, leases = plan.read_plan(self.folder), Leases(folder.leases)
         arms, seeds = self.arms or planned["fixed"]["arms"], range(self.seed, self.seed + self.seeds)
         jobs = [job for job in plan.all_jobs(planned, seeds) if job.arm in arms]
@@ -137,7 +139,7 @@ class Ablate(
     @override
     def main(self) -> int:
         if self.missing:
-            return print_missing(self._undone())
+            return print_missing(self._remaining())
         return 1 if self.run().failed else 0
 
 
@@ -152,7 +154,7 @@ def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> N
     check_at_least(request, dict.fromkeys(("seeds", "jobs", "threads"), 1))
     check_at_most(request, {"threads": machine.MAX_THREADS})
     if request.store is not None and as_names(request.corpus, "corpus"):
-        raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
+        raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
     study, folder = read_study(find_study(request.study)), StudyFolder(request.folder)
     for name in request.arms:
         if name not in study.arms:
@@ -226,10 +228,10 @@ def _train(
         for status in statuses:  # other processes may have done more
             if status.state == "waiting" and runner.is_scored(status.folder, identity):
                 status.state = "done"
-        with session.alone():
-            gathered = results.gather(planned, statuses)
-            results.write(request.folder, gathered)
-        return gathered
+        with session.exclusive():
+            contents = results.gather(planned, statuses)
+            results.write(request.folder, contents)
+        return contents
 
     live = isinstance(display, Terminal) and display.console.is_terminal
     overview = Overview(jobs, session.say, display.progress, live=live)
@@ -245,14 +247,14 @@ def _train(
     )
     runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
     final = record()
-    for line in results.describe(final):
+    for line in results.summary_lines(final):
         session.say(line)
-    with session.alone():
+    with session.exclusive():
         page = write_report(request.folder)
     session.say(f"page: {page}")
     if session.stopping() and any(job.state != "done" for job in jobs):
         session.interrupt()
-    with session.alone():
+    with session.exclusive():
         folder.record_digests()
         if not final["failed"] and final["complete"]:
             leases.clear()
@@ -272,7 +274,7 @@ def _panel(request: Ablate) -> dict[str, Any]:
         data = Path(recorded["folder"])
     if data is None and chosen:
         raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
-    return panel.describe(data, chosen or tuple(recorded["tasks"]) or panel.DEFAULT)
+    return panel.panel_record(data, chosen or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
 
 
 def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Ablate) -> list[str]:

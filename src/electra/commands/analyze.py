@@ -45,8 +45,8 @@ class Analyze(
 ):
     """Measure what a model has learned: run probes and show their results on one HTML page.
 
-    A probe that already ran with the same models, data and options is not run again; with others, its result
-    is replaced.
+    A probe is not rerun if its models, data and options are unchanged; otherwise its new result replaces the
+    old one.
     """
 
     models: Sources = ()
@@ -55,11 +55,12 @@ class Analyze(
     probe: RepeatedNames = ()
     """The name of a probe, or the path of your own (may be repeated; default: all that can run)."""
     data: RepeatedSources = ()
-    """A file or folder with data for the probes, which look for it by name (may be repeated)."""
+    """A data file or folder; each probe searches it for files by name (may be repeated)."""
     out: Source | None = None
     """The folder for JSON files, figures and the page. Earlier probes stay on the page."""
     probe_option: RepeatedNames = ()
-    """key=value or PROBE.key=value (may be repeated). help: list the options of the chosen probes and exit.
+    """Set an option of the probes: key=value or PROBE.key=value (may be repeated); help lists the options of
+    the chosen probes and exits.
     """
     over_training: bool = False
     """Run the probes on each checkpoint of a run instead of on the finished model."""
@@ -72,8 +73,8 @@ class Analyze(
 
         sources, probes = as_names(self.models, "models"), as_strings(self.probe, "probe")
         if not sources or self.out is None:
-            what = f"no {'`out`' if sources else 'model'} given"
-            raise ConfigError(what, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
+            problem = f"no {'`out`' if sources else 'model'} was passed"
+            raise ConfigError(problem, where="electra analyze", fix=f"For example: {self.EXAMPLES[0]}")
         folder, roots = checked_path(self.out, "out"), [Path(root) for root in as_names(self.data, "data")]
         trust(*probes)
         all_probes = not probes or "all" in probes
@@ -82,8 +83,8 @@ class Analyze(
         if missing is not None:
             raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
         if self.over_training and sources[1:]:
-            what = "takes a single run, not several"
-            raise ConfigError(what, key="over_training", fix="Run the command once for each")
+            problem = "takes a single run, not several"
+            raise ConfigError(problem, key="over_training", fix="Run the command once for each run")
         for source in sources:
             locate(source)  # so that a wrong name is one error, not one for each probe
         models = named_models(sources, pick_device(self.device))
@@ -125,7 +126,8 @@ def _configured(probes: Sequence[str], options: Sequence[str], all_probes: bool)
     from electra.laboratory import analysis
 
     names = analysis.names() if all_probes else list(dict.fromkeys(probes))
-    return {name: analysis.create(name, of) for name, of in analysis.options_for(names, options).items()}
+    options_of = analysis.options_for(names, options)
+    return {name: analysis.create(name, values) for name, values in options_of.items()}
 
 
 def _run_probes(
@@ -137,7 +139,13 @@ def _run_probes(
     *,
     skip_failures: bool,
 ) -> None:
-    """Runs the probes one after the other, then writes the page. Raises ConfigError if none could run."""
+    """Runs the probes one after the other, then writes the page.
+
+    Raises:
+        Interrupted: a stop was requested; the page shows what is done so far.
+        ElectraError: a probe failed, and `skip_failures` is false.
+        ConfigError: no probe could run.
+    """
     from electra.laboratory.analysis.contract.record import run_probe
     from electra.pages.probes import headline, read_record, write_page
 
@@ -148,7 +156,7 @@ def _run_probes(
                 write_page(folder)  # with what is done so far
             session.interrupt()
         began = time.monotonic()
-        report = lambda what, share, name=name: display.progress(f"{name}: {what}", share)  # noqa: E731
+        report = lambda stage, share, name=name: display.progress(f"{name}: {stage}", share)  # noqa: E731
         try:
             result = run_probe(
                 name, probe, models, data, folder, progress=report, over_training=over_training
@@ -182,7 +190,8 @@ def _runnable(
 ) -> tuple[dict[str, tuple[Probe, Data]], list[str]]:
     """Returns the probes that have the data and networks they need, and a line on each that is left out.
 
-    Raises the first problem unless `all_probes`. Called before the folder is locked or written to.
+    If `models` is empty, only the data are checked. Raises the first problem unless `all_probes`. Called
+    before the folder is locked or written to.
     """
     from electra.laboratory.analysis.contract.record import usable_models
 
@@ -203,7 +212,7 @@ def _runnable(
 
 
 def _options(probes: Sequence[str]) -> Iterator[str]:
-    """Yields a line on the question of each probe, and one for each of its options."""
+    """Yields, for each probe, a line with the question that it answers, then a line for each option."""
     from electra.laboratory import analysis
 
     all_probes = not probes or "all" in probes

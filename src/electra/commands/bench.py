@@ -74,16 +74,16 @@ class Bench(
     @override
     def run(self) -> list[Row]:
         if self.seconds <= 0 or self.rounds < 1 or self.vocab_size < 100:
-            what = "needs `seconds` above 0, `rounds` of at least 1 and `vocab_size` of at least 100"
-            raise ConfigError(what, where="electra bench")
+            problem = "needs `seconds` above 0, `rounds` of at least 1 and `vocab_size` of at least 100"
+            raise ConfigError(problem, where="electra bench")
         settings = self.settings()
         for setting in settings:
             setting.single_recipe()  # raises for an invalid one before anything is measured
         if len(settings) == 1 and (self.processes[0] == 1 or machine.is_distributed()):
             row = settings[0].measure()
-            return [] if row is None else [row]  # only the leading process of a shared batch has a row
-        turns = [[setting.measure_in_processes() for setting in settings] for _ in range(self.rounds)]
-        return [_median(rows) for rows in zip(*turns, strict=True)]
+            return [] if row is None else [row]  # only the main process of a shared batch has a row
+        rounds = [[setting.measure_in_processes() for setting in settings] for _ in range(self.rounds)]
+        return [_median(rows) for rows in zip(*rounds, strict=True)]
 
     @override
     def main(self) -> int:
@@ -114,12 +114,12 @@ class Bench(
             model = replace(model, dropout=self.dropout, attention_dropout=self.dropout)
         [processes] = self.processes
         if processes < 1 or training.batch_size % processes:
-            what = f"{processes} processes cannot share a batch of {training.batch_size} rows"
-            raise ConfigError(what, key="processes")
+            problem = f"{processes} processes cannot share a batch of {training.batch_size} rows"
+            raise ConfigError(problem, key="processes")
         return make_recipe(replace(recipe, training=training, model=model).to_sections())
 
     def measure(self) -> Row | None:
-        """Measures a single setting in this process; None unless it leads those that share a batch."""
+        """Measures a single setting in this process. Returns None in all but a batch's main process."""
         from electra.training.bench import measure
         from electra.training.distributed import join_world, leave_world
 
@@ -158,14 +158,14 @@ class Bench(
 bench = function(Bench)
 
 
-def _median(turns: Sequence[Row]) -> Row:
-    """Returns the row with the median speed, with the speeds of all rounds added."""
-    ordered = sorted(turns, key=lambda row: row["tokens_per_s_median"])
+def _median(rounds: Sequence[Row]) -> Row:
+    """Returns the row with the median speed of the rounds, with the speeds of all of them added."""
+    ordered = sorted(rounds, key=lambda row: row["tokens_per_s_median"])
     rates = [row["tokens_per_s_median"] for row in ordered]
-    if len(turns) == 1:
-        return turns[0]
-    together = {"tokens_per_s_median": statistics.median(rates), "tokens_per_s_turns": rates}
-    return {**ordered[len(ordered) // 2], **together}
+    if len(rounds) == 1:
+        return rounds[0]
+    speeds = {"tokens_per_s_median": statistics.median(rates), "tokens_per_s_turns": rates}
+    return {**ordered[len(ordered) // 2], **speeds}
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -45,7 +45,7 @@ class Data(
     """
     _: KW_ONLY
     out: Source
-    """The folder in which each set gets a folder. A set that is already complete there is kept."""
+    """The folder to write to; each set gets a subfolder. A set that is already complete there is kept."""
     mirror: Source | None = field(default=None, metadata={"flags": ("--from",)})
     """A folder or an address with copies of the published files as SET/FILE, such as glue/CoLA.zip (default:
     the publishers' own addresses). --from is a shorter name.

@@ -89,7 +89,7 @@ class Evaluate(
         work = self._work()
         folder = work.folder
         with display_for(self.progress) as display, StopRequest() as stop:
-            self.run_copies(folder, display.say, stop, lambda: left_undone(work))
+            self.run_copies(folder, display.say, stop, lambda: remaining_of(work))
             record = run_suite(
                 work.suite,
                 work.models,
@@ -113,7 +113,7 @@ class Evaluate(
     @override
     def main(self) -> int:
         if self.missing:
-            return print_missing(left_undone(self._work()))
+            return print_missing(remaining_of(self._work()))
         return 1 if self.run().failures else 0
 
     def _work(self) -> _Work:
@@ -123,9 +123,11 @@ class Evaluate(
         folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
         roots = [Path(root) for root in as_names(self.data, "data")]
         if not models:
-            raise ConfigError("no model given", key="models")
+            raise ConfigError("no model was passed", key="models", fix="Pass a run folder or a hub name")
         if not roots:
-            raise ConfigError("no data given", key="data", fix="Pass the folder with the tasks' folders")
+            raise ConfigError(
+                "no data were passed", key="data", fix="Pass the folder with the tasks' folders"
+            )
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
         probes = as_strings(self.probe_option, "probe_option")
@@ -146,11 +148,11 @@ class _Work:
     options: Options
 
 
-def left_undone(work: _Work) -> list[str]:
+def remaining_of(work: _Work) -> list[str]:
     """Returns the tasks and probes that are not done, each with the process that is working on it, if any."""
-    from electra.laboratory.evaluation.running import missing
+    from electra.laboratory.evaluation.running import remaining_work
 
-    return missing(work.suite, work.models, work.roots, work.folder, work.options)
+    return remaining_work(work.suite, work.models, work.roots, work.folder, work.options)
 
 
 evaluate = function(Evaluate)

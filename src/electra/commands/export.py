@@ -42,7 +42,9 @@ class Export(
     masked language model that electra detect prefers, if there is one, else the generator.
     """
     dtype: Dtype = "float32"
-    """Number format of the weights. int8: 8-bit integers, a quarter of the size, which only electra reads."""
+    """Number format of the weights. int8: 8-bit integers, a quarter of the size, which only electra reads;
+    electra import makes a float32 copy of them.
+    """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """onnx: a graph for onnxruntime of a discriminator, an encoder or a fine-tuned model."""
     int8: bool = False
@@ -68,8 +70,8 @@ class Export(
         out = checked_path(self.out, "out")
         if self.format == "onnx":
             if self.network in ("generator", "language_model") or self.dtype != "float32":
-                what = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
-                raise ConfigError(what, key="format")
+                problem = "ONNX export supports discriminators and fine-tuned models, in float32 or int8"
+                raise ConfigError(problem, key="format")
             comparison = str(model.export_onnx(out, int8=self.int8))
             return out, comparison, model.encoder if self.average else None
         if self.int8:

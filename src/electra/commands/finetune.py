@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from typing_extensions import override
 
-from electra.artifacts.session import refuse_other_contents
+from electra.artifacts.session import require_no_other_contents
 from electra.artifacts.tuning import TuningFolder
 from electra.commands.framework.command import Command, OnCommandLine, Source, function
 from electra.commands.framework.display import display_for
@@ -70,7 +70,7 @@ class Finetune(
     @override
     def run(self) -> FineTuned:
         from electra.finetuning.runner.all_seeds import finetune as train
-        from electra.finetuning.runner.all_seeds import missing
+        from electra.finetuning.runner.all_seeds import remaining_work
         from electra.pages.tuning import write_page
 
         start, folder = as_name(self.model, "model"), checked_path(self.out, "out")
@@ -82,7 +82,7 @@ class Finetune(
         settings = self._settings(files)
         with display_for(self.progress) as display, written_tables(rows, folder):
             with StopRequest() as stop:
-                self.run_copies(folder, display.say, stop, lambda: missing(settings))
+                self.run_copies(folder, display.say, stop, lambda: remaining_work(settings))
             train(start, settings, display.say)
             with TuningFolder(folder).locked():
                 page = write_page(folder)
@@ -97,9 +97,9 @@ class Finetune(
         return super().main()
 
     def _missing(self) -> list[str]:
-        from electra.finetuning.runner.all_seeds import missing
+        from electra.finetuning.runner.all_seeds import remaining_work
 
-        return missing(self._settings({"train": checked_path(str(self.data), "data")}))
+        return remaining_work(self._settings({"train": checked_path(str(self.data), "data")}))
 
     def _settings(self, files: Mapping[str, Path]) -> Settings:
         values = {each.name: getattr(self, each.name) for each in fields(Settings)} | {
@@ -119,13 +119,13 @@ def tables(data: Table | Mapping[str, Table]) -> dict[str, bytes]:
     from electra.finetuning.labelled.splits import SPLIT_NAMES
 
     splits = data if isinstance(data, Mapping) else {"train": data}
-    usual = {name: split for split, names in SPLIT_NAMES.items() for name in names}
-    if len({usual.get(name, name) for name in splits}) == len(splits):
-        splits = {usual.get(name, name): rows for name, rows in splits.items()}
+    split_of = {name: split for split, names in SPLIT_NAMES.items() for name in names}
+    if len({split_of.get(name, name) for name in splits}) == len(splits):
+        splits = {split_of.get(name, name): rows for name, rows in splits.items()}
     unknown = [name for name in splits if name not in ("train", "dev", "test")]
     if unknown or "train" not in splits:
-        what = f"unknown split {unknown[0]!r}" if unknown else "no split 'train'"
-        raise DataError(what, where="data", fix="Use train, dev and test")
+        problem = f"unknown split {unknown[0]!r}" if unknown else "no split 'train'"
+        raise DataError(problem, where="data", fix="Use train, dev and test")
     return {split: _lines(records(rows, split), split) for split, rows in splits.items()}
 
 
@@ -141,25 +141,26 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
     Raises:
         RunFolderError: the folder contains other rows, or something other than a fine-tuning.
     """
-    kind = TuningFolder(out)
+    tuning = TuningFolder(out)
     if tables:
-        refuse_other_contents(out, kind.RECORD, with_article(kind.KIND), (*kind.BESIDE, TABLES))
+        allowed = (*tuning.ALLOWED_EARLY, TABLES)
+        require_no_other_contents(out, tuning.RECORD, with_article(tuning.KIND), allowed)
     paths = {split: table_path(out, split) for split in tables}
     new = {split: path for split, path in paths.items() if not path.is_file()}
     for split, path in paths.items():
         if split not in new and path.read_bytes() != tables[split]:
             fix = "Use the same rows, or another `out`"
-            raise RunFolderError("contains other rows than those passed now", where=path, fix=fix)
-    begun, made = kind.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
+            raise RunFolderError("contains rows other than those passed now", where=path, fix=fix)
+    existed, created = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
     try:
         for split, path in new.items():
             durable.commit_file(path, tables[split])
         yield
     except BaseException as error:
-        if kind.exists() == begun:
+        if tuning.exists() == existed:
             for path in new.values():
                 path.unlink(missing_ok=True)
-            for folder in made:
+            for folder in created:
                 with suppress(OSError):  # not empty
                     folder.rmdir()
         if isinstance(error, DataError):  # name the rows instead of the file they were written to
@@ -186,11 +187,11 @@ def _line(row: Any, where: str) -> str:
         try:
             strings = _strings(json.loads(json.dumps({column: value}, default=_plain)))
         except (TypeError, ValueError, RecursionError):
-            what = f"column {column!r} has {shortened(value)}, not a text"
-            raise DataError(what, where=where, fix="Decode it, or leave the column out") from None
+            problem = f"column {column!r} has {shortened(value)}, which is not text"
+            raise DataError(problem, where=where, fix="Decode it, or omit the column") from None
         if match := next(filter(None, map(_NO_TEXT.search, strings)), None):
-            what = f"column {column!r} has the character {match[0]!a}, which is not text"
-            raise DataError(what, where=where, fix="Replace it")
+            problem = f"column {column!r} has the character {match[0]!a}, which is not text"
+            raise DataError(problem, where=where, fix="Replace it")
     return json.dumps(dict(row), ensure_ascii=False, default=_plain) + "\n"
 
 

@@ -22,20 +22,20 @@ class Import(
         "electra import roberta-base --out roberta",
     ),
 ):
-    """Convert a published ELECTRA or other encoder, or your own export, for further pre-training."""
+    """Convert a published ELECTRA model or other encoder, or your own export, for further pre-training."""
 
     source: Source
     """A folder or a hub name, usually of a discriminator. All networks of a run or pair are converted."""
     _: KW_ONLY
     out: Source
-    """The folder to write. Networks go to its subfolders discriminator/ and generator/, a plain encoder
-    (BERT, RoBERTa) to the folder itself.
+    """The folder to write. Networks go to its subfolders discriminator/ and generator/; a plain encoder
+    (BERT, RoBERTa) goes to the folder itself. With --dtype int8, what two networks share is stored once.
     """
     generator: Source | None = None
     """The folder or hub name of the generator, if there is one."""
     dtype: Dtype = "float32"
-    """Number format of the weights. int8: 8-bit integers, a quarter of the size, with what the networks share
-    stored once; only electra reads them, and importing them again writes a copy in float32.
+    """Number format of the weights. int8: 8-bit integers, a quarter of the size, which only electra reads;
+    electra import makes a float32 copy of them.
     """
     allow_pickle: bool = False
     """Also read pytorch_model.bin, with torch's restricted unpickler, which loads tensors and runs no code.

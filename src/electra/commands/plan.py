@@ -53,9 +53,9 @@ class MakePlan(
             None if self.out is None else checked_path(self.out, "out"),
         )
         if not sizes:
-            raise ConfigError("no size to plan for", key="sizes", fix=f"For example: {' '.join(SIZES)}")
+            raise ConfigError("no size was passed", key="sizes", fix=f"For example: {' '.join(SIZES)}")
         if out is not None:
-            estimates.refuse_folder(out)
+            estimates.require_file_path(out)
         recipes = [estimates.at_size(base, size, self.overrides or {}) for size in sizes]
         with (
             display_for(self.progress) as display,
@@ -63,7 +63,7 @@ class MakePlan(
         ):
             if not names:
                 fix = f"For example: {self.EXAMPLES[0]}"
-                raise ConfigError("no text given", where="electra plan", fix=fix)
+                raise ConfigError("no text was passed", where="electra plan", fix=fix)
             options, tokens, vocab_size = estimates.estimate_options(
                 recipes, lambda: estimates.corpus_size(names, base, display), display
             )

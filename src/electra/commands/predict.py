@@ -42,7 +42,7 @@ class Predict(
     """Predict labels, numbers or answers for the texts in a file with a fine-tuned model."""
 
     model: Source
-    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA."""
+    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA model."""
     file: Source
     """A text, or a file of texts: csv, tsv, jsonl, parquet or another table; for tagging also CoNLL-U,
     columns, or .txt with one sentence per line; for questions also SQuAD's JSON. - is standard input: a table
@@ -66,8 +66,8 @@ class Predict(
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or guessed if that fails)."""
     threshold: float | None = None
     """For taggers with two labels, such as grammatical error detection: mark words whose probability is at
-    least this (default: 0.5). For questions that may have no answer: give none if the no-answer score exceeds
-    this (default: the best threshold on dev, or else the published one).
+    least this. For questions that may have no answer: answer none if the no-answer score exceeds this
+    (default: 0.5 for words; for questions the best threshold on dev, or else the published one).
     """
     scores: bool = False
     """For taggers: write the probability of every label for each word, not only of the predicted label."""
@@ -126,7 +126,7 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
         yield path
         return
     if not inline and path.is_dir():
-        raise DataError("this is a folder", where=path, fix="Pass a file")
+        raise DataError("is a folder, not a file", where=path, fix="Pass a file")
     if inline:
         content = decode_argument(name).encode("utf-8", "surrogatepass")
     else:

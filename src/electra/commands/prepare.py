@@ -87,17 +87,17 @@ class Prepare(
         corpus = self.corpus
         if isinstance(corpus, TypedNames) and not corpus:
             fix = f"For example: {self.EXAMPLES[0]}"
-            raise ConfigError("no text given", where="electra prepare", fix=fix)
+            raise ConfigError("no text was passed", where="electra prepare", fix=fix)
         if self.merge and self.shard is not None:
-            what = "both `shard` and `merge` are given"
-            raise ConfigError(what, where="electra prepare", fix="Give only one of them")
+            problem = "both `shard` and `merge` were passed"
+            raise ConfigError(problem, where="electra prepare", fix="Pass only one of them")
         if isinstance(corpus, Mapping) and not is_data_set(corpus) and self.mix_exponent is None:
-            fix = "Give it, such as 0.5, or pass a list of sources without names"
+            fix = "Pass one, such as 0.5, or pass a list of sources without names"
             raise ConfigError("named corpora need a mixing exponent", key="mix_exponent", fix=fix)
         place, (number, count) = as_name(self.out, "out"), self._shard()
         is_shared = self.shard is not None and number is None
         if is_shared and is_remote(place):
-            fix = "Use a shared folder, or prepare each part at an address of its own, by number"
+            fix = "Use a shared folder, or prepare each part by number, at its own address"
             raise ConfigError("machines cannot share an address", key="out", fix=fix)
         with (
             display_for(self.progress) as display,

@@ -37,7 +37,7 @@ class Pretrain(
 
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
     """Text to train on: files, folders, globs, URLs, - (stdin), hub:NAME, or python-docs (Python's own
-    documentation); or a token store made by electra prepare. Can also be given as --corpus. In Python, also
+    documentation); or a token store made by electra prepare. Can also be passed as --corpus. In Python, also
     strings, a DataFrame or a Hugging Face dataset.
     """
     _: KW_ONLY
@@ -58,7 +58,7 @@ class Pretrain(
     init_discriminator: Source | None = None
     """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
     name (default: random initialization). The run takes its size and tokenizer, and a fifth of the recipe's
-    learning rate unless --learning-rate is given.
+    learning rate unless --learning-rate is set.
     """
     init_generator: Source | None = None
     """Start from this model's generator (default: random initialization)."""

@@ -46,7 +46,7 @@ class Push(
         files = hub.files_to_upload(checked_path(self.source, "source"), self.revision)
         with display_for(self.progress) as display:
             if self.dry_run:
-                hub.refuse_name(self.repo)
+                hub.require_valid_name(self.repo)
                 for file in files:
                     display.say(f"{file.branch}: {file.name} ({_size(file.size)})")
                 total = _size(sum(file.size for file in files))

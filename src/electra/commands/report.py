@@ -50,11 +50,11 @@ class Report(
 
     @override
     def main(self) -> int:
-        from electra.pages.svg import left_out
+        from electra.pages.svg import missing_figures_note
 
         path = self.run()
         sys.stdout.write(f"{path}\n")
-        if note := left_out(path):
+        if note := missing_figures_note(path):
             sys.stderr.write(f"{note}\n")
         return 0
 

@@ -49,7 +49,7 @@ class Serve(
         models = as_names(self.models, "models")
         if not models:
             fix = f"For example: {self.EXAMPLES[0]}"
-            raise ConfigError("no model given", where="electra serve", fix=fix)
+            raise ConfigError("no model was passed", where="electra serve", fix=fix)
         try:
             from electra.foundation.signals import StopRequest
             from electra.serving.models import open_models

@@ -47,7 +47,9 @@ class Show(
 
     def _rows(self) -> tuple[Model, Rows]:
         if self.text and os.path.isdir(self.text):
-            raise ConfigError("a folder, not a text", where=self.text, fix="Pass a generator as `generator`")
+            raise ConfigError(
+                "is a folder, not a text", where=self.text, fix="Pass a generator as `generator`"
+            )
         model, text = load(self.model, device="cpu"), decode_argument(self.text) if self.text else None
         rows = model.table(text, seed=self.seed, mask_fraction=self.mask_fraction, generator=self.generator)
         return model, rows
@@ -66,7 +68,7 @@ class Show(
         if any(row["P(replaced)"] is not None for row in rows):
             console.print(f"* P(replaced) reaches the threshold, {threshold:g}", style="dim", markup=False)
         if all(row["Masked"] is None for row in rows):
-            note = "no generator: the text is scored unchanged (pass one as --generator)"
+            note = "the model has no generator, so the text is scored unchanged (pass one as --generator)"
             console.print(note, style="dim")
         return 0
 

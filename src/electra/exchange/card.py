@@ -31,7 +31,7 @@ USES = {
     ),
     "tagger": (
         "It is a pre-trained encoder fine-tuned to label the words of a text: a word's label is that of its"
-        ' first piece (in a pipeline: aggregation_strategy="first").'
+        ' first token (in a pipeline: aggregation_strategy="first").'
     ),
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
@@ -41,8 +41,9 @@ RESULTS = {
 }
 ENERGIES = (
     "A text encoder pre-trained as an energy-based cloze model"
-    " ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy for each token, about minus"
-    " its log-probability given the others; without its head it is the encoder to fine-tune."
+    " ([Electric](https://arxiv.org/abs/2012.08561)). One pass gives an energy for each token:"
+    " approximately the negative log-probability of the token given the others. Without its head it is the"
+    " encoder to fine-tune."
 )
 FINETUNED = {
     "classifier": "text-classification",
@@ -140,8 +141,8 @@ def card_of_run(
             else ""
         ),
         summary=(
-            f"Its weights are the mean of those of {len(averaged)} checkpoints,"
-            f" of steps {averaged[0]:,} to {averaged[-1]:,}."
+            f"Its weights are the mean over {len(averaged)} checkpoints, from step {averaged[0]:,} to"
+            f" step {averaged[-1]:,}."
             if averaged
             else ""
         ),
@@ -156,7 +157,7 @@ def card_of_run(
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name is one on the hub: "runs/mine" has the form of one, but may be a local folder."""
+    """Whether a name is one on the hub, not an existing path: "runs/mine" could be either."""
     return could_be_hub_name(name) and not Path(name).exists()
 
 
@@ -190,18 +191,18 @@ def render(card: Card) -> str:
         _usage(card),
         _section("Training", _table(card.training)),
         _section(
-            "Numbers",
+            "Evaluation",
             (
                 f"Measured on {card.measured_on}, which were not used for training.\n\n{_table(card.metrics)}"
                 if card.metrics
                 else ""
             ),
         ),
-        _section("Text it was trained on", _table(audit)),
+        _section("Training text", _table(audit)),
         _section("Recipe", _fenced("toml", card.recipe.strip()) if card.recipe else ""),
         _section(
             "Before you publish it",
-            "Add licence and language to the header of this file, and state the source of the text.",
+            "Add the licence and the language to the header of this file, and state the source of the text.",
         ),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -293,7 +294,7 @@ def _advice(card: Card) -> str:
             ' replaced than original. `pipeline("token-classification", name)` gives the probabilities.'
         )
     else:
-        advice = "\n\nA logit above 0 means: more likely replaced than original."
+        advice = "\n\nA logit above 0 means that the token is more likely replaced than original."
     if is_modern:  # the weights of all heads have the same names, so a new head would get this one's
         advice += " To fine-tune it, load it with `num_labels=..., ignore_mismatched_sizes=True`."
     return advice

@@ -57,8 +57,8 @@ OUTPUT, LOG_ODDS = "discriminator_output", "log-odds"
 THRESHOLD, DEFAULT_THRESHOLD = "detection_threshold", 0.5
 MIN_POSITIONS = 3  # [CLS], a token, [SEP]
 SUPPORTED_FOLDERS = (
-    "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa (version 2 or 3) with config.json,"
-    " model.safetensors and tokenizer.json"
+    "Pass the folder of an ELECTRA, BERT, RoBERTa, ModernBERT or DeBERTa model (version 2 or 3) with"
+    " config.json, model.safetensors and tokenizer.json"
 )
 _DECODER = "enhanced_mask_decoder"  # key for a DeBERTa generator; transformers ignores it
 
@@ -72,7 +72,7 @@ class FolderConfig:
     labels: tuple[str, ...]
     tied: bool
     pooling: Pooling  # pooling of a classifier
-    skipped: int = 0  # rows of the position table before that of the first token
+    position_offset: int = 0  # row of the position table that belongs to the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits
     threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
     decoder_bias: bool = True  # whether a modern generator's output layer has a bias
@@ -210,14 +210,14 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError("not a JSON object", where=path, fix=SUPPORTED_FOLDERS)
     architecture = MODEL_TYPES.get(str(values.get("model_type")))
     if architecture is None:
-        problem = f"this is a model of type {values.get('model_type')!r}, not an ELECTRA"
+        problem = f"the model type {values.get('model_type')!r} is not supported"
         if values.get("model_type") == "deberta":
             problem = "this is a DeBERTa of version 1, whose attention and tokenizer are not supported"
         raise ModelError(problem, where=path, fix=SUPPORTED_FOLDERS)
     try:
         encoder = _READERS[architecture](values)
         labels = _labels(values)
-        skipped = first_position(values) if architecture == "electra" else 0
+        position_offset = first_position(values) if architecture == "electra" else 0
         kind = _kind(values, architecture, labels)
     except KeyError as missing:
         raise ModelError(
@@ -241,7 +241,7 @@ def read_config(folder: Path) -> FolderConfig:
         raise ModelError(f"must be a probability from 0 to 1, not {threshold!r}", where=path, key=THRESHOLD)
     output = str(values.get(OUTPUT, LOG_ODDS))
     biased = architecture != "modern" or bool(values.get("decoder_bias", True))
-    return FolderConfig(encoder, kind, labels, tied, pooling, skipped, output, threshold, biased)
+    return FolderConfig(encoder, kind, labels, tied, pooling, position_offset, output, threshold, biased)
 
 
 class UnsupportedConfig(Exception):
@@ -336,7 +336,7 @@ def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
     for name in ("hidden_act", "pooler_hidden_act"):
         _require(values, name, "gelu")
     if values.get("relative_attention", False) is not True:
-        raise UnsupportedConfig("relative_attention is not true; DeBERTas without it are not supported")
+        raise UnsupportedConfig("relative_attention must be true: DeBERTa without it is not supported")
     hidden, heads = _integer(values, "hidden_size", 1536), _integer(values, "num_attention_heads", 24)
     _require(values, "pooler_hidden_size", hidden)
     _require(values, "attention_head_size", hidden // max(1, heads))
@@ -434,7 +434,7 @@ def validate(config: EncoderConfig) -> EncoderConfig:
         or (config.position_buckets and not 0 < config.position_buckets // 2 < config.position_span - 1)
     ):
         raise UnsupportedConfig(
-            f"no encoder has these sizes (hidden {hidden}, heads {heads}, layers {layers})"
+            f"no supported encoder has these sizes (hidden {hidden}, heads {heads}, layers {layers})"
         )
     if not (
         0 <= config.dropout < 1
@@ -462,12 +462,12 @@ def _labels(values: dict[str, Any]) -> tuple[str, ...]:
         raise UnsupportedConfig("id2label does not number its labels from 0")
     labels = tuple(str(names[key]) for key in sorted(names, key=int))
     if len(set(labels)) < len(labels):
-        raise UnsupportedConfig("id2label has two labels of the same name")
+        raise UnsupportedConfig("id2label contains a label twice")
     return labels
 
 
 def _kind(values: dict[str, Any], architecture: str, labels: tuple[str, ...]) -> Kind:
-    """Returns the kind of head, judging by the class that was saved.
+    """Returns the kind of head by the class that config.json names; "encoder" if it names no known one.
 
     A modern discriminator is saved as a token classifier; its labels and the OUTPUT key identify it.
     """

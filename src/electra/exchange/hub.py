@@ -34,7 +34,7 @@ from electra.artifacts.private import without_paths
 from electra.artifacts.run import PairFolder, RunFolder
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.pooling import SENTENCE_FILES
-from electra.exchange.verify import refuse_damaged
+from electra.exchange.verify import require_undamaged
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.progress import Say, quiet
@@ -89,29 +89,29 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     if isinstance(folder, TuningFolder):
         folder = folder.model
     if isinstance(folder, ModelFolder):
-        return list(_files(folder, revision, ""))
+        return list(_model_files(folder, revision, ""))
     if not isinstance(folder, PairFolder):
         fix = "Pass a run, a model folder or a fine-tuning"
         raise ModelError(f"this is a {folder.KIND}, not a model", where=source, fix=fix)
     if not folder.finished():
         fix = "Let the run finish, or export a checkpoint and push the export: electra export"
         raise ModelError("the run has no finished network", where=source, fix=fix)
-    files = list(_pair(folder, revision))
+    files = list(_pair_files(folder, revision))
     if isinstance(folder, RunFolder):
         for _, path in numbered_folders(folder.path / "milestones", "step-"):
-            files += _pair(PairFolder(path), path.name)
+            files += _pair_files(PairFolder(path), path.name)
     return files
 
 
-def _pair(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
+def _pair_files(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
     names = pair.finished()
     for index, name in enumerate(names):
-        yield from _files(pair.network(name), branch, "" if index == 0 else f"{name}/")
+        yield from _model_files(pair.network(name), branch, "" if index == 0 else f"{name}/")
     if pair.language_model.exists():
-        yield from _files(pair.language_model, branch, f"{pair.language_model.path.name}/")
+        yield from _model_files(pair.language_model, branch, f"{pair.language_model.path.name}/")
 
 
-def refuse_shared(folder: ModelFolder) -> None:
+def require_complete(folder: ModelFolder) -> None:
     """Raises ModelError if only this package can read the network: transformers could not load it."""
     path, is_shared = folder.path.resolve(), folder.shares_encoder_with is not None
     if is_shared or folder.weights.name == INT8_WEIGHTS:
@@ -120,13 +120,13 @@ def refuse_shared(folder: ModelFolder) -> None:
         raise ModelError(problem, where=folder.path, fix=fix)
 
 
-def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
+def _model_files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile]:
     """Yields the files of a model that match MODEL_FILES.
 
     Links that lead out of the folder are skipped, except those in the hub's cache to its own files.
     """
-    refuse_shared(folder)
-    refuse_damaged(folder)
+    require_complete(folder)
+    require_undamaged(folder)
     root = folder.path.resolve()
     allowed = [root, *(parent.parent / "blobs" for parent in root.parents if parent.name == "snapshots")]
     for path in sorted({path for pattern in MODEL_FILES for path in folder.path.glob(pattern)}):
@@ -135,7 +135,7 @@ def _files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[UploadFile
 
 
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:
-    """Returns a model card with code that loads from the hub, without paths of this machine."""
+    """Returns a model card without paths of this machine; its code loads the model from the hub."""
     subfolder = name.rpartition("/")[0]
     text = QUOTED.sub("", text).replace(str(Path.home()) + "/", "")
     text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
@@ -153,10 +153,10 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
-    refuse_name(repo)
+    require_valid_name(repo)
     if not get_token():
         fix = "Log in with `hf auth login`, or set HF_TOKEN to a token with write access"
-        raise ConfigError("no token for the hub", where=repo, fix=fix)
+        raise ConfigError("no access token for the hub", where=repo, fix=fix)
     api = HfApi(library_name="electra")
     try:
         url = api.create_repo(repo, private=private, exist_ok=True)
@@ -181,7 +181,7 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
     return str(url)
 
 
-def refuse_name(repo: str) -> None:
+def require_valid_name(repo: str) -> None:
     """Raises ConfigError unless `repo` is a valid repository name."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils._validators import validate_repo_id

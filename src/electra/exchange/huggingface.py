@@ -59,7 +59,7 @@ def export_network(
     *,
     dtype: Dtype = "float32",
 ) -> None:
-    """Writes a pre-trained network as a standard Hugging Face folder. Raises ModelError."""
+    """Writes a pre-trained network as a standard Hugging Face folder. Raises ModelError as `write_model`."""
     kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
     write_model(
         folder,
@@ -108,11 +108,12 @@ def write_model(
     """
     folder = Path(folder)
     convert(Dtype, dtype, "dtype")
-    refuse_foreign_folder(folder, further)
+    require_replaceable(folder, further)
     config = encoder.config
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
-            f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
+            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
+            where=folder,
         )
     tensors = to_transformers(exported_weights(encoder, head), config.architecture, kind)
     if is_int8 := dtype == "int8":
@@ -148,7 +149,7 @@ def write_model(
     (folder / durable.MANIFEST).unlink()  # needed for the commit only; not part of a published folder
 
 
-def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
+def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
     """Raises ModelError if `folder` contains anything but a model, since writing a model replaces it.
 
     `further` names files that are also allowed.
@@ -156,7 +157,7 @@ def refuse_foreign_folder(folder: Path, further: Collection[str] = ()) -> None:
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise ModelError("this is a file", where=folder, fix="Choose another `out`")
+        raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
     known = {name.partition("/")[0] for name in (*FILES, INT8_WEIGHTS, *further, durable.MANIFEST)}
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in known)
     if others:

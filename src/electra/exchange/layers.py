@@ -67,11 +67,11 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
     old = model.config
     if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] >= old.num_layers:
         requested = " ".join(map(str, layers)) or "none"
-        what = f"must be some of the layers 0 to {old.num_layers - 1} in ascending order, not {requested}"
-        raise ConfigError(what, key="keep_layers")
+        problem = f"must be layers from 0 to {old.num_layers - 1} in ascending order, not {requested}"
+        raise ConfigError(problem, key="keep_layers")
     if old.global_every > 1:
-        what = f"one layer in {old.global_every} attends to all tokens, so that none can be left out"
-        raise ModelError(what, where=model.folder, fix="Set `layers` and `hidden_size` instead")
+        problem = f"one layer in {old.global_every} attends to all tokens, so no layer can be removed"
+        raise ModelError(problem, where=model.folder, fix="Set `layers` and `hidden_size` instead")
     return _with_layers(model, layers)
 
 

@@ -37,10 +37,11 @@ from electra.exchange.weights import (
     read_safetensors,
     read_shards,
     recorded_digest,
-    refuse_not_finite,
-    refuse_quantised,
+    require_finite,
+    require_floating_point,
 )
 from electra.foundation.errors import AbsentNetwork, DamagedModel, ModelError
+from electra.foundation.visible import plural
 from electra.model.encoder import Encoder
 from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import build_encoder
@@ -149,7 +150,7 @@ def load(
         raise ModelError(
             "not a run folder, so there are no checkpoints to choose from",
             where=path,
-            fix=f"Leave {' and '.join(f'`{name}`' for name in options)} out",
+            fix=f"Omit {' and '.join(f'`{name}`' for name in options)}",
         )
     if not run_folder.holds_networks(path):
         return load_folder(path, network, allow_pickle=allow_pickle)
@@ -204,8 +205,8 @@ def load_folder(
     """
     text_vector = read_text_vector(folder) or TextVector()
     folder = transformer_folder(folder)
-    described = read_config(folder)
-    config = described.encoder
+    folder_config = read_config(folder)
+    config = folder_config.encoder
     text_vector.check(config.hidden_size, folder)
     weights = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
     if (encoder_folder := ModelFolder(folder).shares_encoder_with) is not None:
@@ -220,26 +221,26 @@ def load_folder(
             problem = f"this belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
             raise ModelError(problem, where=folder, fix="Copy both folders from the same model")
         weights = shared | weights
-    refuse_quantised(weights, folder)
-    refuse_not_finite(weights, folder)
-    tensors = names.normalise_names(weights, config.architecture, described.skipped)
-    if not described.decoder_bias and described.kind == "generator":
+    require_floating_point(weights, folder)
+    require_finite(weights, folder)
+    tensors = names.normalise_names(weights, config.architecture, folder_config.position_offset)
+    if not folder_config.decoder_bias and folder_config.kind == "generator":
         tensors = {names.MODERN_BIAS: torch.zeros(config.vocab_size)} | tensors
-    kind = _choose(described, set(tensors), network, folder)
+    kind = _choose_kind(folder_config, set(tensors), network, folder)
     tensors, config = names.complete_from_weights(tensors, config, kind)
     if pickle != PICKLE:
         config = replace(config, num_layers=names.num_layers(tensors, config.architecture))
-    tied = _is_tied(described, tensors)
+    tied = _is_tied(folder_config, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(
-            f"config.json describes {config.num_layers} layers; the weights have fewer", where=folder
+            f"config.json describes {config.num_layers} layers, but the weights have fewer", where=folder
         )
     with torch.device("meta"):  # names and shapes are compared before memory is allocated
         template = _template(build_encoder(config), _head(kind, config, tied))
     state, unused = names.from_transformers(tensors, template, config.architecture, kind, folder)
     encoder, head = build_encoder(config), _head(kind, config, tied)
-    _fill(encoder, _part(state, "encoder."))
-    _fill(head, _part(state, "head."))
+    _fill(encoder, _with_prefix(state, "encoder."))
+    _fill(head, _with_prefix(state, "head."))
     head_weights = (
         names.finetuned_head(tensors, config.architecture, kind) if head is None and kind != "encoder" else {}
     )
@@ -249,11 +250,13 @@ def load_folder(
         for name in names.transformers_names(f"head.{ours}", config.architecture, kind)
     }
     unused = [name for name in unused if name not in used_by_head]
-    refuse_unused_weights(unused, config.architecture, folder)
-    labels = described.labels or tuple(f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ()))))
+    require_encoder_used(unused, config.architecture, folder)
+    labels = folder_config.labels or tuple(
+        f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ())))
+    )
     if kind in ("classifier", "tagger") and len(labels) != (outputs := len(head_weights["output.bias"])):
         raise ModelError(
-            f"{len(labels)} labels, but the head has {outputs} outputs",
+            f"{plural(len(labels), 'label')}, but the head has {plural(outputs, 'output')}",
             where=folder / CONFIG,
             key="id2label",
             fix="Name one label for each output",
@@ -261,8 +264,8 @@ def load_folder(
     notes: tuple[str, ...] = ()
     if unused:
         names_of_unused = f"{', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''}"
-        notes = (f"not used: {len(unused)} other tensors ({names_of_unused})",)
-    pooling = described.pooling if kind == "classifier" else text_vector.pooling or "mean"
+        notes = (f"not used: {plural(len(unused), 'other tensor')} ({names_of_unused})",)
+    pooling = folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean"
     for name, problem in ModelFolder(folder).changed().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
@@ -270,7 +273,8 @@ def load_folder(
     tokenizer = Tokenizer.load(encoder_folder or folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise ModelError(
-            f"the tokenizer has {tokenizer.vocab_size} entries, the model {config.vocab_size}", where=folder
+            f"the tokenizer has {tokenizer.vocab_size} entries, but the model has {config.vocab_size}",
+            where=folder,
         )
     notes += _notes_on_ids(ModelFolder(folder), tokenizer)
     return Loaded(
@@ -285,8 +289,8 @@ def load_folder(
         notes,
         pooling,
         text_vector,
-        described.output,
-        described.threshold,
+        folder_config.output,
+        folder_config.threshold,
     )
 
 
@@ -321,7 +325,7 @@ def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
         if others:
             fix = f"Convert {others[0]} to safetensors with transformers"
         elif ModelFolder(folder).holds_graph:
-            fix = "For its ONNX graph use `backend=onnx`"
+            fix = "To run its ONNX graph, use `backend=onnx`"
         raise ModelError(f"no {WEIGHTS}", where=folder, fix=fix)
     if not allow_pickle:
         fix = (
@@ -352,7 +356,7 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
     return dict(tensors)
 
 
-def refuse_unused_weights(unused: Sequence[str], architecture: str, folder: Path) -> None:
+def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path) -> None:
     """Raises ModelError if a tensor of the encoder is unused: config.json and the weights do not match.
 
     Unused tensors of other heads are allowed.
@@ -367,17 +371,17 @@ def refuse_unused_weights(unused: Sequence[str], architecture: str, folder: Path
         )
 
 
-def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
+def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
     """Returns the kind of head to load: `network`, or any if that is "encoder". Raises AbsentNetwork."""
-    present = names.kinds_in(tensors, described.encoder.architecture, described.kind)
+    present = names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
     if network == "encoder":
-        kind = described.kind if described.kind in present else "encoder"
+        kind = folder_config.kind if folder_config.kind in present else "encoder"
         # Old configurations do not name the class.
         return present[0] if kind == "encoder" and len(present) == 1 else kind
     if network in present:
         return network
     actual = KIND_PHRASES.get(present[0], "") if present else "an encoder without a head"
-    name = CLASSES[described.encoder.architecture][present[0] if present else "encoder"]
+    name = CLASSES[folder_config.encoder.architecture][present[0] if present else "encoder"]
     saved = ModelFolder(folder).record.get("architectures")
     name = str(saved[0]) if isinstance(saved, list) and saved else name  # such as BERT's class
     raise AbsentNetwork(
@@ -387,14 +391,14 @@ def _choose(described: FolderConfig, tensors: set[str], network: Kind, folder: P
     )
 
 
-def _is_tied(described: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
+def _is_tied(folder_config: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a generator's output layer is its token table.
 
     As in transformers, weights that contain both override config.json: the two are tied if they are equal.
     """
-    table, decoder = names.table_and_decoder(tensors, described.encoder.architecture)
+    table, decoder = names.table_and_decoder(tensors, folder_config.encoder.architecture)
     if table is None or decoder is None:
-        return described.tied
+        return folder_config.tied
     return torch.equal(table, decoder)
 
 
@@ -419,5 +423,5 @@ def _fill(module: nn.Module | None, state: Mapping[str, Tensor]) -> None:
         module.eval()
 
 
-def _part(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}

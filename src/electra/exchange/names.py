@@ -173,7 +173,7 @@ def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) 
     return {name: tensor.clone().contiguous() for name, tensor in renamed.items()}
 
 
-def _one_logit(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _merge_logits(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Replaces a modern discriminator's two logits by their difference, the log-odds of "replaced"."""
     present = [name for name in DISCRIMINATOR_OUTPUT if name in tensors]
     pairs = {name: tensors[name] for name in present if tensors[name].shape[:1] == (2,)}
@@ -205,7 +205,7 @@ def from_transformers(
     state: dict[str, Tensor] = {}
     used: set[str] = set()
     if (architecture, kind) == ("modern", "discriminator"):
-        tensors = _one_logit(tensors)
+        tensors = _merge_logits(tensors)
     for ours, parameter in template.items():
         names = transformers_names(ours, architecture, kind)
         shape = (parameter.shape[0] // len(names), *parameter.shape[1:])
@@ -227,11 +227,13 @@ def from_transformers(
     return state, sorted(name for name in tensors if name not in used and not _REDUNDANT.fullmatch(name))
 
 
-def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: int = 0) -> dict[str, Tensor]:
+def normalise_names(
+    tensors: Mapping[str, Tensor], architecture: str, position_offset: int = 0
+) -> dict[str, Tensor]:
     """Renames tensors to the names of current transformers, with ELECTRA's names for BERT and RoBERTa.
 
     Early versions of transformers wrote gamma and beta, and encoders without a head have no prefix. The
-    pooler of BERT and RoBERTa and the first `skipped` rows of the position table are dropped.
+    pooler of BERT and RoBERTa and the first `position_offset` rows of the position table are dropped.
     """
     old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     is_wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
@@ -263,16 +265,18 @@ def normalise_names(tensors: Mapping[str, Tensor], architecture: str, skipped: i
     if not any(name.startswith(PREFIX[architecture]) for name in renamed):
         renamed = {PREFIX[architecture] + name: tensor for name, tensor in renamed.items()}
     positions = PREFIX[architecture] + _POSITIONS
-    return renamed | ({positions: renamed[positions][skipped:]} if skipped and positions in renamed else {})
+    return renamed | (
+        {positions: renamed[positions][position_offset:]} if position_offset and positions in renamed else {}
+    )
 
 
-def kinds_in(names: set[str], architecture: str, described: Kind) -> list[Kind]:
-    """Returns the heads whose weights are all present; of heads with the same names, only `described`."""
+def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]:
+    """Returns the heads whose weights are all present; of heads with the same names, only `saved_kind`."""
     stems = {name.rpartition(".")[0] for name in names}
     heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     ambiguous = _SAME_NAMES.get(architecture, ())
     present = [kind for kind in heads if set(_HEAD[architecture][kind].values()) <= stems]
-    return [kind for kind in present if kind not in ambiguous or kind == described]
+    return [kind for kind in present if kind not in ambiguous or kind == saved_kind]
 
 
 def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Exports a network as an ONNX graph, and checks that their outputs agree.
+"""Exports a network as an ONNX graph, and checks that both give the same outputs.
 
 The result is a model folder with a graph instead of weights; onnx_session.py describes inputs and outputs.
 """
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from electra.artifacts.model import CARD, CONFIG, ONNX, TASK, ModelFolder
 from electra.exchange.configs import DEFAULT_THRESHOLD, LOG_ODDS, OUTPUT, THRESHOLD, write_config
-from electra.exchange.huggingface import refuse_foreign_folder, tokenizer_files
+from electra.exchange.huggingface import require_replaceable, tokenizer_files
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.onnx_session import HIDDEN, IDS, LOGITS, MASK, TYPES, open_session
 from electra.exchange.pooling import pooling_files
@@ -30,7 +30,7 @@ from electra.foundation.errors import ModelError
 from electra.foundation.machine import library
 
 KINDS = ("discriminator", "encoder")
-TOLERANCE = 1e-3  # maximum difference of any output in fp32; measured: 1e-5
+FLOAT_TOLERANCE = 1e-3  # maximum difference of any output in fp32; measured: 1e-5
 INT8_TOLERANCE = 0.05  # for int8: mean difference of probabilities, or 1 - cosine similarity of vectors
 ROWS, LENGTH = 16, 64  # shape of the batch on which graph and network are compared
 README = """# {name}
@@ -45,7 +45,7 @@ for a discriminator, `logits`, the log-odds that a token was replaced.
 class ExportReport:
     """The comparison of a graph with the network from which it was exported."""
 
-    difference: float  # maximum over all outputs; for int8, see INT8_TOLERANCE
+    difference: float  # between their outputs: the maximum; for int8, a mean (see INT8_TOLERANCE)
     bytes_before: int
     bytes_after: int
     seconds_before: float  # one forward pass of 16 rows of 64 tokens
@@ -146,7 +146,7 @@ def commit_graph(
     Raises:
         ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
     """
-    refuse_foreign_folder(out, (ONNX, TASK))
+    require_replaceable(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
         problem = "the folder contains a model with weights, which the graph would replace"
         raise ModelError(problem, where=out, fix="Choose another `out`")
@@ -247,7 +247,7 @@ def _compare(
         else:
             difference = float(1 - torch.cosine_similarity(before[HIDDEN], after[HIDDEN], dim=-1).mean())
         seconds = _timed(lambda: graph(*inputs.values())), _timed(lambda: session.run(None, arrays))
-    if not difference <= (tolerance := INT8_TOLERANCE if int8 else TOLERANCE):
+    if not difference <= (tolerance := INT8_TOLERANCE if int8 else FLOAT_TOLERANCE):
         problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
         raise ModelError(problem, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
     size = sum(tensor.nbytes for tensor in graph.state_dict().values())

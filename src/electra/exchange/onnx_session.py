@@ -40,20 +40,22 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
         raise ModelError(f"no {ONNX}", where=folder, fix=fix)
     if damage := model.damage_of_graph():
         raise ModelError(damage, where=folder, fix=REEXPORT)
-    described = read_config(folder)
+    folder_config = read_config(folder)
     session = open_session(model.onnx)
-    if described.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
-        described = replace(described, kind="discriminator")  # DeBERTa's is saved with the encoder's class
-    if network not in (described.kind, "encoder"):
-        problem = f"this is {KIND_PHRASES.get(described.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
+    if folder_config.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
+        folder_config = replace(
+            folder_config, kind="discriminator"
+        )  # DeBERTa's is saved with the encoder's class
+    if network not in (folder_config.kind, "encoder"):
+        problem = f"this is {KIND_PHRASES.get(folder_config.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
         raise AbsentNetwork(problem, where=folder)
-    encoder = OnnxEncoder(described.encoder, session, model.onnx)
+    encoder = OnnxEncoder(folder_config.encoder, session, model.onnx)
     tokenizer, text_vector = Tokenizer.load(folder), read_text_vector(folder) or TextVector()
-    _check_graph(encoder, described, tokenizer.vocab_size, folder)
+    _check_graph(encoder, folder_config, tokenizer.vocab_size, folder)
     return OnnxLoaded(
-        encoder, None, described.encoder, tokenizer, described.kind, described.labels, folder,
+        encoder, None, folder_config.encoder, tokenizer, folder_config.kind, folder_config.labels, folder,
         pooling=text_vector.pooling or "mean", text_vector=text_vector,
-        output=described.output, threshold=described.threshold,
+        output=folder_config.output, threshold=folder_config.threshold,
     )  # fmt: skip
 
 
@@ -117,11 +119,11 @@ class OnnxEncoder(Encoder):
         return np.asarray(result, np.float32)
 
 
-def _check_graph(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int, folder: Path) -> None:
+def _check_graph(encoder: OnnxEncoder, folder_config: FolderConfig, vocab_size: int, folder: Path) -> None:
     """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
-    size, labels = encoder.config.vocab_size, len(described.labels)
+    size, labels = encoder.config.vocab_size, len(folder_config.labels)
     if vocab_size > size:
-        raise ModelError(f"the tokenizer has {vocab_size} entries, the model {size}", where=folder)
+        raise ModelError(f"the tokenizer has {vocab_size} entries, but the model has {size}", where=folder)
     ids = torch.full((2, 3), vocab_size - 1)
     encoder(ids, document_ids=torch.zeros_like(ids))
     shapes = {
@@ -130,10 +132,10 @@ def _check_graph(encoder: OnnxEncoder, described: FolderConfig, vocab_size: int,
         "tagger": (2, 3, labels),
         "reader": (2, 3, 2),
     }
-    if (expected := shapes.get(described.kind)) is None:
+    if (expected := shapes.get(folder_config.kind)) is None:
         return
     shape = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
-    if shape != expected and (labels or described.kind not in ("classifier", "tagger")):
+    if shape != expected and (labels or folder_config.kind not in ("classifier", "tagger")):
         problem = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
         raise ModelError(problem, where=folder, fix=REEXPORT)
 

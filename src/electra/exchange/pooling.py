@@ -88,12 +88,12 @@ class PooledText:
     Args:
         modes: the pooling modes.
         states_TD: the token states of a window.
-        first: the number of the text's tokens before the window.
+        tokens_before: the number of the text's tokens before the window.
     """
 
-    def __init__(self, modes: Sequence[str], states_TD: Array, first: int = 0) -> None:
-        self.modes, self.count = modes, first + len(states_TD)
-        weights = np.arange(first + 1, self.count + 1)[:, None]
+    def __init__(self, modes: Sequence[str], states_TD: Array, tokens_before: int = 0) -> None:
+        self.modes, self.count = modes, tokens_before + len(states_TD)
+        weights = np.arange(tokens_before + 1, self.count + 1)[:, None]
         self.sums: dict[str, Array] = {}
         for mode in modes:
             if mode in ("cls", "last"):
@@ -103,7 +103,7 @@ class PooledText:
             else:
                 self.sums[mode] = (states_TD * weights if mode == "weightedmean" else states_TD).sum(0)
 
-    def join(self, later: PooledText) -> None:
+    def add_window(self, later: PooledText) -> None:
         """Adds the next window of the text."""
         for mode, value in later.sums.items():
             if mode == "last":
@@ -142,7 +142,7 @@ def _transformer_path(modules: Iterable[tuple[str, str]]) -> str:
 
 
 def read_text_vector(folder: Path) -> TextVector | None:
-    """Reads a folder's pooling and further steps; returns None if it describes none.
+    """Reads a folder's pooling and further steps; returns None if the folder does not describe them.
 
     Raises:
         ModelError: a file is damaged, or a step or setting is not supported.
@@ -236,8 +236,8 @@ class _Reader:
         """Returns the tensors called `names` in a step's weights file, in that order. Raises ModelError."""
         from electra.exchange.weights import (  # imports torch, which most callers do not need
             read_safetensors,
-            refuse_not_finite,
-            refuse_quantised,
+            require_finite,
+            require_floating_point,
         )
 
         file = self.folder / path / WEIGHTS
@@ -247,8 +247,8 @@ class _Reader:
                 problem, where=file.parent, fix="Save it as safetensors with sentence-transformers"
             )
         tensors = read_safetensors(file)
-        refuse_quantised(tensors, file.parent)
-        refuse_not_finite(tensors, file.parent)
+        require_floating_point(tensors, file.parent)
+        require_finite(tensors, file.parent)
         if missing := [name for name in names if name not in tensors]:
             raise ModelError(f"the weights have no tensor {missing[0]}", where=file)
         self.files[f"{path}/{file.name}"] = file.read_bytes()
@@ -284,9 +284,11 @@ def _modes(reader: _Reader, path: str) -> tuple[str, ...]:
         listed = list(mode) if isinstance(mode, list | tuple) else [mode]
         modes = [_OTHER_NAMES.get(str(each), str(each)) for each in listed]
     else:
-        on = [name for name, value in settings.items() if value is True and name.startswith("pooling_mode_")]
-        by_switch = {switch: mode for mode, switch in SWITCHES.items()}
-        modes = sorted((by_switch.get(name, name) for name in on), key=[*SWITCHES, *on].index)
+        mode_of = {switch: mode for mode, switch in SWITCHES.items()}
+        enabled = [
+            key for key, value in settings.items() if value is True and key.startswith("pooling_mode_")
+        ]
+        modes = sorted((mode_of.get(key, key) for key in enabled), key=[*SWITCHES, *enabled].index)
     if unknown := [mode for mode in modes if mode not in SWITCHES]:
         fix = f"Set some of {', '.join(SWITCHES.values())} to true"
         raise ModelError(f"unknown pooling: {', '.join(unknown)}", where=where, fix=fix)

@@ -20,7 +20,7 @@ from electra.artifacts.run import PairFolder, RunFolder
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import LOG_ODDS, UnsupportedConfig, validate
 from electra.exchange.names import Kind
-from electra.exchange.weights import refuse_not_finite
+from electra.exchange.weights import require_finite
 from electra.foundation.config import convert
 from electra.foundation.errors import AbsentNetwork, CheckpointError, ConfigError, ModelError, RunFolderError
 from electra.model.networks import Network, Networks
@@ -115,7 +115,7 @@ def open_checkpoint(
             fix=f"Pass a run or folder that has a {kind}",
         )
     tokenizer = find_tokenizer(run)
-    pair = _pair(folder, present)
+    pair = _build_pair(folder, present)
     _fill(pair, tensors, selected[-1].path)
     opened = pair.named[kind]
     merge_token_table(opened.encoder)
@@ -170,7 +170,7 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
     except FileNotFoundError:
         fix = "Rerun the command"
         raise CheckpointError("deleted by the run in the meantime", where=checkpoint.path, fix=fix) from None
-    refuse_not_finite(tensors, checkpoint.weights)
+    require_finite(tensors, checkpoint.weights)
     return tensors
 
 
@@ -187,7 +187,7 @@ def _select_checkpoints(
     return (newest,), notes
 
 
-def _pair(run: RunFolder, present: list[Kind]) -> Pair:
+def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
     """Builds the networks that run.toml describes, with random weights."""
     record = run.record
     try:

@@ -20,7 +20,7 @@ from electra.artifacts.model import (
     WEIGHTS,
     ModelFolder,
 )
-from electra.artifacts.run import BESIDE_MAIN
+from electra.artifacts.run import PUSHED_SUBFOLDERS
 from electra.data.hub_files import could_be_hub_name, download
 from electra.exchange.pooling import SENTENCE_FILES, transformer_folder
 from electra.foundation import durable
@@ -30,7 +30,7 @@ from electra.foundation.options import expand_path
 _MODEL = (CONFIG, WEIGHTS, INT8_WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
 _FILES = [
     *_MODEL,
-    *(f"{folder}/{name}" for folder in BESIDE_MAIN for name in _MODEL),
+    *(f"{folder}/{name}" for folder in PUSHED_SUBFOLDERS for name in _MODEL),
     SHARDS,
     "model-*-of-*.safetensors",
     *SENTENCE_FILES,
@@ -52,7 +52,7 @@ def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     if (included := included_model(str(source))) is not None:
         return included
     if path.exists():
-        raise ModelError("this is a file, and a model is a folder", where=path, fix="Pass the file's folder")
+        raise ModelError("is a file, not a model folder", where=path, fix="Pass the file's folder")
     if not could_be_hub_name(str(source)):
         raise ModelError(
             "no such folder",

@@ -25,7 +25,7 @@ from electra.data.tokenizer import Tokenizer
 from electra.exchange import names, run_folder
 from electra.exchange.card import Card, card_of_language_model, card_of_run
 from electra.exchange.configs import DEFAULT_THRESHOLD, read_config
-from electra.exchange.huggingface import refuse_foreign_folder, write_model
+from electra.exchange.huggingface import require_replaceable, write_model
 from electra.exchange.load import (
     Loaded,
     load,
@@ -41,7 +41,11 @@ from electra.foundation.errors import AbsentNetwork, ModelError
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
-    """Writes a loaded model as a Hugging Face folder, with a card made from `source`."""
+    """Writes a loaded model as a Hugging Face folder, with a card made from `source`.
+
+    Raises:
+        ModelError: `out` contains anything but a model.
+    """
     write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
 
 
@@ -95,7 +99,7 @@ def share_encoder(folder: Path, neighbour: str) -> None:
         return
     tokenizer = Tokenizer.load(folder)
     if tokenizer.digest != Tokenizer.load(other.path).digest:
-        raise ModelError(f"its tokenizer is not that of {neighbour}/", where=folder)
+        raise ModelError(f"its tokenizer differs from that of {neighbour}/", where=folder)
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     contents: dict[str, durable.Content] = {
         name: path.read_bytes() for name, path in files.items() if name not in TOKENIZER_FILES
@@ -129,11 +133,11 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
         ModelError: the source is missing or fine-tuned, or `out` cannot be written.
     """
     path = locate(source)
-    has_several = run_folder.holds_networks(path)
-    models = load_networks(path, out) if has_several else {out: load(source, "encoder")}
-    refuse_outputs(path, out, models)
+    is_pair = run_folder.holds_networks(path)
+    models = load_networks(path, out) if is_pair else {out: load(source, "encoder")}
+    require_writable(path, out, models)
     for model in models.values():
-        _refuse_tuned(model, source, "Pass the model it was fine-tuned from, then fine-tune the result")
+        _require_pretrained(model, source, "Pass the model it was fine-tuned from, then fine-tune the result")
     changed = {folder: change(model) for folder, model in models.items()}
     for folder, (model, description) in changed.items():
         card = Card(
@@ -148,20 +152,20 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
     return [f"{folder}  {model.kind}, {description}" for folder, (model, description) in changed.items()]
 
 
-def refuse_outputs(source: Path, out: Path, folders: Iterable[Path]) -> None:
+def require_writable(source: Path, out: Path, folders: Iterable[Path]) -> None:
     """Raises ModelError if writing to `folders` would replace the source, a run, or anything but a model."""
     pair = PairFolder(source)
     parts = (source, *(pair.network(name).path for name in run_folder.NETWORKS), pair.language_model.path)
     if out.resolve() in [part.resolve() for part in parts]:
-        raise ModelError("this is the source", where=out, fix="Choose another `out`")
+        raise ModelError("this is the source, which would be replaced", where=out, fix="Choose another `out`")
     if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in folders):
-        content = "a run" if RunFolder.is_at(out) else "a model, and several are to be written"
+        content = "a run" if RunFolder.is_at(out) else "a model, but several models would be written to it"
         raise ModelError(f"this is {content}", where=out, fix="Choose another `out`")
     for folder in folders:
-        refuse_foreign_folder(folder)
+        require_replaceable(folder)
 
 
-def _refuse_tuned(model: Loaded, source: str, fix: str) -> None:
+def _require_pretrained(model: Loaded, source: str, fix: str) -> None:
     folder = ModelFolder(Path(model.folder))
     if model.kind not in run_folder.PRETRAINED or folder.task.is_file() or folder.head.is_file():
         kind = "fine-tuned model" if model.kind in run_folder.PRETRAINED else model.kind
@@ -216,9 +220,9 @@ def import_pair(
             where=generator,
             fix="Pass a generator and a discriminator that were trained together",
         )
-    refuse_outputs(path, out, models)
+    require_writable(path, out, models)
     for model in models.values():
-        _refuse_tuned(model, source, "Pass a discriminator, a generator or an encoder")
+        _require_pretrained(model, source, "Pass a discriminator, a generator or an encoder")
     lines = []
     for folder, model in models.items():
         export(model, folder, sources.get(folder, source), dtype=dtype)

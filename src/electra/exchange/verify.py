@@ -16,10 +16,10 @@ from electra.foundation.errors import DamagedModel, ElectraError, ModelError
 
 def verify(path: Path) -> Iterator[Finding]:
     """Yields a finding for each part of the folder at `path` and of the folders in it."""
-    yield from open_folder(path).verify({ModelFolder: _model, StoreFolder: _store})
+    yield from open_folder(path).verify({ModelFolder: _verify_model, StoreFolder: _verify_store})
 
 
-def _store(folder: StoreFolder) -> Iterator[Finding]:
+def _verify_store(folder: StoreFolder) -> Iterator[Finding]:
     problem = ""
     try:
         TokenStore.open(folder.path).verify()
@@ -28,32 +28,32 @@ def _store(folder: StoreFolder) -> Iterator[Finding]:
     yield Finding(folder.path, folder.KIND, problem)
 
 
-def _model(folder: ModelFolder) -> Iterator[Finding]:
+def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
     """Loads the model, which checks digests, configuration, tensors and tokenizer."""
     if folder.holds_graph:
         yield from folder.check()
         return
     subject, problem = folder.KIND, ""
     try:
-        subject += f" ({', '.join([_read(folder), *_unchecked(folder)])})"
+        subject += f" ({', '.join([_load_kind(folder), *_unchecked(folder)])})"
         problem = "; ".join(folder.changed().values())
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, subject, problem)
 
 
-def refuse_damaged(folder: ModelFolder) -> None:
+def require_undamaged(folder: ModelFolder) -> None:
     """Raises ModelError if `verify` would find the model folder damaged."""
     if folder.holds_graph:
         problem = folder.damage_of_graph()
     else:
-        _read(folder)
+        _load_kind(folder)
         problem = "; ".join(folder.changed().values())
     if problem:
         raise ModelError(problem, where=folder.path, fix="Download or export it again")
 
 
-def _read(folder: ModelFolder) -> str:
+def _load_kind(folder: ModelFolder) -> str:
     """Reads the whole model and returns the kind of its network."""
     with warnings.catch_warnings(action="ignore", category=DamagedModel):  # reported as a finding instead
         return load_folder(folder.path, "encoder").kind

@@ -25,8 +25,7 @@ from electra.model.token_table import DisentangledTable
 if TYPE_CHECKING:
     from electra.data.tokenizer import Tokenizer
 
-TOLERANCE = 1e-3  # relative error up to which a token table counts as a projection of another
-
+PROJECTION_TOLERANCE = 1e-3  # relative error up to which a token table counts as a projection of another
 SIZES_DIFFER = "Set the model's size, width and depth to those of the folder"
 
 
@@ -80,7 +79,7 @@ def load_weights_into(
             )
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
-        _refuse_untied(loaded)
+        _require_tied(loaded)
         fixed = _parameters(own_discriminator) if discriminator is not None else set()
         tables = _disentangled(own_discriminator) if discriminator is not None else []
         before = [table.weight.detach().clone() for table in tables]
@@ -91,7 +90,7 @@ def load_weights_into(
         notes += loaded.notes
         if differing:
             notes.append(
-                "shared weights differ in the two folders; the discriminator's are used"
+                "shared weights differ between the two folders; the discriminator's are used"
                 f" ({', '.join(differing[:3])}, ...)"
             )
     return tuple(notes)
@@ -143,17 +142,17 @@ def _start_mlm_head(pair: Pair, folder: ModelFolder) -> list[str]:
     if any(isinstance(head, GeneratorHead) for head in pair.heads.values()):
         _fill_mlm_heads(pair, load(folder.path, "generator"))
         return []
-    return ["its masked language model is not trained further; the objective rtd_mlm trains both"]
+    return ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
 
 
 def _fill_mlm_heads(pair: Pair, loaded: Loaded) -> None:
     for head in pair.heads.values():
         if isinstance(head, GeneratorHead) and isinstance(loaded.head, GeneratorHead):
-            _refuse_untied(loaded)
+            _require_tied(loaded)
             head.load_state_dict(loaded.head.state_dict())
 
 
-def _refuse_untied(loaded: Loaded) -> None:
+def _require_tied(loaded: Loaded) -> None:
     if isinstance(loaded.head, GeneratorHead) and loaded.head.weight is not None:
         problem = (
             "its output layer is separate from its token table; models trained here use one table for both"
@@ -254,7 +253,7 @@ def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int],
     shared = source.detach().cpu().double()
     solution = torch.linalg.lstsq(shared, table_VD.double()).solution
     error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
-    if error > TOLERANCE:
+    if error > PROJECTION_TOLERANCE:
         raise ModelError(
             "this generator's token table is not a projection of the discriminator's",
             where=loaded.folder,
@@ -266,7 +265,7 @@ def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int],
 def _check_tokenizer(loaded: Loaded, tokenizer: Tokenizer | None) -> None:
     if tokenizer is not None and loaded.tokenizer.digest != tokenizer.digest:
         raise ModelError(
-            "its tokenizer is not the one that the text was encoded with",
+            "its tokenizer is not the one with which the text was encoded",
             where=loaded.folder,
-            fix=f"Prepare the text with the model's: electra prepare ... --tokenizer {loaded.folder}",
+            fix=f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}",
         )

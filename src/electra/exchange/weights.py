@@ -138,7 +138,7 @@ def read_shards(index: Path) -> dict[str, Tensor]:
     content = durable.read_json(index, ModelError)
     shard_of = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(shard_of, dict) or not all(isinstance(file, str) for file in shard_of.values()):
-        raise ModelError("it has no valid weight_map", where=index, fix="Download the model again")
+        raise ModelError("has no valid weight_map", where=index, fix="Download the model again")
     tensors: dict[str, Tensor] = {}
     for file in sorted(set(shard_of.values())):
         shard = index.parent / file
@@ -152,7 +152,7 @@ def read_shards(index: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def refuse_not_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
+def require_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Raises ModelError if a tensor contains NaN or infinity, which would silently corrupt all outputs."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
@@ -163,7 +163,7 @@ def refuse_not_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
             )
 
 
-def refuse_quantised(tensors: Mapping[str, Tensor], folder: Path) -> None:
+def require_floating_point(tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Raises ModelError for weights that are not floating-point numbers, such as quantised ones."""
     floating = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     for name, tensor in tensors.items():

@@ -21,7 +21,7 @@ from electra.exchange.configs import read_config
 from electra.exchange.load import KIND_PHRASES, Loaded, load
 from electra.exchange.run_folder import holds_networks
 from electra.exchange.source import locate
-from electra.exchange.weights import read_safetensors, refuse_not_finite
+from electra.exchange.weights import read_safetensors, require_finite
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
@@ -124,7 +124,7 @@ class Predictor:
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
         if encoding:
-            task.refuse_unless_table("encoding")
+            task.require_table("encoding")
         if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
             expected = " or ".join(map(str, sorted(counts)))
             raise ConfigError(
@@ -177,7 +177,7 @@ class Predictor:
                 raise DataError(problem, where=where, key=error.key, fix=error.fix) from None
         read_places = {example.where for example in predictions.examples}
         if missing := [index for index in range(1, len(rows) + 1) if f"{file}:{index}" not in read_places]:
-            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Leave it out")
+            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Remove it")
         if columns:
             return predictions
         # The rows have the values as passed, not as JSON stores them.
@@ -212,7 +212,7 @@ def _open_graph(folder: Path) -> Predictor:
 
     loaded, record = load_onnx(folder, "encoder"), read_task(folder)
     if record is None:
-        refuse_untuned(loaded)
+        require_tuned(loaded)
     task, max_length = task_of(loaded, record)
     assert isinstance(loaded.encoder, OnnxEncoder)
     return Predictor(loaded, task, max_length, GraphModel(loaded.encoder, task.head in ("tagger", "reader")))
@@ -280,7 +280,7 @@ def is_tuned(model: str) -> bool:
     return is_ours or read_config(folder).kind in DEFAULT_TASKS
 
 
-def refuse_tuned(model: str) -> None:
+def require_pretrained(model: str) -> None:
     """Raises ModelError for a fine-tuned model, which needs no export."""
     if is_tuned(model):
         tuning = TuningFolder(locate(model))
@@ -310,7 +310,7 @@ def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     if model_folder.head.is_file():
         problem = f"{model_folder.head.name} without {model_folder.task.name}, which describes it"
         raise ModelError(problem, where=model_folder.path, fix="Pass the fine-tuning's folder")
-    refuse_untuned(loaded)
+    require_tuned(loaded)
     return loaded, None
 
 
@@ -320,7 +320,7 @@ def _checked_record(folder: TuningFolder) -> Mapping[str, Any]:
     return record
 
 
-def refuse_untuned(loaded: Loaded) -> None:
+def require_tuned(loaded: Loaded) -> None:
     """Raises ModelError for a model without the head of a fine-tuning."""
     if loaded.kind not in DEFAULT_TASKS:
         kind = KIND_PHRASES.get(loaded.kind, "an encoder without a head")
@@ -374,7 +374,7 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
         weights = loaded.head_weights
         kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
     head = build_head(name, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
-    refuse_not_finite(weights, file)
+    require_finite(weights, file)
     expected = head.state_dict()
     try:
         # Older heads may use other names, which `load_state_dict` maps.

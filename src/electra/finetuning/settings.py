@@ -232,7 +232,7 @@ class Reproduction:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineOptions(OnDevice):
-    """Where it runs."""
+    """Options for the device."""
 
     HEADING: ClassVar[str] = "Device"
 
@@ -278,7 +278,7 @@ class Settings(
     limit_train: int | None = None
     """Train on this many examples, chosen by hash, so that the order of the file does not matter."""
     limit_eval: int | None = None
-    """Predict and score this many examples of each other file, chosen in the same way."""
+    """Predict and score this many examples of each of the other files, chosen in the same way."""
 
     def __post_init__(self) -> None:
         counts = (
@@ -315,7 +315,7 @@ class Settings(
             search_budget(str(self.search))
         if self.untrained_baseline and self.init == "random":
             problem = "the model itself starts from random initialization"
-            fix = "Leave out `untrained_baseline` or `init`"
+            fix = "Omit `untrained_baseline` or `init`"
             raise ConfigError(problem, key="untrained_baseline", fix=fix)
         if len(self.text_column) > 2:
             raise ConfigError(

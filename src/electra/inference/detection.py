@@ -36,6 +36,7 @@ class Span(NamedTuple):
     """A token or a word of a text, and the probability that it was replaced."""
 
     text: str
+    """The word as it stands in the text, or the token as the tokenizer displays it (##ing)."""
     start: int
     end: int
     p_replaced: float
@@ -71,7 +72,7 @@ class Detection:
         return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
     def for_terminal(self) -> Text:
-        """Returns a rich `Text`: words from half the threshold up in colour, marked ones as "[word 0.93]"."""
+        """Returns a rich `Text`: marked words red, as "[word 0.93]", those from half the threshold yellow."""
         from rich.text import Text
 
         line, position, text = Text(), 0, make_visible(self.text)
@@ -114,9 +115,19 @@ class TokenizedText:
     """A text's tokens, without special tokens."""
 
     ids: npt.NDArray[np.int64]
-    names: list[str]
+    token_strings: list[str]  # as the tokenizer displays them
     offsets: list[tuple[int, int]]  # start and end in the text
-    words: list[int | None]  # index of the token's word; None outside of words
+    word_indices: list[int | None]  # index of the token's word; None for a token outside of words
+
+    def word_tokens(self, start: int = 0, stop: int | None = None) -> Iterator[list[int]]:
+        """Yields the positions of each word's tokens from `start` to `stop` (None: the end).
+
+        A token outside of words is a word by itself.
+        """
+        words = self.word_indices
+        positions = range(start, len(words) if stop is None else stop)
+        for _, members in groupby(positions, key=lambda i: i if words[i] is None else (words[i],)):
+            yield list(members)
 
 
 def detect(
@@ -182,9 +193,9 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     ids = [encoding.ids[i] for i in ordinary]
     return TokenizedText(
         ids=np.asarray(ids, np.int64),
-        names=[tokenizer.readable(i) for i in ids],
+        token_strings=[tokenizer.readable(i) for i in ids],
         offsets=_whole_characters(text, [encoding.offsets[i] for i in ordinary]),
-        words=[encoding.words[i] for i in ordinary],
+        word_indices=[encoding.words[i] for i in ordinary],
     )
 
 
@@ -207,14 +218,11 @@ def build_detection(
 ) -> Detection:
     """Returns the detection of a text, given each token's P(replaced) [T]; a word has its tokens' maximum."""
     starts, ends = zip(*tokenized.offsets, strict=True) if tokenized.offsets else ((), ())
-    tokens = tuple(map(Span, tokenized.names, starts, ends, scores.tolist()))
+    tokens = tuple(map(Span, tokenized.token_strings, starts, ends, scores.tolist()))
     words = []
-    first = 0
-    for _, members in groupby(tokenized.words):
-        last = first + sum(1 for _ in members)
-        start, end = min(starts[first:last]), max(ends[first:last])
-        words.append(Span(text[start:end], start, end, max(token.p_replaced for token in tokens[first:last])))
-        first = last
+    for members in tokenized.word_tokens():
+        start, end = min(starts[i] for i in members), max(ends[i] for i in members)
+        words.append(Span(text[start:end], start, end, max(tokens[i].p_replaced for i in members)))
     return Detection(text, tokens, tuple(words), threshold)
 
 

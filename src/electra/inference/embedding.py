@@ -90,7 +90,7 @@ def _pool_texts(
     outputs = map_rows(rows, pooled, loaded.device, pad=specials.pad)
     for (text_index, *_), window in zip(sources, outputs, strict=True):
         if text_index in by_text:
-            by_text[text_index].join(window)
+            by_text[text_index].add_window(window)
         else:
             by_text[text_index] = window
     return np.array([by_text[text_index].vector() for text_index in range(len(texts))])

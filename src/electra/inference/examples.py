@@ -48,7 +48,7 @@ def example_rows(
     text: str = SENTENCE,
     *,
     seed: int = 1,
-    masked: float = 0.4,
+    mask_fraction: float = 0.4,
 ) -> list[Row]:
     """Returns a row per token of `text`, corrupted by the generator and scored by the discriminator.
 
@@ -57,8 +57,8 @@ def example_rows(
         generator: the generator, or None to score the unchanged text. One of the two is required.
         text: at least one token, and no more than the positions of either model allow.
         seed: determines masks and samples.
-        masked: fraction of the tokens to mask (at least one is masked). By default two of five are, as in the
-            paper's figure.
+        mask_fraction: fraction of the tokens to mask (at least one is masked). By default two of five are, as
+            in the paper's figure.
 
     Raises:
         ModelError: the text has no tokens or too many, or the two tokenizers differ.
@@ -83,7 +83,7 @@ def example_rows(
     is_masked = np.zeros(len(ids), dtype=bool)
     corrupted = row.clone()
     if generator is not None:
-        is_masked = _masked_positions(len(ids), masked, seed)
+        is_masked = _masked_positions(len(ids), mask_fraction, seed)
         masked_row = row.clone()
         masked_row[0, 1:-1][torch.from_numpy(is_masked)] = specials.mask
         corrupted[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -122,20 +122,13 @@ def insert_wrong_words(
     return changed
 
 
-def _words(tokenized: TokenizedText, start: int, stop: int) -> Iterator[list[int]]:
-    """Yields the positions of each word's tokens in a window; a token outside words is a word of its own."""
-    words = tokenized.words
-    for _, members in groupby(range(start, stop), key=lambda i: i if words[i] is None else (words[i],)):
-        yield list(members)
-
-
 def _mask_words(
     loaded: Loaded, text_index: int, tokenized: TokenizedText, overlap: float
 ) -> Iterator[MaskedWord]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
     for start, stop, keep_from, keep_to in windows:
-        for members in _words(tokenized, keep_from, keep_to):
+        for members in tokenized.word_tokens(keep_from, keep_to):
             word = np.array(members)
             ids = np.array([specials.cls, *tokenized.ids[start:stop], specials.sep])
             positions = word - start + 1
@@ -145,15 +138,15 @@ def _mask_words(
 
 
 def count_read_tokens(
-    loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, most: float = math.inf
+    loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, limit: float = math.inf
 ) -> int:
-    """Counts the tokens that `detect_by_mlm` reads, with a window for each word; stops above `most`."""
+    """Counts the tokens that `detect_by_mlm` reads, with a window for each word; stops above `limit`."""
     count, size = 0, loaded.config.max_positions - 2
     for tokenized in (tokenize(loaded.tokenizer, text) for text in texts):
         windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
         for start, stop, keep_from, keep_to in windows:
-            count += (stop - start + 2) * sum(1 for _ in _words(tokenized, keep_from, keep_to))
-        if count > most:
+            count += (stop - start + 2) * sum(1 for _ in tokenized.word_tokens(keep_from, keep_to))
+        if count > limit:
             break
     return count
 

@@ -27,7 +27,7 @@ BINS = 10  # intervals of probability, for the calibration
 def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]]) -> list[Section]:
     """Returns the sections for predictions with gold labels or numbers; empty if there are none of these.
 
-    labels: how many examples each split has of each label.
+    `labels` holds, by split and label, the number of examples.
     """
     rows = [record for record in records if record.get("gold") is not None]
     if not rows:
@@ -39,7 +39,7 @@ def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]])
     scored = [record for record in rows if isinstance(record.get("probability"), float)]
     sections = [Section("Labels", _labels(rows, labels), "Predictions of the saved model on dev.")]
     if scored:
-        lead = "Whether the probability of a prediction is the chance that it is right."
+        lead = "How well predicted probabilities match the fraction of predictions that are right."
         sections.append(Section("Calibration", _calibration(scored), lead))
         lead = "Wrong predictions of the saved model on dev, the most confident first."
         sections.append(Section("Errors", [_errors(scored)], lead))
@@ -143,6 +143,6 @@ def _shown(record: Record) -> str:
     return Markup('{}<br><span class="none">{}</span>').format(text, others) if others else text
 
 
-def _short(value: object, most: int) -> str:
+def _short(value: object, limit: int) -> str:
     text = "" if value is None else str(value)
-    return text if len(text) <= most else f"{text[:most]}..."
+    return text if len(text) <= limit else f"{text[:limit]}..."

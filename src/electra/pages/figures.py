@@ -61,7 +61,7 @@ class Series:
         bounded = any(value is not None for value in low)
         return cls(label, [x for x, _ in points], y, low if bounded else (), high if bounded else (), style)
 
-    def known(self) -> Series:
+    def without_missing(self) -> Series:
         """Returns the series without points that lack x or y. A missing end of an interval becomes y."""
         known = [i for i, (x, y) in enumerate(zip(self.x, self.y, strict=True)) if None not in (x, y)]
         y = [float(self.y[i]) for i in known]
@@ -97,7 +97,7 @@ def draw(figure: Figure) -> str | None:
     """Returns the figure as standalone SVG without its title, or None if nothing was measured."""
     # Colours are assigned before series without values are dropped, so that the others keep theirs.
     shown = [
-        replace(series, color=i if series.color is None else series.color).known()
+        replace(series, color=i if series.color is None else series.color).without_missing()
         for i, series in enumerate(figure.series)
     ]
     shown = [series for series in shown if series.y]

@@ -118,8 +118,8 @@ PLOTTED = (  # the metrics that have a figure, in order
 
 def clip_interval(metric: str, low: float | None, high: float | None) -> tuple[float | None, float | None]:
     """Returns an interval clipped to the values that the metric can take."""
-    least, most = possible_range(metric)
-    return None if low is None else max(low, least), None if high is None else min(high, most)
+    lowest, highest = possible_range(metric)
+    return None if low is None else max(low, lowest), None if high is None else min(high, highest)
 
 
 def possible_range(metric: str) -> tuple[float, float]:

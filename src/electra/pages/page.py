@@ -45,8 +45,14 @@ Kind = Literal[
 class Number:
     """A number, shown rounded; the page has the exact value in a <data> element.
 
-    low, high: the ends of its interval. after: a remark in quiet type. best: whether it is the best of its
-    row. aside: whether it is in parentheses, because it is not comparable.
+    Attributes:
+        value: the number; None, NaN or infinity is shown as a dash.
+        kind: the format.
+        low: the lower end of its interval (None: no interval).
+        high: the upper end.
+        after: a remark in quiet type.
+        best: whether it is the best of its row.
+        parenthesized: whether it is in parentheses, because it is not comparable.
     """
 
     value: float | None
@@ -55,7 +61,7 @@ class Number:
     high: float | None = None
     after: str = ""
     best: bool = False
-    aside: bool = False
+    parenthesized: bool = False
 
     def __html__(self) -> str:
         if self.value is None or not -1e300 < self.value < 1e300:  # None, NaN or infinite
@@ -63,7 +69,7 @@ class Number:
         html = Markup('<data value="{}">{}</data>').format(repr(self.value), _FORMATS[self.kind](self.value))
         if self.best:
             html = Markup('<b title="the best of this row">{}</b>').format(html)
-        if self.aside:
+        if self.parenthesized:
             html = Markup('<span class="none">({})</span>').format(html)
         if self.low is not None and self.high is not None:
             ends = Number(self.low, self.kind), Number(self.high, self.kind)
@@ -73,7 +79,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph. `tone`: a quiet remark, or a warning."""
+    """A paragraph; by its `tone`, normal, a quiet remark or a warning."""
 
     text: str
     tone: Literal["normal", "quiet", "warning"] = "normal"
@@ -105,7 +111,7 @@ class Table:
 
     @classmethod
     def pairs(cls, record: Mapping[str, Any], caption: str = "", *, numbers: bool = False) -> Table:
-        """Makes two columns, with dotted names for nested records. numbers: whether to round numbers."""
+        """Makes two columns, with dotted names for nested records; rounds numbers if `numbers`."""
         return cls(("", ""), list(_pairs(record, "", numbers)), caption)
 
     def numeric(self, column: int) -> bool:
@@ -163,12 +169,12 @@ class Token:
         return self.original if self.generated is None else self.generated
 
     @property
-    def outcome(self) -> Literal["caught", "missed", "alarm", ""]:
-        """Whether a replaced token is marked (caught) or not (missed), or an original one is (alarm)."""
+    def outcome(self) -> Literal["caught", "missed", "false-alarm", ""]:
+        """Whether a replaced token is marked (caught) or not (missed), or an original one is marked."""
         flagged = self.p_replaced is not None and self.p_replaced >= self.threshold
         if self.label == "replaced":
             return "" if self.p_replaced is None else "caught" if flagged else "missed"
-        return "alarm" if flagged else ""
+        return "false-alarm" if flagged else ""
 
     @property
     def about(self) -> str:
@@ -210,7 +216,7 @@ class Examples:
         return {
             "caught": f"replaced and marked: P(replaced) reaches the threshold, {threshold:.2g}",
             "missed": "replaced, not marked",
-            "alarm": "original, marked",
+            "false-alarm": "original, marked",
         }
 
     @property
@@ -241,8 +247,13 @@ class Section:
 class Page:
     """A whole page.
 
-    kicker: the small line over the title. summary: the sentence under it. opening: blocks before the
-    sections. reload: the seconds after which a browser reloads it (0: never).
+    Attributes:
+        title: the title.
+        sections: the sections; None is skipped.
+        kicker: the small line over the title.
+        summary: the sentence under it.
+        opening: blocks before the sections.
+        reload: the seconds after which a browser reloads it (0: never).
     """
 
     title: str
@@ -273,7 +284,7 @@ def render(page: Page, drawn: dict[str, str] | None = None) -> str:
 def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
     """Writes the page to `path` atomically, and its figures to figures/*.svg; returns `path`.
 
-    figures: the folder that contains the subfolder figures/ (None: the figures are only in the page).
+    `figures` is the folder that contains the subfolder figures/ (None: the figures are only in the page).
     """
     drawn: dict[str, str] = {}
     html = render(page, drawn)

@@ -32,8 +32,8 @@ PAGES: Mapping[type[Folder], Callable[[Path], Path]] = {
     AnalysisFolder: probes.write_page,
     TuningFolder: tuning.write_page,
 }
-REDRAW = 20  # minimum seconds between two pages of a followed run
-POLL = 0.5  # seconds between two checks of its metrics
+REDRAW_SECONDS = 20  # minimum seconds between two pages of a followed run
+POLL_SECONDS = 0.5  # seconds between two checks of its metrics
 
 
 def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = ()) -> Path:
@@ -58,8 +58,8 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
         detail = f"{type(error).__name__}: {error}"
         fix = "Run electra verify, and restore the record that was edited or damaged"
         raise RunFolderError(f"its records are inconsistent ({detail})", where=folder, fix=fix) from error
-    for name, what in digests.changed_files(folder).items():
-        warnings.warn(f"{folder / name} {what}: see electra verify", DamagedModel, stacklevel=2)
+    for name, problem in digests.changed_files(folder).items():
+        warnings.warn(f"{folder / name} {problem}: see electra verify", DamagedModel, stacklevel=2)
     return page
 
 
@@ -71,15 +71,15 @@ def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, 
     if kind_of(folder) not in (None, RunFolder):
         raise ConfigError("only a run can be followed", key="follow", fix="Omit it")
     metrics = RunFolder(folder).metrics
-    drawn_at, drawn_of = -math.inf, -1
+    drawn_at, drawn_size = -math.inf, -1
     while durable.is_locked(folder) and not stop():
         size = metrics.stat().st_size if metrics.is_file() else 0
-        if size != drawn_of and time.monotonic() - drawn_at > REDRAW:
-            page = run.write_report(folder, out, compare, REDRAW)
-            if drawn_of < 0:
+        if size != drawn_size and time.monotonic() - drawn_at > REDRAW_SECONDS:
+            page = run.write_report(folder, out, compare, REDRAW_SECONDS)
+            if drawn_size < 0:
                 say(f"{page}: rewritten until the run ends")
-            drawn_at, drawn_of = time.monotonic(), size
-        time.sleep(POLL)
+            drawn_at, drawn_size = time.monotonic(), size
+        time.sleep(POLL_SECONDS)
     return write_page(folder, out, compare)
 
 

@@ -42,7 +42,7 @@ def _verdicts(records: Sequence[Mapping[str, Any]]) -> list[Block]:
     rows = [
         (record["title"], result.sentence) for record in records if (result := verdict(record)) is not None
     ]
-    how = "Above: the whole interval is above the best baseline: chance, a rule or random initialization."
+    how = "Above: the whole interval is above the best baseline (chance, a rule or random initialization)."
     table = Table(("Probe", "Main result"), rows, noted=True)
     return [table, Text(how, "quiet")] if rows else []
 
@@ -51,8 +51,8 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     """Reads all probe records in a folder. Raises ConfigError if there are none."""
     probes = AnalysisFolder(folder).probes()
     if not probes:
-        what = f"no probe results here ({AnalysisFolder.RECORD})"
-        raise ConfigError(what, where=folder, fix="Run electra analyze")
+        problem = f"no probe results here ({AnalysisFolder.RECORD})"
+        raise ConfigError(problem, where=folder, fix="Run electra analyze")
     return [{"stem": name} | read_record(path) for name, path in probes.items()]
 
 
@@ -187,9 +187,9 @@ def section(record: Mapping[str, Any]) -> Section:
 
 
 def _figure(stem: str, figure: Mapping[str, Any]) -> Figure:
-    own = {key: figure[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
+    attributes = {key: figure[key] for key in ("title", "note", "kind", "x", "y", "x_range", "y_range")}
     series = [Series(**series) for series in figure["series"]]
-    return Figure(f"{stem}-{figure['name']}".replace("_", "-"), series=series, **own)
+    return Figure(f"{stem}-{figure['name']}".replace("_", "-"), series=series, **attributes)
 
 
 def _cell(cell: Any) -> object:

@@ -97,7 +97,7 @@ class RunRecord:
 def read_run(path: Path) -> RunRecord:
     """Reads a run folder in any state. Raises RunFolderError if it is not one."""
     path = Path(path)
-    refuse_no_run(path)
+    require_run(path)
     folder = RunFolder(path)
     files = [path / folder.RECORD, folder.metrics, folder.audit, folder.examples]
     missing = [file.name for file in files if not file.is_file()]
@@ -116,7 +116,7 @@ def read_run(path: Path) -> RunRecord:
     return RunRecord(path, recipe, identity, environment, ledger, audit, examples, tuple(notes))
 
 
-def refuse_no_run(path: Path) -> None:
+def require_run(path: Path) -> None:
     """Raises RunFolderError if `path` is not a run folder in any state."""
     fix = "Pass the folder that electra pretrain wrote (its --out)"
     if not path.exists():
@@ -159,7 +159,7 @@ def _note(error: Exception, path: Path, notes: list[str]) -> None:
 def read_examples(path: Path, notes: list[str], threshold: float = DEFAULT_THRESHOLD) -> tuple[Example, ...]:
     """Reads the worked examples of a run, and adds problems with the file to `notes`.
 
-    threshold: the P(replaced) from which tokens are marked.
+    `threshold` is the P(replaced) from which tokens are marked.
     """
 
     def text(value: object) -> str | None:

@@ -39,7 +39,7 @@ _STATES = {
     "stopped": "Stopped early",
     "in progress": "In progress, or its process was killed",
 }
-_REFERENCES: Mapping[str, tuple[str, str | float]] = {  # metric -> label and level of its reference line
+_REFERENCE_LINES: Mapping[str, tuple[str, str | float]] = {  # metric -> label and level of its reference line
     "discriminator_loss": ("base rate", "base_rate_entropy"),
     "gain": ("base rate", 0.0),
     "auc": ("chance", 0.5),
@@ -52,7 +52,7 @@ _PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exist
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
     """Writes the report of a run (RUN/report.html, or `out`) and its figures; returns the page's path.
 
-    reload: the seconds after which a browser reloads the page (0: never).
+    A browser reloads the page every `reload` seconds (0: never).
     """
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
@@ -158,7 +158,7 @@ def _numbers(run: RunRecord) -> list[Block]:
     primary = next((key for key in _PRIMARY if key in results), None)
     large = [results.pop(primary)] if primary else []
     last = run.last
-    shape, named = RunFolder.shape(run.recipe)
+    shape, named = RunFolder.describe_shape(run.recipe)
     facts: list[tuple[str, Number | str | None, str]] = [
         ("Status", _STATES[run.status], ""),
         ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
@@ -218,8 +218,8 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
     plots = []
     for key in PLOTTED:
         measures = [Measure(run, "eval", key, "held out", color=1)]
-        if key in _REFERENCES:
-            label, level = _REFERENCES[key]
+        if key in _REFERENCE_LINES:
+            label, level = _REFERENCE_LINES[key]
             at: dict[str, Any] = {"key": level} if isinstance(level, str) else {"key": key, "level": level}
             measures.append(Measure(run, "eval", label=label, style="reference", **at))
         plots.append(Plot(key, METRICS[key].title, METRICS[key].meaning, measures))
@@ -230,7 +230,7 @@ def _training_plots(run: RunRecord) -> list[Plot]:
     losses = {
         f"losses.{name}": (
             f"{_LOSS_TITLES.get(name, name)} in training",
-            "Nats per token that it is measured on.",
+            "In nats per token on which it is measured.",
         )
         for name in sorted(run.loss_names, key=lambda name: name != "rtd")
     }
@@ -239,7 +239,10 @@ def _training_plots(run: RunRecord) -> list[Plot]:
         "loss": ("Total loss", "The weighted sum of the losses, which the optimizer minimises."),
         "gradient_norm": ("Gradient norm", "Before clipping. Growing spikes are a warning sign."),
         "learning_rate": ("Learning rate", "The schedule as it was applied."),
-        "tokens_per_s": ("Throughput", "Tokens per second, in updates. The machine was busy where it dips."),
+        "tokens_per_s": (
+            "Throughput",
+            "Tokens per second during updates. Dips mean that the machine was busy.",
+        ),
     }
     return [
         Plot(

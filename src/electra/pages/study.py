@@ -100,7 +100,7 @@ def page(results: Results) -> Page:
     """Returns the page of a study."""
     study, panel = results["study"], results["panel"]
     unfinished = f"Not finished: the numbers below are for the finished runs. {_missing(results)}"
-    alone = (
+    without_tasks = (
         "Without evaluation tasks there are only pre-training metrics, and objectives have few of those in"
     )
     return Page(
@@ -119,7 +119,7 @@ def page(results: Results) -> Page:
             _facts(results),
             None if results["complete"] else Text(unfinished, "warning"),
             *(Text(f"Failed: {run['job']}: {run['problem']}", "warning") for run in results["failed"]),
-            None if panel else Text(f"{alone} common.", "quiet"),
+            None if panel else Text(f"{without_tasks} common.", "quiet"),
         ],
     )
 
@@ -342,7 +342,7 @@ def _at_budget(
 
 
 def _differences(results: Results, metric: str) -> Figure | None:
-    """Draws what is tested: the difference of each arm from the baseline, at the whole budget."""
+    """Draws the difference of each arm from the baseline at the whole budget; None without any test."""
     tests = {name: score.get("against_baseline") for name, score in results.scores(metric).items()}
     rows = [
         (results.arm_title(name), test | {"mean": test["difference"]})

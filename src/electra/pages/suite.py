@@ -188,10 +188,10 @@ def _with_published(record: Mapping[str, Any], group: Group) -> Table | None:
     for column in record["published"]:
         other, name = column.get("other_examples", False), column["title"]
         if any(row["published"].get(name) is not None for row in compared):
-            asides = [other or not row["comparable"] for row in compared]
+            parenthesized = [other or not row["comparable"] for row in compared]
             cells = [
-                Number(row["published"].get(name), "points", aside=aside)
-                for row, aside in zip(compared, asides, strict=True)
+                Number(row["published"].get(name), "points", parenthesized=parenthesized)
+                for row, parenthesized in zip(compared, parenthesized, strict=True)
             ]
             rows.append((name, *cells))
     return Table(("Model", *_short_names(compared)), rows, group.title) if compared else None

@@ -59,8 +59,8 @@ def available() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def left_out(page: Path) -> str:
-    """Returns a note for a page that was written without its figures; empty if it has them."""
+def missing_figures_note(page: Path) -> str:
+    """Returns a note if a page was written without its figures; empty if it has them."""
     return f"written without figures. {INSTALL}" if INSTALL in page.read_text(encoding="utf-8") else ""
 
 

@@ -135,14 +135,13 @@ def comparison(results: Mapping[str, Any]) -> Figure | None:
 
 def verdict(results: Mapping[str, Any]) -> str:
     """Returns a sentence that says whether the model beats the best baseline on dev."""
-    own, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
-    if best is None or own is None:
+    model_score, best = results.get(f"eval_{results.get('primary_metric')}"), best_baseline(results)
+    if best is None or model_score is None:
         return "The model cannot be compared with baselines: a score is undefined."
-    name, score = best
-    if own > score:
-        return (
-            f"On dev, the model is {own - score:.3f} above the best baseline, {name}{chance_note(results)}."
-        )
+    name, baseline_score = best
+    if model_score > baseline_score:
+        difference = f"better than the best baseline, {name}, by {model_score - baseline_score:.3f}"
+        return f"On dev, the model is {difference}{chance_note(results)}."
     return f"On dev, the model does not beat the best baseline, {name}{chance_note(results)}."
 
 
@@ -166,9 +165,9 @@ def search(record: Mapping[str, Any]) -> list[Block]:
     names, chosen, rows = record["settings"], record.get("chosen"), []
     for i, trial in enumerate(record["trainings"], 1):
         values = [f"{trial['values'][name]:g}" for name in names]
-        score: object = trial.get("failed") or Number(trial["score"], "score")
+        baseline_score: object = trial.get("failed") or Number(trial["score"], "score")
         mark = "chosen" if trial["values"] == chosen else ""
-        rows.append((str(i), *values, score, Number(trial["seconds"], "seconds"), mark))
+        rows.append((str(i), *values, baseline_score, Number(trial["seconds"], "seconds"), mark))
     columns = (
         "",
         *(name.replace("_", " ") for name in names),

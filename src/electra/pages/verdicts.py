@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-DESCRIBED = frozenset({"attention", "bias", "calibration", "geometry", "layer_similarity"})
+DESCRIPTIVE_PROBES = frozenset({"attention", "bias", "calibration", "geometry", "layer_similarity"})
 """Probes whose numbers describe a model but do not say how good it is."""
 _UNTRAINED = "untrained"
 _BASELINES = frozenset(
@@ -17,7 +17,9 @@ _BASELINES = frozenset(
         _UNTRAINED,
         "chance",
         "word overlap",
-        "each word's usual answer",
+        "each word's most frequent label",
+        "the most frequent label",
+        "each word's usual answer",  # the names of these two in records of the last release
         "the commonest answer",
         "number of tokens in the word",
     }
@@ -41,7 +43,7 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
     value, baselines = value_of(number), dict(_baselines(record, name, number))
     model = record["models"][0]["name"]
     result = f"{name[0].upper()}{name[1:]}: {value:z.3f}{format_interval(number)} for {model}"
-    if record["probe"] in DESCRIBED:
+    if record["probe"] in DESCRIPTIVE_PROBES:
         other = baselines.get(_UNTRAINED)
         return Verdict(
             "", f"{result}." if other is None else f"{result}; {other:z.3f} for random initialization."
@@ -51,8 +53,8 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
     best = max(baselines, key=baselines.__getitem__)
     low, high = (value if end is None else end for end in _interval(number))
     standing = "above" if low > baselines[best] else "below" if high < baselines[best] else "not above"
-    called = {"none": "no gain", _UNTRAINED: "random initialization"}.get(best, best)
-    return Verdict(standing, f"{result}, {standing} the baseline of {baselines[best]:z.3f} ({called}).")
+    label = {"none": "no gain", _UNTRAINED: "random initialization"}.get(best, best)
+    return Verdict(standing, f"{result}, {standing} the baseline of {baselines[best]:z.3f} ({label}).")
 
 
 def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tuple[str, float]]:
@@ -60,9 +62,13 @@ def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tu
     value, chance = value_of(number), value_of(record["headline"].get(f"chance: {name}"))
     if chance is not None:
         yield "chance", chance
-    figures = [figure for figure in record["figures"] if any(value in own["y"] for own in figure["series"])]
+    figures = [
+        figure for figure in record["figures"] if any(value in series["y"] for series in figure["series"])
+    ]
     for figure in figures:
-        position = next(own["x"][own["y"].index(value)] for own in figure["series"] if value in own["y"])
+        position = next(
+            series["x"][series["y"].index(value)] for series in figure["series"] if value in series["y"]
+        )
         for other in figure["series"]:
             known = {x: y for x, y in zip(other["x"], other["y"], strict=True) if y is not None}
             if not known:

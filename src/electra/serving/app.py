@@ -32,7 +32,9 @@ from electra.serving.web import AllowedHosts, SecurityHeaders
 
 T = TypeVar("T")
 PAGE = Path(str(files("electra.serving") / "page"))
-MAX_DRAIN = 1 << 28  # bytes of an oversized body to read and drop, so that the client reads the response
+MAX_DISCARDED_BYTES = (
+    1 << 28
+)  # bytes of an oversized body to read and drop, so that the client reads the response
 
 
 def make_app(
@@ -163,7 +165,7 @@ async def _body(http: HttpRequest, limits: Limits) -> bytes:
                 size += len(part)
                 if size <= limits.max_body:
                     parts.append(part)
-                elif size > MAX_DRAIN:
+                elif size > MAX_DISCARDED_BYTES:
                     break
     except TimeoutError:
         raise RequestError(408, f"the body did not arrive within {limits.timeout:g} s") from None
@@ -196,24 +198,24 @@ async def cancel_on_disconnect(http: HttpRequest, answer: Coroutine[Any, Any, T]
 
 def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
     """Returns the model that the request names, or the first that supports it. Raises RequestError."""
-    able = [served for served in models if request.ABILITY in served.abilities]
-    named = [served for served in models if served.name == request.model]
-    names = ", ".join(served.name for served in able) or "none"
-    if request.model is not None and not named:
+    supporting = [served for served in models if request.ABILITY in served.abilities]
+    matching = [served for served in models if served.name == request.model]
+    names = ", ".join(served.name for served in supporting) or "none"
+    if request.model is not None and not matching:
         known = ", ".join(served.name for served in models)
         raise RequestError(404, "no such model", f"Available models: {known}", request.model)
-    if request.model is not None and named[0] not in able:
-        what, fix = f"this model does not support {request.ABILITY}", f"Models that do: {names}"
-        raise RequestError(404, what, fix, request.model)
-    if not able:
-        what = f"no served model supports {request.ABILITY}"
-        raise RequestError(404, what, "Start the server with a model that does")
-    return named[0] if named else able[0]
+    if request.model is not None and matching[0] not in supporting:
+        problem, fix = f"this model does not support {request.ABILITY}", f"Models that do: {names}"
+        raise RequestError(404, problem, fix, request.model)
+    if not supporting:
+        problem = f"no served model supports {request.ABILITY}"
+        raise RequestError(404, problem, "Start the server with a model that does")
+    return matching[0] if matching else supporting[0]
 
 
-def _error_response(status: int, what: str, fix: str = "", where: str = "") -> Response:
+def _error_response(status: int, problem: str, fix: str = "", where: str = "") -> Response:
     headers = {"retry-after": "1"} if status == 503 else {}
-    return JSONResponse({"error": {"what": what, "where": where, "fix": fix}}, status, headers)
+    return JSONResponse({"error": {"what": problem, "where": where, "fix": fix}}, status, headers)
 
 
 async def _request_error(http: HttpRequest, error: RequestError) -> Response:

@@ -20,7 +20,7 @@ from electra.model.passes import before_each_batch
 from electra.serving.limits import Limits, RequestError
 
 Work = Callable[[Sequence[Any]], Sequence[Any]]  # one result for each item
-ROUNDING = 1e-9  # tolerance for sums of loads
+TOLERANCE = 1e-9  # tolerance for sums of loads
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Batcher:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
         load = len(items) / self.limits.batch_size if load is None else load
         request = _Request(key, work, items, load, asyncio.get_running_loop().create_future())
-        lane = self._small if load <= 1 + ROUNDING else self._large
+        lane = self._small if load <= 1 + TOLERANCE else self._large
         self._open.add(request)
         try:
             lane.waiting.append(request)
@@ -108,8 +108,8 @@ class Batcher:
             async with asyncio.timeout(self.limits.timeout):
                 return await request.answer
         except TimeoutError:
-            what = f"no answer within {self.limits.timeout:g} s"
-            raise RequestError(504, what, "Send fewer or shorter texts, or try again") from None
+            problem = f"no answer within {self.limits.timeout:g} s"
+            raise RequestError(504, problem, "Send fewer or shorter texts, or try again") from None
         finally:
             self._open.discard(request)
 
@@ -149,7 +149,7 @@ class Batcher:
         for request in lane.waiting:
             if request.answer.done():
                 continue
-            fits = not batch or (request.key == batch[0].key and load + request.load <= 1 + ROUNDING)
+            fits = not batch or (request.key == batch[0].key and load + request.load <= 1 + TOLERANCE)
             (batch if fits else rest).append(request)
             load += request.load * fits
         lane.waiting = deque(rest)

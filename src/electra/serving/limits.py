@@ -23,7 +23,7 @@ class Limits:
     max_characters: int = 20_000
     """Maximum characters in one text."""
     max_read: int = 400_000
-    """Maximum tokens to read in a request for detection by the language model (once per word of a text)."""
+    """Maximum tokens that the language model reads for one request; it reads a text once for each word."""
     max_body: int = 1 << 20
     """Maximum bytes in one request."""
     timeout: float = 30.0
@@ -31,7 +31,7 @@ class Limits:
     queue: int = 1024
     """Maximum number of waiting requests; further ones get status 503."""
     batch_size: int = 256
-    """Maximum texts in a batch of several requests."""
+    """Maximum texts in a batch, which may combine several requests."""
 
     def __post_init__(self) -> None:
         check_positive(self, vars(self))

@@ -49,7 +49,7 @@ class ServedModel:
             "fill": (self.language_model or self.generator) is not None,
             "draw": self.generator is not None,
         }
-        return tuple(ability for ability, has in supported.items() if has)
+        return tuple(ability for ability, is_supported in supported.items() if is_supported)
 
     @property
     def mask(self) -> str:
@@ -93,8 +93,8 @@ class ServedModel:
         """Returns a detection for each text. Raises ModelError if the model has no network for `scorer`."""
         detector = self.detector(scorer)
         if detector is None:
-            what = "network that detects" if scorer == "auto" else scorer.replace("-", " ")
-            raise ModelError(f"{self.name} has no {what}")
+            network = "network that detects" if scorer == "auto" else scorer.replace("-", " ")
+            raise ModelError(f"{self.name} has no {network}")
         return [detection.to_json() for detection in detect_with(detector, texts, threshold=threshold)]
 
     def embed(self, texts: Sequence[str], pooling: Pooling | None) -> list[list[float]]:
@@ -123,15 +123,15 @@ class ServedModel:
         tagger = self.predictor.task.head == "tagger"
         return [{"words": rows} if tagger else rows[0] for rows in examples]
 
-    def draw(self, text: str, seed: int, masked: float) -> list[dict[str, Any]]:
+    def draw(self, text: str, seed: int, mask_fraction: float) -> list[dict[str, Any]]:
         """Masks, refills and scores a text; returns a row per token, with the index of the token's word."""
-        rows = example_rows(self.discriminator, self.generator, text, seed=seed, masked=masked)
-        words = tokenize(self.encoder.tokenizer, text).words
+        rows = example_rows(self.discriminator, self.generator, text, seed=seed, mask_fraction=mask_fraction)
+        words = tokenize(self.encoder.tokenizer, text).word_indices
         return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:
-    """Loads models. Each is named after the last part of its path, or the whole path if that is ambiguous."""
+    """Loads models. Each is named after the last part of its path, or its source if that is ambiguous."""
     stems = [Path(source).expanduser().resolve().name for source in sources]
     names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
     return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]

@@ -82,7 +82,7 @@ def _limit(properties: dict[str, Any], limits: Limits) -> None:
 
 
 def page(document: dict[str, Any], address: str) -> str:
-    """Renders the document as HTML without scripts, with all text escaped. `address`: the server's URL."""
+    """Renders the document as HTML without scripts, with all text escaped. `address` is the server's URL."""
     from jinja2 import Environment
     from markupsafe import Markup, escape
 

@@ -63,12 +63,12 @@ class Request(BaseModel, ABC):
             RequestError: the request exceeds a limit (413).
         """
         if len(self.items) > limits.max_texts:
-            what = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
-            raise RequestError(413, what, "Send them in several requests")
+            problem = f"{len(self.items)} texts in one request; the limit is {limits.max_texts}"
+            raise RequestError(413, problem, "Send them in several requests")
         longest = max(map(_length, self.items), default=0)
         if longest > limits.max_characters:
-            what = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
-            raise RequestError(413, what, "Split the text")
+            problem = f"a text of {longest:,} characters; the limit is {limits.max_characters:,}"
+            raise RequestError(413, problem, "Split the text")
         characters = sum(map(_length, self.items))
         return max(len(self.items) / limits.batch_size, characters / BATCH_CHARACTERS)
 
@@ -106,9 +106,9 @@ class Detect(TextRequest):
         fraction, detector = super().check(served, limits), served.detector(self.scorer)
         if detector is None or detector.kind != "generator":
             return fraction
-        if (tokens := count_read_tokens(detector, self.texts, most=limits.max_read)) > limits.max_read:
-            what = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
-            raise RequestError(413, what, 'Send fewer texts, or set "scorer" to "discriminator"')
+        if (tokens := count_read_tokens(detector, self.texts, limit=limits.max_read)) > limits.max_read:
+            problem = f"more than {limits.max_read:,} tokens to read (each text is read once per word)"
+            raise RequestError(413, problem, 'Send fewer texts, or set "scorer" to "discriminator"')
         return max(fraction, tokens / BATCH_READ_TOKENS)
 
     @override
@@ -164,8 +164,8 @@ class Predict(Request):
     def key(self, served: ServedModel) -> Hashable:
         kinds = {type(item).__name__ for item in self.inputs}
         if len(kinds) > 1:
-            what = f"inputs of several kinds ({', '.join(sorted(kinds))})"
-            raise RequestError(422, what, "Send inputs of one kind", "inputs")
+            problem = f"inputs of several kinds ({', '.join(sorted(kinds))})"
+            raise RequestError(422, problem, "Send inputs of one kind", "inputs")
         columns = {name for item in self.inputs if isinstance(item, dict) for name in item}
         return super().key(served), *kinds, frozenset(columns)
 
@@ -189,8 +189,8 @@ class Fill(TextRequest):
         fraction, mask = super().check(served, limits), served.mask
         candidates = self.top * sum(text.count(mask) for text in self.texts)
         if candidates > MAX_CANDIDATES:
-            what = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
-            raise RequestError(413, what, "Send fewer texts, or request fewer candidates")
+            problem = f"{candidates:,} candidates in one response; the limit is {MAX_CANDIDATES:,}"
+            raise RequestError(413, problem, "Send fewer texts, or request fewer candidates")
         return max(fraction, candidates / MAX_CANDIDATES)
 
     @override

@@ -26,13 +26,13 @@ from electra.foundation.signals import StopRequest
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")  # Host headers that another site's page cannot send
 GRACE = 20  # seconds that open requests have to finish after a stop request
-CUT_OFF = 4  # seconds after GRACE until open connections are closed
+CLOSE_AFTER_GRACE = 4  # seconds after GRACE until open connections are closed
 IDLE = 15  # seconds within which a client must send a complete request head, or read its response
-WAITING = 128  # length of the system's queue of connections that are not yet accepted
+BACKLOG = 128  # length of the system's queue of connections that are not yet accepted
 # Connections accepted per iteration of the event loop. An evicted connection releases its file handle four
 # iterations after its successor is accepted.
 ACCEPTED_PER_ITERATION = 16
-SPARE = 4 * ACCEPTED_PER_ITERATION + 64  # file handles for evicted connections, files and logs
+SPARE_HANDLES = 4 * ACCEPTED_PER_ITERATION + 64  # file handles for evicted connections, files and logs
 MIN_CONNECTIONS = 8
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -125,14 +125,14 @@ def connection_limit(connections: int) -> int:
         ConfigError: fewer than MIN_CONNECTIONS are possible.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE
-    needed = connections + used + SPARE
+    used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE_HANDLES
+    needed = connections + used + SPARE_HANDLES
     if hard != resource.RLIM_INFINITY:
         needed = min(needed, hard)
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
         soft = needed
-    limit = connections if soft == resource.RLIM_INFINITY else min(connections, soft - used - SPARE)
+    limit = connections if soft == resource.RLIM_INFINITY else min(connections, soft - used - SPARE_HANDLES)
     if limit < MIN_CONNECTIONS:
         raise ConfigError(f"a limit of {soft} open files is too low to serve", fix="Raise it: ulimit -n 1024")
     return limit
@@ -225,7 +225,7 @@ def serve_app(
         server_header=False,
         backlog=ACCEPTED_PER_ITERATION,
         timeout_keep_alive=IDLE,
-        timeout_graceful_shutdown=GRACE + CUT_OFF,
+        timeout_graceful_shutdown=GRACE + CLOSE_AFTER_GRACE,
     )
     say(f"http://{address_of(listener)}:{listener.getsockname()[1]}/ (Ctrl-C stops)")
     if limit < connections:
@@ -244,7 +244,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(WAITING)
+            listener.listen(BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

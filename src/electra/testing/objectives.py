@@ -34,7 +34,7 @@ def corrupted(
     return objective.corrupt(toy.batches().batch(step, size, start, stop), seed, 0.0)
 
 
-def same(a: Any, b: Any) -> bool:
+def identical(a: Any, b: Any) -> bool:
     """Whether two corrupted batches have bit-identical tensors."""
     return all(
         torch.equal(getattr(a, f.name), getattr(b, f.name))
@@ -43,15 +43,15 @@ def same(a: Any, b: Any) -> bool:
     )
 
 
-def options(name: str) -> set[str]:
+def option_names(name: str) -> set[str]:
     """Returns the names of an objective's options."""
     return {field.name for field in dataclasses.fields(objectives.module_of(name).Config)}
 
 
-def with_rate(name: str, mask_fraction: float) -> Any:
+def with_mask_fraction(name: str, mask_fraction: float) -> Any:
     """Returns the objective with this mask fraction, if it has such an option."""
     return toy.objective(
-        name, **({"mask_fraction": mask_fraction} if "mask_fraction" in options(name) else {})
+        name, **({"mask_fraction": mask_fraction} if "mask_fraction" in option_names(name) else {})
     )
 
 
@@ -72,14 +72,14 @@ class ObjectiveContract(Contract):
         assert objective.source and dataclasses.is_dataclass(objective.config)
 
     def test_special_tokens_are_never_masked_and_the_rate_is_exact(self, name: str) -> None:
-        objective = with_rate(name, 0.3)
+        objective = with_mask_fraction(name, 0.3)
         clean = toy.batches().batch(0, 64)
         batch = objective.corrupt(clean, 3, 0.0)
         masked: Any = np.zeros(clean.special.size, dtype=bool)
         masked[batch.masked_positions.numpy()] = True
         masked = masked.reshape(clean.special.shape)
         assert not (masked & clean.special).any()
-        if "mask_fraction" in options(name):
+        if "mask_fraction" in option_names(name):
             assert masked.sum(1).tolist() == [
                 max(1, round(0.3 * candidates)) for candidates in (~clean.special).sum(1)
             ]
@@ -90,7 +90,7 @@ class ObjectiveContract(Contract):
 
     def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
         objective = toy.objective(name)
-        assert same(corrupted(objective), corrupted(objective))
+        assert identical(corrupted(objective), corrupted(objective))
         first, second = corrupted(objective), corrupted(objective, seed=4)
         same_positions = torch.equal(first.masked_positions, second.masked_positions)
         assert not (same_positions and torch.equal(first.masked_ids, second.masked_ids))
@@ -99,7 +99,7 @@ class ObjectiveContract(Contract):
         assert not torch.equal(first.uniforms[:5], second.uniforms[:5])
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
-        objective = with_rate(name, 0.6)
+        objective = with_mask_fraction(name, 0.6)
         full = corrupted(objective, 8)
         micro_batches = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
         assert torch.equal(full.masked_ids, torch.cat([batch.masked_ids for batch in micro_batches]))
@@ -209,15 +209,15 @@ class ObjectiveContract(Contract):
     def test_values_beyond_their_limits_are_refused(self, name: str) -> None:
         """The limits are those of options declared with `share` or `weight`."""
         for field in dataclasses.fields(objectives.module_of(name).Config):
-            least, most, _ = field.metadata.get("limits", (math.inf, -math.inf, ""))
-            beyond = (least - 0.5, most * 2, math.nan) if least <= most else ()
+            lowest, highest, _ = field.metadata.get("limits", (math.inf, -math.inf, ""))
+            beyond = (lowest - 0.5, highest * 2, math.nan) if lowest <= highest else ()
             for value in beyond:
                 with pytest.raises(ConfigError) as refused:
                     toy.objective(name, **{field.name: value})
                 assert refused.value.key.startswith("objective.") and str(value) in refused.value.what
 
     def test_evaluation_fixes_the_mask_rate(self, name: str) -> None:
-        if not {"mask_fraction", "final_mask_fraction"} <= options(name):
+        if not {"mask_fraction", "final_mask_fraction"} <= option_names(name):
             pytest.skip("its mask fraction is constant")
         objective = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
         batch = toy.batches().batch(0, 64)

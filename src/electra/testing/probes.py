@@ -21,8 +21,8 @@ from electra.testing import small
 from electra.testing.contract import Contract
 
 WRONG = "wrong"
-# Kinds of error that a detector of a single word cannot find: their headline numbers are not compared.
-REPLACES = ("swap", "any token", "frequent", "agreement", "BLiMP")
+# Headline numbers with these words are not compared: a detector of a single word cannot find such errors.
+NOT_COMPARED = ("swap", "any token", "frequent", "agreement", "BLiMP")
 QUICK = {"resamples": 40, "length": 20}
 
 
@@ -75,13 +75,13 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
         for row in range(sentences)
         for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
     ]
-    spoilt = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
-    labels = ["i" if word == WRONG else "c" for word in spoilt if word != "\n"]
+    corrupted = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
+    labels = ["i" if word == WRONG else "c" for word in corrupted if word != "\n"]
     if permute:
         labels = [labels[i] for i in draw.permutation(len(labels))]
-    rest = iter(labels)
-    learners = "".join("\n" if word == "\n" else f"{word}\t{next(rest)}\n" for word in spoilt)
-    (folder / "ged/fce-toy/dev.tsv").write_text(learners)
+    remaining_labels = iter(labels)
+    annotated = "".join("\n" if word == "\n" else f"{word}\t{next(remaining_labels)}\n" for word in corrupted)
+    (folder / "ged/fce-toy/dev.tsv").write_text(annotated)
     small.write_treebank(folder / "ud-toy/train.conllu")
     small.write_treebank(folder / "ud-toy/test.conllu", repeats=4)
     text = " ".join(" ".join(word for word in words if word != "\n").split())
@@ -98,7 +98,7 @@ def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
     """Writes STS-B and n-best lists of the toy sentences, some with the wrong word."""
     plain = [" ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES] * 3
 
-    def spoilt(text: str) -> str:
+    def corrupted(text: str) -> str:
         words = text.split()
         words[int(draw.integers(len(words)))] = WRONG
         return " ".join(words)
@@ -108,7 +108,7 @@ def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
     lists = [
         [
             {"text": text, "acoustic": float(draw.normal()), "lm": float(draw.normal())}
-            for text in (spoilt(right), right)
+            for text in (corrupted(right), right)
         ]
         for right in plain
     ]
@@ -116,7 +116,7 @@ def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
     (folder / "nbest/toy.jsonl").write_text("\n".join(lines))
 
 
-def ask(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
+def run_probe(name: str, model: Model, data: Path, options: Mapping[str, Any] = QUICK) -> Any:
     """Runs a probe on the model and returns its findings. Options that the probe lacks are ignored."""
     names = {field.name for field in dataclasses.fields(analysis.module_of(name).Config)}
     probe = analysis.create(name, {key: value for key, value in options.items() if key in names})
@@ -166,13 +166,13 @@ class ProbeContract(Contract):
 
     def test_results_are_reproducible(self, name: str, tmp_path: Path, data: Path) -> None:
         model = small.model(tmp_path, "random", extra=WRONG)
-        findings = ask(name, model, data, self.options).to_json()
+        findings = run_probe(name, model, data, self.options).to_json()
         assert findings["headline"] and json.dumps(findings, allow_nan=False)
-        assert ask(name, model, data, self.options).to_json() == findings
+        assert run_probe(name, model, data, self.options).to_json() == findings
 
     def test_a_constant_scorer_gets_chance(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
-        findings = ask(name, scorer(tmp_path, Constant), data, self.options)
+        findings = run_probe(name, scorer(tmp_path, Constant), data, self.options)
         for key, (chance, _) in scales.items():
             if key in findings.headline:
                 assert findings.headline[key].value == pytest.approx(chance, abs=1e-9), key
@@ -180,11 +180,11 @@ class ProbeContract(Contract):
 
     def test_a_perfect_scorer_gets_the_maximum(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
-        findings = ask(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
+        findings = run_probe(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
         compared = {
             key: best
             for key, (_, best) in scales.items()
-            if key in findings.headline and not any(word in key for word in REPLACES)
+            if key in findings.headline and not any(word in key for word in NOT_COMPARED)
         }
         assert compared
         for key, best in compared.items():

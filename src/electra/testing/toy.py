@@ -120,44 +120,48 @@ def names() -> list[str]:
     return [name for name in objectives.names() if not list(objective(name).extra_networks(config()))]
 
 
-def pair_for(made: Objective, seed: int = 0, **changes: Any) -> Pair:
+def pair_for(objective: Objective, seed: int = 0, **changes: Any) -> Pair:
     """Returns initialised networks for an objective; `changes` are passed to `config`."""
-    sharing = made.required_settings.get("sharing", "embeddings")
-    networks = shapes_for(made, **changes)
+    sharing = objective.required_settings.get("sharing", "embeddings")
+    networks = shapes_for(objective, **changes)
     frozen = {row.name: build_network(row) for row in networks.frozen}
     for network in frozen.values():
         initialise(network, seed + 1, "fan_in")
     pair = build_networks(
         networks,
-        heads=made.heads(networks),
+        heads=objective.heads(networks),
         frozen=frozen,
         sharing=sharing,
         seed=seed,
         initialisation="fan_in",
     )
-    made.tie_weights(pair)
+    objective.tie_weights(pair)
     return pair
 
 
-def shapes_for(made: Objective, **changes: Any) -> Networks:
+def shapes_for(objective: Objective, **changes: Any) -> Networks:
     """Returns the table of an objective's networks; `changes` are passed to `config`."""
     full = config(**changes)
-    small = generator_config(full, made.required_settings.get("generator_width", 0.5), 1.0)
-    pair = Networks.pair(full, small if made.auxiliary else None, made.main)
-    others = (replace(row, shape=row.shape or config(hidden_size=32)) for row in made.extra_networks(full))
+    small = generator_config(full, objective.required_settings.get("generator_width", 0.5), 1.0)
+    pair = Networks.pair(full, small if objective.auxiliary else None, objective.main)
+    others = (
+        replace(row, shape=row.shape or config(hidden_size=32)) for row in objective.extra_networks(full)
+    )
     return Networks.in_order([*pair.rows, *others])
 
 
 def loss_and_gradients(
-    made: Objective, pair: Pair, parts: list[Any]
+    objective: Objective, pair: Pair, parts: list[Any]
 ) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
     """Returns the mean losses, and the gradients of their weighted total, over several corrupted batches."""
     pair.zero_grad()
-    counts = {name: sum(part.counts[name] for part in parts) for name in made.weights}
-    sums = dict.fromkeys(made.weights, 0.0)
+    counts = {name: sum(part.counts[name] for part in parts) for name in objective.weights}
+    sums = dict.fromkeys(objective.weights, 0.0)
     for part in parts:
-        losses = made.forward(pair, part).losses
-        total = sum(weight * losses[name] / max(1, counts[name]) for name, weight in made.weights.items())
+        losses = objective.forward(pair, part).losses
+        total = sum(
+            weight * losses[name] / max(1, counts[name]) for name, weight in objective.weights.items()
+        )
         assert isinstance(total, torch.Tensor)
         total.backward()  # type: ignore[no-untyped-call]
         for name, value in losses.items():

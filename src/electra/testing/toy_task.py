@@ -142,6 +142,6 @@ def tags_of(words: list[str]) -> list[str]:
     tags: list[str] = []
     for word in words:
         kind = "good" if word in GOOD else "bad"
-        goes_on = tags and tags[-1] != "O" and word in ("film", "music")
-        tags.append(f"B-{kind}" if word in GOOD + BAD else tags[-1].replace("B-", "I-") if goes_on else "O")
+        continues = tags and tags[-1] != "O" and word in ("film", "music")
+        tags.append(f"B-{kind}" if word in GOOD + BAD else tags[-1].replace("B-", "I-") if continues else "O")
     return tags

@@ -36,7 +36,7 @@ def refuse_full_disk(run: Run) -> None:
     """
     existing = sum(
         file.stat().st_size
-        for saved in RunFolder(run.folder).saved()
+        for saved in RunFolder(run.folder).saved_checkpoints()
         for file in saved.path.glob("*.safetensors")
     )
     needed = disk_bytes(run) - existing

@@ -99,7 +99,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             fix="Set the budget of the whole run, including the part already used",
         )
     end = plateau_end(steps, float(record["training"]["decay"]))
-    saved_steps = [checkpoint.step for checkpoint in folder.saved()]
+    saved_steps = [checkpoint.step for checkpoint in folder.saved_checkpoints()]
     if not any(0 < step <= end for step in saved_steps) and any(step > end for step in saved_steps):
         raise ConfigError(
             f"the checkpoint of step {end:,}, where the cooldown began, is missing",
@@ -107,7 +107,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
     keep_milestone(folder, steps)
-    for checkpoint in folder.saved():
+    for checkpoint in folder.saved_checkpoints():
         if checkpoint.step > end:
             durable.remove_directory(checkpoint.path)
     folder.write_record(extended_record(record, run))
@@ -116,7 +116,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
 def keep_milestone(folder: RunFolder, steps: int) -> None:
     """Moves the results of a run of `steps` updates into a folder under its milestones."""
     milestone = folder.milestone(steps)
-    for path in folder.finish:
+    for path in folder.final_outputs:
         if path.exists():
             milestone.path.mkdir(parents=True, exist_ok=True)
             target = milestone.path / path.name

@@ -14,7 +14,7 @@ import torch
 from electra import objectives
 from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.run import RunFolder
-from electra.artifacts.session import refuse_differences, refuse_other_contents
+from electra.artifacts.session import raise_if_changed, require_no_other_contents
 from electra.foundation.config import merge
 from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.extensions import OBJECTIVES
@@ -114,7 +114,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
                 fix = "Restore it, or start over in another folder"
                 raise RunFolderError(f"table [{table}] is missing", where=folder / run.RECORD, fix=fix)
         return recorded
-    refuse_other_contents(folder, run.RECORD, "a run", run.BESIDE)
+    require_no_other_contents(folder, run.RECORD, "a run", run.ALLOWED_EARLY)
     return None
 
 
@@ -141,7 +141,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]
         fix = f"{file} has changed since the run began: restore it, or use another `out`"
-    refuse_differences(run.folder, "run", changed, fix=fix)
+    raise_if_changed(run.folder, "run", changed, fix=fix)
 
 
 def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
@@ -160,7 +160,7 @@ def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> Non
         known = {name: value for name, value in run.identity.items() if name in old["identity"]}
         changed = RunFolder.compare({"identity": old["identity"]}, {"identity": known})
     fix = "Remove it from this folder, or restore the run's own"
-    refuse_differences(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
+    raise_if_changed(saved.path, "run's checkpoint", changed, limit=3, fix=fix)
 
 
 def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:

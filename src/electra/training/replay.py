@@ -75,10 +75,12 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
         raise ConfigError(f"must be at least 1, not {steps}", key="replay")
     last = folder.ledger().last("train")
     last_step = last["step"] if last else 0
-    intact = [saved for saved in folder.saved() if durable.verify_directory(saved.path) is None]
+    intact = [saved for saved in folder.saved_checkpoints() if durable.verify_directory(saved.path) is None]
     for saved in intact:
         if saved.step + steps <= last_step:
-            first = min(row["step"] for row in folder.ledger().of("train") if row["step"] > saved.step)
+            first = min(
+                row["step"] for row in folder.ledger().rows_of_kind("train") if row["step"] > saved.step
+            )
             if first > saved.step + steps:
                 problem = f"the ledger has no row within {steps:,} updates after step {saved.step:,}"
                 raise ConfigError(problem, key="replay", fix=f"Replay at least {first - saved.step:,}")
@@ -121,7 +123,7 @@ def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore)
 
 
 def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
-    rows = folder.ledger().of("event")
+    rows = folder.ledger().rows_of_kind("event")
     return any(row.get("skipped") for row in rows if first < row["step"] <= first + steps)
 
 
@@ -138,7 +140,7 @@ def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
 
 def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterator[Finding]:
     """Repeats `steps` updates and yields the findings."""
-    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved()}
+    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     replayed: dict[int, dict[str, torch.Tensor]] = {}
     failed = ""
     try:
@@ -153,7 +155,7 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
     processes = int(begin.record.get("world_size", 1))
     exact = processes == 1 and run.device.type == "cpu"
     assert isinstance(run.telemetry, RowCollector)
-    logged = [row for row in folder.ledger().of("train") if row["step"] in run.telemetry.rows]
+    logged = [row for row in folder.ledger().rows_of_kind("train") if row["step"] in run.telemetry.rows]
     pairs = [(row, run.telemetry.rows[row["step"]]) for row in logged]
     steps_compared = _logged(pairs)
     yield Finding(

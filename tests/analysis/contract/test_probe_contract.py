@@ -21,7 +21,7 @@ from electra.laboratory.analysis.contract import (
 )
 from electra.laboratory.analysis.representations.encoders import encoders_of
 from electra.testing import ProbeContract, small
-from electra.testing.probes import Oracle, ask, scorer, write_data
+from electra.testing.probes import Oracle, run_probe, scorer, write_data
 
 
 class TestEveryProbe(ProbeContract):
@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 )
 def test_permuted_labels_give_chance(name: str, key: str, chance: float, tmp_path: Path) -> None:
     permuted = write_data(tmp_path / "data", permute=True, sentences=400)
-    estimate = ask(name, scorer(tmp_path, Oracle), permuted).headline[key]
+    estimate = run_probe(name, scorer(tmp_path, Oracle), permuted).headline[key]
     assert estimate.low is not None and estimate.high is not None and estimate.value is not None
     assert estimate.low < chance < estimate.high and abs(estimate.value - chance) < 0.08
 

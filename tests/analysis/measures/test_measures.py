@@ -103,9 +103,9 @@ def test_recalibration_recovers_the_temperature() -> None:
         name: ece(p, y, ones, Bins.make(p, 15, "mass"))
         for name, p in ((name, m(3 * true + 2)) for name, m in maps.items())
     }
-    assert errors["as it is"] > 0.15 and errors["temperature"] > 0.05  # an offset is beyond one number
+    assert errors["uncalibrated"] > 0.15 and errors["temperature"] > 0.05  # an offset is beyond one number
     assert errors["scale and offset"] < 0.015 and errors["isotonic"] < 0.015
-    assert list(recalibrations(true, np.zeros(len(true)))) == ["as it is", "temperature"]
+    assert list(recalibrations(true, np.zeros(len(true)))) == ["uncalibrated", "temperature"]
 
 
 def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
@@ -128,7 +128,7 @@ def test_the_bootstrap_of_a_mean_is_as_wide_as_theory_says() -> None:
 
 
 def test_draws_and_halves() -> None:
-    drawn = bootstrap.draws(7, 50)
+    drawn = bootstrap.draw_counts(7, 50)
     assert (drawn.sum(1) == 7).all() and drawn.max() > 1
     groups = np.repeat(np.arange(11), 4)
     half = bootstrap.halves(groups)

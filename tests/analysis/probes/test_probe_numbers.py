@@ -25,7 +25,7 @@ def calibrated(scored: calibration.ScoredItems, **options: int) -> Findings:
     return findings
 
 
-def numbers(findings: Findings, recalibrated: str = "as it is") -> dict[str, Any]:
+def numbers(findings: Findings, recalibrated: str = "uncalibrated") -> dict[str, Any]:
     return findings.of(recalibrated=recalibrated, model="m", of=calibration.HUMAN)
 
 
@@ -48,7 +48,7 @@ def test_calibration_is_tested_on_the_half_that_nothing_was_fitted_on() -> None:
     assert part["Brier"] == pytest.approx(
         part["reliability"] - part["resolution"] + part["uncertainty"] + part["within bins"]
     )
-    at = {"recalibrated": "as it is", "model": "m", "of": calibration.HUMAN, "measure": calibration.SHARE}
+    at = {"recalibrated": "uncalibrated", "model": "m", "of": calibration.HUMAN, "measure": calibration.SHARE}
     curve = fair.of(calibration.MEAN, **at)
     assert len(curve) == 15
     assert all(abs(p - value(share)) < 0.08 for p, share in curve.items())
@@ -84,7 +84,7 @@ def test_the_threshold_is_chosen_on_some_words_and_used_on_others() -> None:
     recall = {kind: value(numbers_of) for kind, numbers_of in findings.of("errors", measure="a").items()}
     assert recall == {"noun": 1, "verb": 1, "article": 0}
     both = {"a": scores, "b": -scores}
-    errors.add_leads(findings, both, words, test=np.arange(240) >= 120, config=config)
+    errors.add_differences(findings, both, words, test=np.arange(240) >= 120, config=config)
     assert findings.of("of", measure="AUC") == {"b": Estimate(1.0, 1.0, 1.0)}
 
 
@@ -131,7 +131,7 @@ def test_false_alarms_and_misses_by_hand() -> None:
     assert (value(nouns["false alarms"]), value(nouns["misses"])) == (0, 0)
     assert (value(verbs["false alarms"]), value(verbs["misses"])) == (1, 1)
     assert (nouns["original"], nouns["replaced"]) == (40, 40)
-    remaining = overall["of what parts of speech explain of misses, left beside uncertainty"]
+    remaining = overall["part-of-speech effect on misses left after adjustment"]
     assert value(verbs["misses, adjusted"]) > 0.95 and value(remaining) > 0.9
 
 
@@ -168,7 +168,7 @@ def test_rise_and_plausibility_by_hand() -> None:
     scored = generators.ScoredItems(odds, labels, np.repeat(np.arange(20), 6), advantage, rise)
     findings = Findings()
     generators.add_measures(findings, scored, generators.Config(resamples=10), "m", "swaps")
-    at = {"model": "m", "wrong by": "swaps"}
+    at = {"model": "m", "corruption": "swaps"}
     numbers_of = findings.of(**at)
     assert value(numbers_of["rise"]) == 0.5 and value(numbers_of["base rate"]) == 0.5
     assert value(numbers_of["AUC"]) == pytest.approx(8 / 9)

@@ -299,7 +299,11 @@ def test_seeds_are_the_yardstick_of_objectives(tmp_path: Path, data: Path) -> No
     ) == list(last.values())
     drawn = {figure["name"]: [series["label"] for series in figure["series"]] for figure in report.figures}
     assert drawn["across"] == ["across seeds", "across objectives"]
-    assert set(drawn["same-depth"]) == {"mlm (another objective)", "other (another seed)", "untrained"}
+    assert set(drawn["same-depth"]) == {
+        "mlm (a different objective)",
+        "other (a different seed)",
+        "untrained",
+    }
     without = small.render(probe.run([rtd, mlm], probe.find([data]), quiet))
     assert not any("across" in name for name in without.headline) and any(
         "yardstick" in note for note in without.notes

@@ -192,7 +192,7 @@ def test_masked_word_reuses_the_masked_reading(tmp_path: Path) -> None:
     alone = token_scores(loaded, TEXTS, "masked-word")
     for a, b in zip(shared, alone, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-    last = [scorers.tokenize(loaded.tokenizer, text).words for text in TEXTS]
+    last = [scorers.tokenize(loaded.tokenizer, text).word_indices for text in TEXTS]
     inner = [i + 1 < len(words) and words[i] == words[i + 1] for words in last for i in range(len(words))]
     assert sum(rows) == sum(inner)  # only these were read again
     differs = np.abs(np.concatenate(alone) - np.concatenate(plain)) > 1e-4

@@ -14,7 +14,7 @@ from electra.foundation.progress import Say
 
 POLL_SECONDS = 0.2
 SECONDS_TO_CONNECT = 10.0
-SHOWN = 2000  # characters shown of the end of a failed copy's output
+MAX_SHOWN = 2000  # characters shown of the end of a failed copy's output
 
 
 def run(
@@ -28,8 +28,8 @@ def run(
 ) -> None:
     """Runs the copies as tasks on the cluster at RAY_ADDRESS (default: this machine's).
 
-    options: what each task needs, such as num_cpus=4 or num_gpus=1. A task whose node is lost is restarted
-    on another node.
+    `options` are the resources that each task needs, such as num_cpus=4 or num_gpus=1. A task whose node is
+    lost is restarted on another node.
 
     Raises:
         ConfigError: Ray is not installed, there is no cluster, or an option is not a number.
@@ -45,12 +45,12 @@ def run(
     try:
         _connect(address)
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
-    except (OSError, ValueError, RuntimeError) as problem:
-        what = f"no Ray cluster at {address} ({str(problem).splitlines()[0]})"
+    except (OSError, ValueError, RuntimeError) as error:
+        problem = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
         fix = "Start one (ray start --head), or set RAY_ADDRESS"
-        raise ConfigError(what, key="engine", fix=fix) from None
+        raise ConfigError(problem, key="engine", fix=fix) from None
     try:
-        start = ray.remote(max_retries=-1, **resources)(copy).remote
+        start = ray.remote(max_retries=-1, **resources)(run_copy).remote
         running = [start(list(command), os.getcwd()) for _ in range(copies)]
         say(f"Ray at {address}: {copies} copies")
         while running:
@@ -74,7 +74,7 @@ def _connect(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_CONNECT).close()
 
 
-def copy(command: Sequence[str], folder: str) -> str:
+def run_copy(command: Sequence[str], folder: str) -> str:
     """Runs the command in `folder`. Returns its exit code and last output if it failed, else ""."""
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
@@ -85,7 +85,7 @@ def copy(command: Sequence[str], folder: str) -> str:
             process.terminate()
             process.wait()
             raise
-    return f"exit code {process.returncode}: {output[-SHOWN:].strip()}" if process.returncode else ""
+    return f"exit code {process.returncode}: {output[-MAX_SHOWN:].strip()}" if process.returncode else ""
 
 
 def _resource(word: str) -> tuple[str, Any]:

@@ -70,7 +70,7 @@ class TypedNames(tuple[Any, ...]):
 
 
 class Sections(NamedTuple):
-    """Marks a field that takes settings by dotted name; each of them is an option."""
+    """Annotates a field that takes settings by dotted name; each of them is an option."""
 
     read: Callable[[Sequence[str]], Mapping[str, Any]]
     """Returns the sections by name: each is a dataclass, or an instance of one whose values are the defaults.
@@ -118,7 +118,8 @@ class Command(Generic[R_co]):
                 known = [alias.removeprefix("--").replace("-", "_") for alias in options if "." in alias]
                 raise ConfigError("no such key", where=str(name), fix=nearest(str(name), known))
             if getattr(self, option.name) != option.default:
-                raise ConfigError("given twice", key=name, fix=f"Omit it in `overrides`, or `{option.name}`")
+                fix = f"Omit it in `overrides`, or omit `{option.name}`"
+                raise ConfigError("was passed twice", key=name, fix=fix)
             hint = hints_of(typing.cast(Any, type(self)))[option.name]
             object.__setattr__(self, option.name, _checked(hint, value, name))
 
@@ -208,9 +209,11 @@ def hints_of(kind: Any) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
 
 
-def mark_of(hint: Any, kind: type[R]) -> R | None:
+def annotation_of(hint: Any, kind: type[R]) -> R | None:
     """Returns the annotation of class `kind` in Annotated[...]; None if there is none."""
-    return next((mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, kind)), None)
+    return next(
+        (annotation for annotation in getattr(hint, "__metadata__", ()) if isinstance(annotation, kind)), None
+    )
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
@@ -218,13 +221,13 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
 
     An argument that accepts more types in Python than in the shell is left to the command.
     """
-    mark = mark_of(hint, OnCommandLine)
-    if mark is not None:
-        if typing.get_origin(mark.kind) is tuple and isinstance(value, str | os.PathLike):
+    annotation = annotation_of(hint, OnCommandLine)
+    if annotation is not None:
+        if typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike):
             return TypedNames((value,))
         return value
     wide = any(typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint))
-    unchecked = hint is Any or wide or mark_of(hint, Sections) is not None
+    unchecked = hint is Any or wide or annotation_of(hint, Sections) is not None
     return value if unchecked else convert(hint, value, name)
 
 
@@ -329,7 +332,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
     for each, hint, heading in _fields(command):
         if each.name == "progress":
             continue
-        if sections := mark_of(hint, Sections):
+        if sections := annotation_of(hint, Sections):
             options += section_options(each.name, sections, words)
             continue
         default: Any = each.default
@@ -351,7 +354,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
 
 
 def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterable[Option]:
-    """Yields the options of a field that is marked with Sections."""
+    """Yields the options of a field that is annotated with Sections."""
     short = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
         declared_in = holder if isinstance(holder, type) else type(holder)
@@ -383,6 +386,6 @@ def _headings(kind: type) -> dict[str, str]:
 
 def _typed_kind(hint: Any) -> tuple[Any, bool]:
     """Returns the type of a field on the command line, and whether the option may be repeated."""
-    if mark := mark_of(hint, OnCommandLine):
-        return mark.kind, mark.repeated
+    if annotation := annotation_of(hint, OnCommandLine):
+        return annotation.kind, annotation.repeated
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint, False

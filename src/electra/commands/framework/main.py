@@ -115,12 +115,12 @@ def _user_error(raised: BaseException) -> ElectraError | None:
     """Returns the one-line error for an exception; None if it is a bug that needs a traceback."""
     if isinstance(raised, ElectraError):
         return raised
-    if (lack := out_of_memory(raised)) is not None:
-        return lack
+    if (memory_error := out_of_memory(raised)) is not None:
+        return memory_error
     if not isinstance(raised, OSError):
         return None
     if raised.errno == errno.ENAMETOOLONG:
-        return ConfigError("too long for a file's name", where=raised.filename, fix="Use a shorter one")
+        return ConfigError("the file name is too long", where=raised.filename, fix="Use a shorter one")
     from electra.foundation import durable
 
     if raised.filename is None and output.has_failed():

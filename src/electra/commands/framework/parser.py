@@ -49,12 +49,12 @@ C = typing.TypeVar("C", bound=Command[Any])
 
 
 class SetOnce(argparse.Action):
-    """Rejects an option that is given twice, because the first value would be lost."""
+    """Rejects an option that is passed twice, because the first value would be lost."""
 
     @override
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         if hasattr(namespace, self.dest):
-            raise argparse.ArgumentError(self, "given twice")
+            raise argparse.ArgumentError(self, "was passed twice")
         if self.nargs != 0 and values in (None, []):
             raise argparse.ArgumentError(self, "needs a value")
         setattr(namespace, self.dest, self.const if self.nargs == 0 else values)

@@ -43,11 +43,11 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }
-MOVED = {  # command -> old flag -> the word that now replaces the flag and its value
+REPLACED_FLAGS = {  # command -> old flag -> the word that now replaces the flag and its value
     "detect": {"--file": "{value}"},
     "evaluate": {"--option": "--finetune.{value}"},
 }
-SPLIT = {"--length": "lengthen", "--layers": "deepen"}  # old option of `extend` -> the command now
+EXTEND_COMMANDS = {"--length": "lengthen", "--layers": "deepen"}  # old option of `extend` -> today's command
 POSITIONAL = {  # command -> keyword argument that used to be the next positional argument in Python
     **dict.fromkeys(("deepen", "lengthen", "prepare", "pretrain"), "out"),
     **dict.fromkeys(("extend", "plan"), "budget"),
@@ -83,13 +83,13 @@ def rename_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
         command, words = _split_extend(words)
     flags = {_flag(old): _flag(new) for old, new in OPTIONS.get(command, {}).items()}
     flags |= {f"--no-{old[2:]}": f"--no-{new[2:]}" for old, new in flags.items()}
-    moved = MOVED.get(command, {})
+    replaced = REPLACED_FLAGS.get(command, {})
     renamed, rest = [], iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
-        if flag in moved:
-            _note(f"{flag} VALUE", moved[flag].format(value="VALUE"))
-            renamed.append(moved[flag].format(value=value if equals else next(rest, "")))
+        if flag in replaced:
+            _note(f"{flag} VALUE", replaced[flag].format(value="VALUE"))
+            renamed.append(replaced[flag].format(value=value if equals else next(rest, "")))
         else:
             if flag in flags:
                 _note(flag, flags[flag])
@@ -104,14 +104,14 @@ def _flag(name: str) -> str:
 def _split_extend(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Rewrites `extend MODEL OUT --length 2048`, or `--layers 8`, as the command that does this now."""
     flags = [word.partition("=")[0] for word in words]
-    for option in SPLIT.keys() & set(flags):
-        _note(f"electra extend {option}", f"electra {SPLIT[option]}")
+    for option in EXTEND_COMMANDS.keys() & set(flags):
+        _note(f"electra extend {option}", f"electra {EXTEND_COMMANDS[option]}")
         before = ["", *words]
         values = [i for i, word in enumerate(words) if before[i].startswith("--") and "=" not in before[i]]
         positional = [i for i, flag in enumerate(flags) if not flag.startswith("--") and i not in values]
         if len(positional) > 1 and "--out" not in flags:
             words = [*words[: positional[1]], "--out", *words[positional[1] :]]
-        return SPLIT[option], words
+        return EXTEND_COMMANDS[option], words
     return "extend", words
 
 

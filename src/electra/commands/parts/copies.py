@@ -17,7 +17,7 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 
 LOCAL = "local"
-OWN = ("--engine", "--copies", "--engine-options")  # options that are not passed on to the copies
+ENGINE_OPTIONS = ("--engine", "--copies", "--engine-options")  # options that are not passed on to the copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +27,9 @@ class Copies:
     HEADING: ClassVar[str] = "Several machines"
 
     engine: str = LOCAL
-    """What runs the jobs. local: this process. Started on other machines that share OUT, the same command
-    takes work that is neither done nor in progress; slurm and ray start such copies on a cluster. Or the path
-    of a .py file.
+    """How to run the work: local (in this process), slurm or ray (copies of the command on a cluster), or the
+    path of a .py file. Each copy takes work that is neither done nor in progress; with local, you can start
+    copies yourself by running the same command on other machines that share OUT.
     """
     copies: int = 2
     """Number of copies that the engine starts."""
@@ -43,7 +43,7 @@ class Copies:
     def run_copies(self, folder: Path, say: Say, stop: Stop, left: Callable[[], Sequence[str]]) -> None:
         """Makes the engine run copies of this command until they end; does nothing if the engine is local.
 
-        left: returns what is not done, one string for each piece of work.
+        `left` returns what is not done, one string for each piece of work.
 
         Raises:
             ConfigError: there is no such engine, it cannot be used here, or the command was called in Python.
@@ -51,7 +51,7 @@ class Copies:
         """
         if self.missing:
             fix = "Use the command line, or look at the folder"
-            raise ConfigError("prints on a command line", key="missing", fix=fix)
+            raise ConfigError("works on the command line only", key="missing", fix=fix)
         if self.engine == LOCAL:
             return
         check_at_least(self, {"copies": 1})
@@ -60,16 +60,17 @@ class Copies:
         words = self.command_line if isinstance(self, Command) else ()
         if not words:
             fix = "Use the command line, or call the function on each machine"
-            raise ConfigError("an engine starts copies of a command line", key="engine", fix=fix)
-        command = [sys.executable, "-m", "electra", *without(words, OWN)]
+            raise ConfigError("works on the command line only", key="engine", fix=fix)
+        command = [sys.executable, "-m", "electra", *without(words, ENGINE_OPTIONS)]
         engine.run(
             command, self.copies, folder=folder, options=shlex.split(self.engine_options), say=say, stop=stop
         )
 
         if undone := left():
             more = ", ..." if len(undone) > 1 else ""
-            what = f"the copies have ended, and {len(undone)} pieces of work are not done ({undone[0]}{more})"
-            raise RunFailed(what, where=folder, fix="See their output, then rerun the command")
+            count = "1 piece of work is" if len(undone) == 1 else f"{len(undone)} pieces of work are"
+            problem = f"the copies have ended, but {count} not done ({undone[0]}{more})"
+            raise RunFailed(problem, where=folder, fix="Check their output, then rerun the command")
 
 
 def print_missing(left: Sequence[str]) -> int:

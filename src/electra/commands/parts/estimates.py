@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from electra.training.networks import WarmStart
 
 SIZES = ("tiny", "mini", "small")
-RATES = {128: 1e-3, 256: 5e-4}  # learning rates of our recipes by width; other widths keep the recipe's rate
+LEARNING_RATES = {128: 1e-3, 256: 5e-4}  # of our recipes, by width; other widths keep the recipe's rate
 TOKENS_PER_PARAMETER = 20  # of the layers; with more, a larger model pays off (Hoffmann et al. 2022)
 EPOCHS = 16  # repeating the text more often than this teaches little (Muennighoff et al. 2023)
 
@@ -109,17 +109,19 @@ class Plan:
         """
         target = checked_path(path, "path")
         text = write_toml(recipe_sections((option or self.best).recipe)).encode()
-        refuse_folder(target)
+        require_file_path(target)
         if target.exists() and target.read_bytes() != text:
-            raise ConfigError("exists with other contents", where=target, fix="Choose another `out`")
+            raise ConfigError("already exists, with other contents", where=target, fix="Choose another `out`")
         durable.commit_file(target, text)
         return target
 
 
-def refuse_folder(path: Path) -> None:
+def require_file_path(path: Path) -> None:
     """Raises ConfigError if there is a folder where a recipe is to be written."""
     if path.is_dir():
-        raise ConfigError("this is a folder", where=path, fix="Pass a file as `out`, such as mine.toml")
+        raise ConfigError(
+            "is a folder, not a file", where=path, fix="Pass a file as `out`, such as mine.toml"
+        )
 
 
 def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
@@ -160,8 +162,8 @@ def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
         SHAPES[size].hidden_size,
     )
     rate = recipe.training.learning_rate
-    if "training.learning_rate" not in overrides and {before, after} <= RATES.keys():
-        rate *= RATES[after] / RATES[before]
+    if "training.learning_rate" not in overrides and {before, after} <= LEARNING_RATES.keys():
+        rate *= LEARNING_RATES[after] / LEARNING_RATES[before]
     model = replace(recipe.model, size=size, layers=None, hidden_size=None)
     return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
 
@@ -198,7 +200,7 @@ def is_store(data: Sequence[str]) -> bool:
 
 def estimate_options(
     recipes: Sequence[Recipe],
-    read: Callable[[], tuple[int, int]],
+    measure_corpus: Callable[[], tuple[int, int]],
     display: Display,
     warm: WarmStart | None = None,
 ) -> tuple[list[Option], int, int]:
@@ -206,7 +208,7 @@ def estimate_options(
 
     Args:
         recipes: the recipes to measure.
-        read: returns the training tokens and the vocabulary size; called while the process starts.
+        measure_corpus: returns the training tokens and the vocabulary size; called while the process starts.
         display: shows the progress.
         warm: the models that all of them start from.
 
@@ -216,16 +218,16 @@ def estimate_options(
     tokens = vocab_size = 0
     options: list[Option] = []
 
-    def questions() -> Iterator[tuple[Recipe, int] | None]:
+    def jobs() -> Iterator[tuple[Recipe, int] | None]:
         nonlocal tokens, vocab_size
         yield None  # starts the process
-        tokens, vocab_size = read()
+        tokens, vocab_size = measure_corpus()
         for recipe in recipes:
             display.progress(f"measuring size {recipe.model.size}", len(options) / len(recipes))
             yield with_vocabulary(recipe, vocab_size), vocab_size
 
     with interrupt_on_signal("the plan"):
-        costs = map_in_order(_estimator, (warm.shapes if warm else None,), questions(), 1, threads=None)
+        costs = map_in_order(_estimator, (warm.shapes if warm else None,), jobs(), 1, threads=None)
         next(costs)
         for recipe, cost in zip(recipes, costs, strict=True):
             options.append(make_option(with_vocabulary(recipe, vocab_size), cost, tokens))
@@ -239,7 +241,7 @@ def _estimator(
     from electra.training.estimate import estimator
 
     measure = estimator(shapes)
-    return lambda question: None if question is None else measure(*question)
+    return lambda job: None if job is None else measure(*job)
 
 
 def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
@@ -288,7 +290,7 @@ def print_table(plan: Plan) -> None:
     reason = (
         f"the largest with at least {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
         if best.has_enough_tokens
-        else f"the smallest, as none gets {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
+        else f"the smallest, because none gets {TOKENS_PER_PARAMETER} tokens per parameter of its layers"
     )
     console.print(f"\n* {best.recipe.model.size}: {reason} (here {ratio:,.0f}).")
     console.print(

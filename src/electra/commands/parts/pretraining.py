@@ -82,13 +82,13 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
 
         store, recipe = self.store_name, as_name(self.recipe_source, "recipe")
         if store is not None and sources:
-            raise ConfigError("both `store` and other data are given", fix="Give only one of them")
+            raise ConfigError("both `store` and other data were passed", fix="Pass only one of them")
         if store is None and len(sources) == 1:
             [name] = sources
             if StoreFolder.is_at(Path(name)) or name.endswith(DOCUMENTS_SUFFIX):
                 store, sources = name, []
         if store is None and not sources:
-            raise ConfigError("no text and no store given", fix=f"For example: {self.EXAMPLES[0]}")
+            raise ConfigError("neither text nor a store was passed", fix=f"For example: {self.EXAMPLES[0]}")
         discriminator, generator = self.initial_models()
         return Inputs(
             out=str(checked_path(self.out, "out")),

@@ -26,11 +26,11 @@ def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
     from electra.training.record import read_record
 
     if inputs.store is not None and inputs.corpus:
-        raise ConfigError("both `store` and `corpus` are given", fix="Give only one of them")
+        raise ConfigError("both `store` and `corpus` were passed", fix="Pass only one of them")
     read_record(inputs.folder)  # rejects a folder with something else in it before anything is written there
     if inputs.processes < 1 or recipe.training.batch_size % inputs.processes:
-        what = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
-        raise ConfigError(what, key="processes", fix="Give a number that divides `training.batch_size`")
+        problem = f"{inputs.processes} processes cannot share a batch of {recipe.training.batch_size} rows"
+        raise ConfigError(problem, key="processes", fix="Use a number that divides `training.batch_size`")
     if inputs.processes > 1 and not is_distributed():
         train_in_processes(recipe, inputs, display)
     else:
@@ -54,8 +54,8 @@ def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None
     if ended.killed is not None:
         rank, signal_number = ended.killed
         ending, cause = describe_exit(-signal_number)
-        what = f"process {rank} of {inputs.processes} {ending}{', ' * bool(cause)}{cause}"
-        raise RunFailed(what, where=inputs.out, fix="Rerun to resume")
+        problem = f"process {rank} of {inputs.processes} {ending}{', ' * bool(cause)}{cause}"
+        raise RunFailed(problem, where=inputs.out, fix="Rerun to resume")
     if failed:
         raise failed[0]
     if ended.code in EXIT_CODES.values():

@@ -24,7 +24,7 @@ Purpose = typing.Literal["pairs", "tags", "both"]
 
 @dataclass(frozen=True)
 class ObjectiveSection:
-    """The section of an objective before it is chosen. --help lists all options with --objective.name."""
+    """The section of an objective before it is chosen. With --objective.name, --help lists its options."""
 
     name: str = "rtd"
     """rtd, mlm, ... (a file in electra/objectives), the name of one in an installed package, or the path of
@@ -101,10 +101,12 @@ def recipe_for(
             return recipe
         return (_recorded_recipe(out) if out is not None else "") or default
     if recipe is not None:
-        raise ConfigError("both `recipe` and `purpose` are given", key="purpose", fix="Give only one of them")
+        raise ConfigError(
+            "both `recipe` and `purpose` were passed", key="purpose", fix="Pass only one of them"
+        )
     if purpose not in PURPOSES:
-        what, fix = unknown_choice(purpose, list(PURPOSES))
-        raise ConfigError(what, key="purpose", fix=fix)
+        problem, fix = unknown_choice(purpose, list(PURPOSES))
+        raise ConfigError(problem, key="purpose", fix=fix)
     return PURPOSES[purpose]
 
 

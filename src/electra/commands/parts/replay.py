@@ -44,8 +44,8 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
     recorded = folder.record.get("environment", {}).get("store")
     default = str(folder.store.path) if folder.store.exists() else recorded
     if store is None and default is None:
-        what = "the run does not record where its store is"
-        raise ConfigError(what, where=folder.path, key="store", fix="Pass `store`")
+        problem = "the run does not record where its store is"
+        raise ConfigError(problem, where=folder.path, key="store", fix="Pass `store`")
     return default if store is None else os.fspath(store)
 
 

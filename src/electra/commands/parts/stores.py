@@ -62,7 +62,9 @@ def build(
     print_audit(store, display)
     entries = store.vocab_size
     if tokenizer.source is None and entries < tokenizer.vocab_size:
-        display.say(f"this text supports a vocabulary of {entries:,} entries, not {tokenizer.vocab_size:,}")
+        display.say(
+            f"this text supports a vocabulary of only {entries:,} entries, not {tokenizer.vocab_size:,}"
+        )
     return store
 
 

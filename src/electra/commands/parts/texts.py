@@ -48,7 +48,7 @@ def source_names(
             if not isinstance(texts, Iterator):
                 return texts
             if format not in ("auto", "jsonl"):
-                raise ConfigError("applies to files, but texts are given", key="format", fix="Omit it")
+                raise ConfigError("applies to files, but texts were passed", key="format", fix="Omit it")
             import tempfile
 
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
@@ -56,14 +56,14 @@ def source_names(
             with open(folder / "texts.jsonl", "w", encoding="utf-8") as file:
                 for count, text in enumerate(texts, 1):  # noqa: B007
                     file.write(f"{json.dumps({field: text})}\n")
-            say(f"{plural(count, 'text')} given (not names of files)")
+            say(f"{plural(count, 'text')} passed (not names of files)")
             return [str(folder / "texts.jsonl")]
 
         if isinstance(data, Mapping) and not is_data_set(data):
             corpora = {str(name): names_of(corpus) for name, corpus in data.items()}
             if empty := [name for name, names in corpora.items() if not names]:
                 raise ConfigError(
-                    "a corpus without files", key=empty[0], fix="Pass files, or omit the corpus"
+                    "the corpus has no files", key=empty[0], fix="Pass files, or omit the corpus"
                 )
             yield [f"{name}={source}" for name, names in corpora.items() for source in names]
         else:
@@ -87,8 +87,8 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
         columns = list(data.columns)
     if columns is not None:
         if field not in columns:
-            what = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
-            raise CorpusError(what, where=key, fix="Give the name of the column as `text_field`")
+            problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
+            raise CorpusError(problem, where=key, fix="Give the name of the column as `text_field`")
         items: Iterator[Any] = iter(table[field])
         return (_text(item, field, number) for number, item in enumerate(items, 1))
     items = iter(data)
@@ -130,5 +130,5 @@ def _text(item: Any, field: str, number: int) -> str | None:
     if item is None or (isinstance(item, float) and math.isnan(item)):  # pandas' missing value
         return None
     if not isinstance(item, str):
-        raise CorpusError(f"{shortened(item)} is not a text", where=f"text {number}")
+        raise CorpusError(f"{shortened(item)} is not text", where=f"text {number}")
     return item

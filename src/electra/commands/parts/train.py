@@ -1,6 +1,6 @@
 """Trains in one process: opens or prepares the store, trains, exports the networks, and writes the report.
 
-If several processes share the training, each runs this; the leading one does everything but the training.
+If several processes share the training, each runs this; everything but the training is done by the main one.
 """
 
 from __future__ import annotations
@@ -66,26 +66,26 @@ def train_here(recipe: Recipe, inputs: Inputs, display: Display) -> None:
     """Trains in this process, alone or as one of several. If it fails, the caller must end the others."""
     from electra.training.distributed import leave_world, translate_disconnects
 
-    leads = not is_distributed() or launch_variable("RANK") == 0
-    if leads:
+    is_main = not is_distributed() or launch_variable("RANK") == 0
+    if is_main:
         display.progress("loading torch")
     try:
-        session = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, leads=leads)
+        session = RunFolder(inputs.folder).session(say=display.say, stop=lambda: False, is_main=is_main)
         with translate_disconnects(), session:
-            train(recipe, inputs, display, leads)
+            train(recipe, inputs, display, is_main)
     except Interrupted:
         leave_world()
         raise
     leave_world()
 
 
-def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None:
+def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> None:
     """Prepares the store, trains and exports, in a locked run folder. Raises Interrupted if it is stopped."""
     from electra.training.distributed import join_world
     from electra.training.loop import train as train_loop
     from electra.training.start import start
 
-    store = open_store(inputs, recipe, display, leads)
+    store = open_store(inputs, recipe, display, is_main)
     check, recipe = store.check(), with_store_settings(recipe, store)
     world = join_world()
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, store.tokenizer)
@@ -105,17 +105,17 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, leads: bool) -> None
     )
     with StopRequest() as stop, started as training:
         tokenizer = RunFolder(inputs.folder).tokenizer
-        if leads and inputs.store is not None and not tokenizer.exists():
+        if is_main and inputs.store is not None and not tokenizer.exists():
             store.tokenizer.save(tokenizer)  # so that the run can be used without its store
         if not train_loop(training, stop):
             raise Interrupted(inputs.out, stop.exit_code or 143)
         check.raise_if_damaged()  # a large store is checked while the training runs
-        if leads:
+        if is_main:
             finish(training)
 
 
-def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = True) -> TokenStore:
-    """Opens the store, or prepares the corpus in OUT/store in the leading process while the others wait."""
+def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool = True) -> TokenStore:
+    """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait."""
     from electra.data.store import TokenStore
 
     source = recipe.tokenizer.source
@@ -123,11 +123,11 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, leads: bool = T
         tokenizer = existing_tokenizer(source) if source else None
         return TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
     out = RunFolder(inputs.folder).store.path
-    if not leads:
+    if not is_main:
         while not StoreFolder(out).exists():  # before the process group exists, because its timeout is short
             time.sleep(0.5)
         return TokenStore.open(out)
-    refuse_other_store(RunFolder(inputs.folder))
+    require_same_store(RunFolder(inputs.folder))
     source = source or split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     section = replace(recipe.tokenizer, source=source)
     return build(inputs.corpus, out, section, recipe.data, workers=inputs.workers, display=display).tokens
@@ -148,8 +148,8 @@ def _with_known(section: S, recorded: Mapping[str, Any]) -> S:
     return replace(section, **{name: recorded[name] for name in names & set(recorded)})
 
 
-def refuse_other_store(run: RunFolder) -> None:
-    """Raises RunFolderError before text is prepared in a run that was trained on a store elsewhere."""
+def require_same_store(run: RunFolder) -> None:
+    """Raises RunFolderError if the run was trained on a store elsewhere, before text is prepared for it."""
     recorded = run.record.get("environment", {}).get("store") if run.exists() else None
     if recorded and not run.store.exists() and Path(recorded).resolve() != run.store.path.resolve():
         fix = "Pass it as `store` to resume, or choose another `out`"
@@ -164,7 +164,7 @@ def finish(run: Training) -> None:
     from electra.foundation import durable
     from electra.inference.examples import example_rows
     from electra.pages.run import write_report
-    from electra.pages.svg import left_out
+    from electra.pages.svg import missing_figures_note
 
     files = RunFolder(run.folder)
     folder, pair, examples, page = run.folder, run.pair, files.examples, files.page
@@ -193,7 +193,7 @@ def finish(run: Training) -> None:
     files.record_digests()
     write_report(folder)
     run.telemetry.say(f"models saved to {folder}, report in {page}")
-    if note := left_out(page):
+    if note := missing_figures_note(page):
         run.telemetry.say(f"the report was {note}")
 
 

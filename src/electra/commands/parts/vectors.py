@@ -63,9 +63,9 @@ def _standard_input() -> Iterator[str]:
     for line_number, line in enumerate(sys.stdin.buffer, 1):
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as problem:
-            what = f"not UTF-8 ({problem.reason})"
-            raise CorpusError(what, where=f"-:{line_number}", fix="Convert it to UTF-8") from None
+        except UnicodeDecodeError as error:
+            problem = f"not UTF-8 ({error.reason})"
+            raise CorpusError(problem, where=f"-:{line_number}", fix="Convert it to UTF-8") from None
 
 
 def _without_last_end(lines: Iterator[str]) -> Iterator[str]:

@@ -35,7 +35,7 @@ def initial_models(
     main, auxiliary = optional_name(discriminator), optional_name(generator)
     if init is not None:
         if main is not None or auxiliary is not None:
-            fix = "Give only `init`, or `init_discriminator` and `init_generator`"
+            fix = "Pass only `init`, or `init_discriminator` and `init_generator`"
             raise ConfigError("cannot be combined with a model for each network", key="init", fix=fix)
         from electra.exchange.run_folder import holds_networks, network_kinds
         from electra.exchange.source import locate
@@ -69,8 +69,11 @@ def warm_start(
 ) -> WarmStart | None:
     """Returns the shapes of the models to start from and a function that loads their weights.
 
-    main, auxiliary: the models for the main network and the generator. If both are None, so is the result.
-    tokenizer: the run's tokenizer, with which the models must have been trained.
+    Args:
+        main: the model for the main network (None: random weights).
+        auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
+        recipe: the recipe, whose dropout rates the networks get.
+        tokenizer: the run's tokenizer, with which the models must have been trained (None: not checked).
     """
     if main is None and auxiliary is None:
         return None

@@ -28,7 +28,7 @@ class Artifact(Generic[F]):
 
     @property
     def kind(self) -> str:
-        """What it is, for display."""
+        """The kind of result, for display."""
         return type(self).__name__
 
     def facts(self) -> list[tuple[str, Any]]:

@@ -58,8 +58,8 @@ class Model:
 
     def __fspath__(self) -> str:
         if self._is_checkpoint:
-            what = "a checkpoint of a run cannot be passed as a folder"
-            raise ConfigError(what, where=self.source, fix="Export it first")
+            problem = "a checkpoint of a run cannot be passed as a folder"
+            raise ConfigError(problem, where=self.source, fix="Export it first")
         return self.source
 
     def network(self, kind: Kind) -> Loaded:
@@ -194,11 +194,11 @@ class Model:
         if text is None:
             text = next(iter(RunFolder(Path(self.source).expanduser()).example_texts()), SENTENCE)
         if not isinstance(text, str):
-            raise DataError(f"{shortened(text)} is not a text", where="text", fix="Pass one sentence")
+            raise DataError(f"{shortened(text)} is not text", where="text", fix="Pass one sentence")
         seed, fraction = convert(int, seed, "seed"), convert(float, mask_fraction, "mask_fraction")
         if not 0 < fraction <= 1:
             raise ConfigError(f"must be above 0 and at most 1, not {fraction}", key="mask_fraction")
-        rows = example_rows(*self.pair(generator), text, seed=seed, masked=fraction)
+        rows = example_rows(*self.pair(generator), text, seed=seed, mask_fraction=fraction)
         return Rows(dict(zip(COLUMNS, row.values(), strict=True)) for row in rows)
 
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
@@ -260,10 +260,10 @@ class Model:
     def write(self, out: Source, network: Network | None, dtype: Dtype) -> Loaded:
         """Like `export`, but returns the network that was written."""
         from electra.exchange.transfer import export
-        from electra.finetuning.predict import refuse_tuned
+        from electra.finetuning.predict import require_pretrained
 
         path, kind = checked_path(out, "out"), convert(Network | None, network, "network")
-        refuse_tuned(self.source)
+        require_pretrained(self.source)
         loaded = self.language_model if kind == "language_model" else self.network(kind or "encoder")
         export(loaded, path, self.source, dtype=dtype)
         return loaded

@@ -70,7 +70,7 @@ def each_text(texts: Any) -> Iterator[str]:
     fix = "Pass a text, or a list of texts"
     for number, text in enumerate([texts] if isinstance(texts, str) else _iterable(texts, "texts", fix), 1):
         if not isinstance(text, str):
-            raise DataError(f"{shortened(text)} is not a text", where=f"text {number}", fix=fix)
+            raise DataError(f"{shortened(text)} is not text", where=f"text {number}", fix=fix)
         yield text
 
 

@@ -105,7 +105,7 @@ class Run(Artifact[RunFolder]):
     @property
     def checkpoints(self) -> list[int]:
         """The steps that have a checkpoint, oldest first: `electra.load(run, step=...)`."""
-        return [checkpoint.step for checkpoint in reversed(self.folder.saved())]
+        return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
 
     @property
     def store(self) -> Store | None:

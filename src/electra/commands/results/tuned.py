@@ -108,8 +108,8 @@ class FineTuned(Artifact[TuningFolder]):
 
         examples = self.folder.read_dev()
         if not examples:
-            what, fix = "no dev.jsonl, which this needs", "Rerun electra finetune to write it"
-            raise ConfigError(what, where=self.path, fix=fix)
+            fix = "Rerun electra finetune to write it"
+            raise ConfigError("there is no dev.jsonl with the predictions on dev", where=self.path, fix=fix)
         return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:

@@ -27,7 +27,7 @@ from electra.foundation.errors import ConfigError, RunFolderError
 from electra.foundation.progress import Say, quiet
 from electra.foundation.signals import Stop
 
-BETWEEN = 2.0  # seconds between two reads of the ledger
+POLL_SECONDS = 2.0  # seconds between two reads of the ledger
 KINDS = {"train": "train", "eval": "heldout"}  # kind of row -> prefix of its values' names
 
 
@@ -65,7 +65,7 @@ def send_curves(
     rows = follower.read_new().rows
     first = next((row for row in rows if row.get("kind") in KINDS), None)
     while first is None and follow and not stop():
-        time.sleep(BETWEEN)
+        time.sleep(POLL_SECONDS)
         rows += follower.read_new().rows
         first = next((row for row in rows if row.get("kind") in KINDS), None)
     if first is None:
@@ -92,7 +92,7 @@ def send_curves(
                 ended = _ended(events, reached, folder.total_steps)
                 if not follow or ended or stop():
                     return sent
-                time.sleep(BETWEEN)
+                time.sleep(POLL_SECONDS)
                 rows = follower.read_new().rows
         finally:
             if tracker is not None:
@@ -124,7 +124,7 @@ def _send_seeds(
                     tracker.close(finished=True)
         if not follow or ended or stop():
             return sent
-        time.sleep(BETWEEN)
+        time.sleep(POLL_SECONDS)
 
 
 def _rows_of(results: Mapping[str, Any]) -> list[Row]:
@@ -156,7 +156,7 @@ class _Progress:
         record = durable.read_json(path, RunFolderError)
         if record.get("ledger") != self.ledger:
             fix = "Choose another `name` or `out`"
-            raise RunFolderError(f"already has another run named {name}", where=path.parents[2], fix=fix)
+            raise RunFolderError(f"already contains another run named {name}", where=path.parents[2], fix=fix)
         self.steps, self.id = record["steps"], record["id"]
 
     def save(self) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from electra.exchange.trackers.interface import Target, Tracker
 
 BATCH = 100  # maximum values per request
-LONGEST = 500  # maximum characters of a parameter's value
+MAX_PARAM_LENGTH = 500  # maximum characters of a parameter's value
 
 
 class MLflow(Tracker):
@@ -23,7 +23,7 @@ class MLflow(Tracker):
         logging.getLogger("mlflow").setLevel(logging.WARNING)
         where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
         self._client, self._started = MlflowClient(where), target.started
-        self._waiting: list[Metric] = []
+        self._pending: list[Metric] = []
         self.id = target.id or self._create_run(target)
 
     def _create_run(self, target: Target) -> str:
@@ -31,7 +31,7 @@ class MLflow(Tracker):
         experiment = existing.experiment_id if existing else self._client.create_experiment(target.project)
         run = self._client.create_run(experiment, int(1000 * target.started), run_name=target.run)
         run_id: str = run.info.run_id
-        settings = [Param(key, str(value)[:LONGEST]) for key, value in target.settings.items()]
+        settings = [Param(key, str(value)[:MAX_PARAM_LENGTH]) for key, value in target.settings.items()]
         for start in range(0, len(settings), BATCH):
             self._client.log_batch(run_id, params=settings[start : start + BATCH])
         return run_id
@@ -39,13 +39,13 @@ class MLflow(Tracker):
     @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
         when = int(1000 * (self._started + seconds))
-        self._waiting += [Metric(name, value, when, step) for name, value in values.items()]
+        self._pending += [Metric(name, value, when, step) for name, value in values.items()]
 
     @override
     def flush(self) -> None:
-        for start in range(0, len(self._waiting), BATCH):
-            self._client.log_batch(self.id, metrics=self._waiting[start : start + BATCH])
-        self._waiting = []
+        for start in range(0, len(self._pending), BATCH):
+            self._client.log_batch(self.id, metrics=self._pending[start : start + BATCH])
+        self._pending = []
 
     @override
     def close(self, finished: bool) -> None:

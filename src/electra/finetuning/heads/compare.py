@@ -7,7 +7,7 @@ linear model supplies the overlap (parts/hybrid.py).
 `FEATURES` lists the features of a pair: the proportions of each text's tokens and bigrams that occur in the
 other text; the mean similarity of each text's tokens to the nearest token of the other text (Khattab &
 Zaharia 2020), by token embeddings and by the encoder's output; the log ratio of the texts' lengths; and the
-features of `OVERLAP`, which compare words, characters and word order. Proportions and similarities are also
+`OVERLAP_FEATURES`, which compare words, characters and word order. Proportions and similarities are also
 included weighted by the rarity of the tokens in the training texts.
 
 The tokens themselves matter as well ("not" in one text only, a date in both: Ji & Eisenstein 2013). The terms
@@ -29,19 +29,19 @@ from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.hybrid import HybridFactory, HybridHead
-from electra.finetuning.heads.parts.overlap import OVERLAP, overlap
+from electra.finetuning.heads.parts.overlap import OVERLAP_FEATURES, overlap
 from electra.finetuning.heads.parts.term_model import Terms, sorted_unique, with_kind
 from electra.finetuning.heads.transformers import HEAD as STANDARD
 from electra.finetuning.windows.features import Batch, Ids
 from electra.foundation.arrays import Floats
 
-SHARES = ("tokens in the other", "pairs in the other", "near by table", "near by encoder")
+MEASURES = ("tokens in the other", "bigrams in the other", "similarity by embeddings", "similarity by states")
 FEATURES = tuple(
-    f"{share}, {text}{weighted}"
-    for share in SHARES
+    f"{measure}, {text}{weighted}"
+    for measure in MEASURES
     for text in ("first", "second")
     for weighted in ("", ", weighted")
-) + ("log ratio of lengths", *OVERLAP)
+) + ("log ratio of lengths", *OVERLAP_FEATURES)
 MIN_DEVIATION = 0.01  # the lowest standard deviation of a feature
 FIRST, SECOND, EITHER, BOTH = range(4)  # kinds of terms; EITHER: in exactly one text
 
@@ -54,7 +54,7 @@ class CompareHead(HybridHead):
     def __init__(self, standard: nn.Module, vocab_size: int, num_outputs: int) -> None:
         super().__init__(standard, len(FEATURES), num_outputs)
         self.rarity: Tensor
-        self.between: Tensor
+        self.between: Tensor  # whether each token is a separator; saved weights use this name
         self.register_buffer("rarity", torch.ones(vocab_size))
         self.register_buffer("between", torch.zeros(vocab_size, dtype=torch.bool))
 
@@ -98,11 +98,11 @@ class CompareHead(HybridHead):
 
     def text_masks(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns masks [B, T] of the tokens of the first and the second text, without special tokens."""
-        between_BT = self.between[batch.input_ids]
-        ordinary_BT = ~between_BT
+        separator_BT = self.between[batch.input_ids]
+        ordinary_BT = ~separator_BT
         if batch.document_ids is not None:
             ordinary_BT = ordinary_BT & (batch.document_ids >= 0)
-        num_before_BT = between_BT.cumsum(1)
+        num_before_BT = separator_BT.cumsum(1)
         return ordinary_BT & (num_before_BT <= 1), ordinary_BT & (num_before_BT > 1)
 
     @staticmethod
@@ -116,8 +116,8 @@ class CompareHead(HybridHead):
         across_BTT = _across(*masks) & (next_BT.unsqueeze(2) == next_BT.unsqueeze(1))
         return _occurs_across(ids_BT, across_BTT), masks[0], masks[1]
 
-    def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
-        """Stores which tokens are `between` texts, and the rarity of each token.
+    def fit_statistics(self, windows: Iterable[Ids], separators: Iterable[int]) -> None:
+        """Stores which tokens are separators, and the rarity of each token.
 
         A token's rarity is the log of the inverse of the proportion of training windows that contain it,
         scaled so that the mean is 1.
@@ -128,7 +128,7 @@ class CompareHead(HybridHead):
             num_windows += 1
         rarity = torch.log((num_windows + 1) / (window_counts + 0.5))
         self.rarity.copy_(rarity / rarity.mean())
-        self.between[list(between)] = True
+        self.between[list(separators)] = True
 
     def feature_scale(self, features_NK: Floats) -> Floats:
         """Returns the standard deviations [K], bounded below because some are only rounding errors."""
@@ -139,8 +139,8 @@ class CompareHead(HybridHead):
         """Also loads heads of older versions; features and terms that they lack have zero weights."""
         weight_name = f"{prefix}wide.weight"
         saved = state.get(weight_name)
-        if saved is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP):
-            state[weight_name] = F.pad(saved, (0, len(OVERLAP)))
+        if saved is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP_FEATURES):
+            state[weight_name] = F.pad(saved, (0, len(OVERLAP_FEATURES)))
         for name, value in self.counted.state_dict(prefix=f"{prefix}counted.").items():
             state.setdefault(name, state.pop(name.replace("counted", "differing"), value))
         super()._load_from_state_dict(state, prefix, *rest)

@@ -33,7 +33,7 @@ from electra.data.tables import ReadOptions, Table, row_id
 from electra.finetuning.labelled.examples import Example, Split
 from electra.finetuning.labelled.word_columns import (
     CONLLU,
-    LONG,
+    MAX_PLAUSIBLE_WORDS,
     MISSING,
     Block,
     ColumnFile,
@@ -60,7 +60,7 @@ _ITEM = re.compile(r"""\s*,?\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s,\[\]'"]
 
 
 @dataclass(frozen=True)
-class TagColumns:
+class TagReaderOptions:
     """Names of the columns of words and tags, and how to read them."""
 
     word: tuple[str, ...]  # possible names of the words' column, in order of preference
@@ -133,7 +133,7 @@ def read_columns(path: Path, columns: Sequence[int], word: int = 0) -> list[Sent
     return sentences
 
 
-def read_sentences(path: Path, options: TagColumns, labelled: bool) -> Split:
+def read_sentences(path: Path, options: TagReaderOptions, labelled: bool) -> Split:
     """Returns an example for each sentence.
 
     Args:
@@ -176,10 +176,8 @@ def read_sentences(path: Path, options: TagColumns, labelled: bool) -> Split:
             if options.skip_unlabelled:
                 skipped += 1
                 continue
-            problem, fix = (
-                f"no tags under {' or '.join(options.tag)}",
-                "Name their column with `label_column`",
-            )
+            problem = f"no column of tags named {' or '.join(options.tag)}"
+            fix = "Name their column with `label_column`"
             fix = f"The columns are {', '.join(example.row)}. {fix}" if example.row else fix
             fix = "; ".join([fix, *(note for note in notes if note.startswith("MISC has"))])
             if untagged:
@@ -218,7 +216,7 @@ def is_number(tag: str) -> bool:
 
 
 def _read_word_lines(
-    path: Path, options: TagColumns, conllu: bool, labelled: bool
+    path: Path, options: TagReaderOptions, conllu: bool, labelled: bool
 ) -> tuple[list[Example], list[str]]:
     file = read_blocks(path, conllu)
     blocks, conllu = file.blocks, file.conllu
@@ -257,7 +255,7 @@ def _read_word_lines(
         raise DataError(f"no column {' or '.join(options.word)}", where=path, fix=fix)
     if header and not conllu and _are_printed_lists([row[word] for block in blocks for row in block.rows]):
         return _read_table(path, options, labelled)
-    if len(blocks) == 1 and len(blocks[0].rows) > LONG:
+    if len(blocks) == 1 and len(blocks[0].rows) > MAX_PLAUSIBLE_WORDS:
         problem = f"no empty lines: all {len(blocks[0].rows):,} words are read as one sentence"
         if labelled:
             command = """awk '{print} $1=="."{print ""}' FILE"""
@@ -293,7 +291,9 @@ def _find_column(
     return next((column for column in columns if column is not None), None)
 
 
-def _columns_by_content(path: Path, file: ColumnFile, options: TagColumns, labelled: bool) -> dict[str, int]:
+def _columns_by_content(
+    path: Path, file: ColumnFile, options: TagReaderOptions, labelled: bool
+) -> dict[str, int]:
     """Returns the positions of "word" and "tag" in a file without column names; "tag" only if it has tags.
 
     Splits the blocks at changes of a column that numbers the sentences, if the file has no empty lines.
@@ -308,11 +308,11 @@ def _columns_by_content(path: Path, file: ColumnFile, options: TagColumns, label
         word = swapped
     columns = {"word": word}
     if file.width > 1 and "tag" in options.tag:
-        tag, refused = tag_column(file, word, options.is_entity, options.entities)
+        tag, rejected = tag_column(file, word, options.is_entity, options.entities)
         if tag is not None:
             columns["tag"] = tag
         elif labelled:
-            reasons = ", ".join(f"column {column + 1} {why}" for column, why in refused.items())
+            reasons = ", ".join(f"column {column + 1} {why}" for column, why in rejected.items())
             problem = f"no column of tags{f': {reasons}' if reasons else ''}"
             raise DataError(problem, where=path, fix="Name their column with `label_column`")
     if file.width > 2 or word:
@@ -323,17 +323,17 @@ def _columns_by_content(path: Path, file: ColumnFile, options: TagColumns, label
 
 
 def _tags_of_misc(
-    blocks: Sequence[Block], options: TagColumns, file: ColumnFile
+    blocks: Sequence[Block], options: TagReaderOptions, file: ColumnFile
 ) -> Callable[[Block], list[str]] | None:
     """Returns a function from a sentence to its tags in MISC; None if no word has a key in `options.tag`."""
     key_counts = Counter(key for block in blocks for row in block.rows for key in _misc(row))
     key = next((name for name in options.tag if name in key_counts), None)
     if key is None:
-        _refuse_hidden(blocks, options)
+        _require_separated_pairs(blocks, options)
         if key_counts:
             file.notes.append(f"MISC has {', '.join(f'{name}=' for name, _ in key_counts.most_common(5))}")
         return None
-    _refuse_hidden(blocks, replace(options, tag=(key,)))
+    _require_separated_pairs(blocks, replace(options, tag=(key,)))
     words = sum(len(block.rows) for block in blocks)
     if key_counts[key] < words:
         count = words - key_counts[key]
@@ -347,7 +347,7 @@ def _misc(row: Sequence[str]) -> dict[str, str]:
     return {key: value for key, equals, value in (pair.partition("=") for pair in pairs) if equals}
 
 
-def _refuse_hidden(blocks: Sequence[Block], options: TagColumns) -> None:
+def _require_separated_pairs(blocks: Sequence[Block], options: TagReaderOptions) -> None:
     """Raises DataError if a key in `options.tag` occurs in MISC, but not at the start of a pair."""
     hidden = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, options.tag))})=") if options.tag else None
     for block in blocks:
@@ -360,7 +360,7 @@ def _refuse_hidden(blocks: Sequence[Block], options: TagColumns) -> None:
 # Tables
 
 
-def _read_table(path: Path, options: TagColumns, labelled: bool) -> tuple[list[Example], list[str]]:
+def _read_table(path: Path, options: TagReaderOptions, labelled: bool) -> tuple[list[Example], list[str]]:
     texts = () if labelled else TEXT_COLUMNS
     table = open_table(path, ReadOptions(header=options.header, required=[(name,) for name in options.word]))
     word = table.first_column((*options.word, *texts))
@@ -496,7 +496,7 @@ def _shorten(text: str) -> str:
 # Texts
 
 
-def _is_text(path: Path, options: TagColumns) -> bool:
+def _is_text(path: Path, options: TagReaderOptions) -> bool:
     """Whether the lines of a file without tags are texts.
 
     Lines with tabs are not. Other lines are texts if they differ in their number of words, if one is long and
@@ -521,7 +521,7 @@ def _unspaced(text: str) -> bool:
     return len(text) > 6 and 2 * len(letters) > len(text)
 
 
-def _read_texts(path: Path, options: TagColumns) -> tuple[list[Example], list[str]]:
+def _read_texts(path: Path, options: TagReaderOptions) -> tuple[list[Example], list[str]]:
     examples = []
     for number, line in read_lines(path):
         words, spans = split_text(line, options.split)

@@ -27,7 +27,7 @@ MISSING = frozenset({"", "_", "-", "-100"})  # cells that mean a missing value
 SENTENCE_COLUMNS = {"sentence", "sent", "sentenceid", "sentid", "sid", "sentenceno", "sentenceidx", "sentno"}
 SENTENCE_COLUMNS |= {"sentencenumber", "sentencenum", "sentnum", "sentenceindex", "sentidx", "sentencenr"}
 MIN_WORDS_FOR_DISTINCT = 20  # from this many words on, a column of mostly distinct cells cannot be tags
-LONG = 200  # a sentence of more words suggests that the file lacks empty lines
+MAX_PLAUSIBLE_WORDS = 200  # a sentence of more words suggests that the file lacks empty lines
 
 
 class Block(NamedTuple):
@@ -232,24 +232,24 @@ def tag_column(
     cells = {
         column: [row[column] for block in file.blocks for row in block.rows] for column in range(file.width)
     }
-    refused: dict[int, str] = {}
+    rejected: dict[int, str] = {}
     for column, values in cells.items():
         distinct = {*values}
         if column == word:
             continue
         if distinct <= MISSING:
-            refused[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
+            rejected[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
         elif kind := numbering(file.blocks, column):
-            refused[column] = f"numbers the {kind}"
+            rejected[column] = f"numbers the {kind}"
         elif len(values) >= MIN_WORDS_FOR_DISTINCT and 2 * len(distinct) > len(values):
-            refused[column] = f"has {len(distinct):,} different values for {len(values):,} words"
-    candidates = [column for column in cells if column != word and column not in refused]
+            rejected[column] = f"has {len(distinct):,} different values for {len(values):,} words"
+    candidates = [column for column in cells if column != word and column not in rejected]
     entity_columns = [
         column for column in candidates if len({*cells[column]}) > 1 and all(map(is_tag, cells[column]))
     ]
     if entity_columns and (len({*cells[candidates[-1]]}) == 1 or entities):
-        return entity_columns[-1], refused
-    return (candidates[-1] if candidates else None), refused
+        return entity_columns[-1], rejected
+    return (candidates[-1] if candidates else None), rejected
 
 
 def split_by_column(blocks: Sequence[Block], column: int) -> list[Block]:

@@ -37,7 +37,7 @@ from electra.finetuning.runner.dataset import (
     read_dataset,
 )
 from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
-from electra.finetuning.runner.encoder_baselines import are_missing, measure_all, tuning_of_baseline
+from electra.finetuning.runner.encoder_baselines import baselines_needed, measure_all, tuning_of_baseline
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import FinishedSeed, choose_seed, headline, scores_over_seeds
 from electra.finetuning.runner.records import format_records, join_gold, read_records
@@ -66,7 +66,7 @@ from electra.foundation.visible import plural
 from electra.training.checkpoint import on_host
 from electra.training.threads import set_threads
 
-FILES = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")  # settings that are paths
+PATH_SETTINGS = ("data", "dev", "test", "extra_eval", "unlabelled", "teacher")
 IN_RESULTS = ("epochs", "batch_size", "learning_rate", "layer_decay", "max_length", "head", "pooling")
 
 
@@ -145,15 +145,15 @@ def _finetune(
                     folder,
                     lambda search_dataset: prepare(tuning.settings, search_dataset, loaded)[0],
                     shared,
-                    session.alone,
+                    session.exclusive,
                 )
                 tuning = tuning.with_settings(**search_record["chosen"])
             while True:
                 numbers = seeds_to_run(settings, folder)
                 measure_baselines = partial(measure_all, without_teacher, dataset, folder, baseline_tuning)
-                needs_baselines = are_missing(without_teacher, dataset, folder)
+                needs_baselines = baselines_needed(without_teacher, dataset, folder)
                 train_all(tuning, folder, numbers, shared, measure_baselines if needs_baselines else None)
-                with session.alone():
+                with session.exclusive():
                     if numbers == seeds_to_run(settings, folder):  # else other processes have added seeds
                         results = finish(model, tuning, dataset, folder, notes, search_record, numbers)
                         break
@@ -234,7 +234,7 @@ def seed_folders(
     return {f"{kind}seed {number}": (to, number) for kind, to in targets.items() for number in numbers}
 
 
-def missing(settings: Settings) -> list[str]:
+def remaining_work(settings: Settings) -> list[str]:
     """Returns the remaining pieces of work, each with the process that is working on it, if there is one."""
     folder = TuningFolder(as_path(settings.out))
     leases = Leases(folder.leases)
@@ -337,7 +337,7 @@ def data_paths(settings: Settings) -> dict[str, Any]:
             return [absolute(path) for path in value]
         return str(value.expanduser().resolve())
 
-    return {name: absolute(value) for name in FILES if (value := getattr(settings, name))}
+    return {name: absolute(value) for name in PATH_SETTINGS if (value := getattr(settings, name))}
 
 
 def describe_start(model: str, tuning: Tuning) -> str:

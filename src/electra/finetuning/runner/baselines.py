@@ -35,11 +35,11 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
-NAMES = MAJORITY, WORDS = "majority", "word counting"  # the names in records
+NAMES = MAJORITY, WORD_COUNTING = "majority", "word counting"  # the names in records
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
-WEIGHTS = (None, "balanced")  # candidates for scikit-learn's class weights
+CLASS_WEIGHTS = (None, "balanced")  # candidates
 FOLDS = 5
-TUNED_ON = 3000  # maximum number of examples to choose the strength on; the final fit uses all
+MAX_TUNING_EXAMPLES = 3000  # maximum number of examples to choose the strength on; the final fit uses all
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
@@ -81,8 +81,8 @@ def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     if task.head == "reader":
         return None
     if task.head == "tagger":
-        return _fit_tags(task, train, by_word=baseline == WORDS)
-    if baseline == WORDS and any(words(text) for example in train for text in example.texts):
+        return _fit_tags(task, train, by_word=baseline == WORD_COUNTING)
+    if baseline == WORD_COUNTING and any(words(text) for example in train for text in example.texts):
         return fit_linear(task, train, fit_overlap(train) if len(train[0].texts) > 1 else fit_tfidf(train))
     if task.num_outputs == 1:
         answer = np.array([task.gold_number(example) for example in train]).mean(keepdims=True)
@@ -169,7 +169,7 @@ def _fit_logistic(
     model: Any = LogisticRegression(C=1.0, max_iter=1000)
     if folds > 1 and np.count_nonzero(class_counts) > 1:
         metrics = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}
-        grid = {"C": STRENGTHS, "class_weight": WEIGHTS}
+        grid = {"C": STRENGTHS, "class_weight": CLASS_WEIGHTS}
         search = GridSearchCV(model, grid, cv=folds, scoring=metrics.get(metric, "accuracy"), refit=False)
         model.set_params(**search.fit(features[sample], classes[sample]).best_params_)
     model.fit(features, classes)
@@ -183,8 +183,8 @@ def _fit_logistic(
 
 
 def _sample(count: int) -> Ints:
-    """Returns the indices, in order, of a random sample of at most TUNED_ON of `count` examples."""
-    return np.sort(np.random.default_rng(0).permutation(count)[:TUNED_ON])
+    """Returns the indices, in order, of a random sample of `count` examples, at most MAX_TUNING_EXAMPLES."""
+    return np.sort(np.random.default_rng(0).permutation(count)[:MAX_TUNING_EXAMPLES])
 
 
 def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Callable[[Matrix], Any]:

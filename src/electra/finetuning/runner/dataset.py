@@ -28,7 +28,7 @@ from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.foundation.options import as_path, as_tuple
 from electra.foundation.visible import one_line, plural
 
-SMALL = 30  # with fewer dev examples the score is unreliable
+MIN_RELIABLE_DEV = 30  # with fewer dev examples the score is unreliable
 MAX_LISTED = 20  # maximum number of labels to list for a split
 
 
@@ -53,7 +53,7 @@ def choose_task(settings: Settings) -> Task:
         fix = "Use it with `head` compare or bag"
         raise ConfigError(f"the head {settings.head} has no such option", key="train_separately", fix=fix)
     counts = {len(columns) for columns in task.texts}
-    head.refuse(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
+    head.check_supports(task.head, counts.pop() if len(counts) == 1 else None)  # None: it depends on the file
     return head.adapted(task)
 
 
@@ -66,7 +66,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     paths = locate_files(settings, task)
     contents = {"train": task.read(paths["train"])}
     unfitted, task = task, task.fit(contents["train"].examples)
-    reader = unfitted.for_others(task)
+    reader = unfitted.for_evaluation_files(task)
     contents |= {
         split: reader.read(path, labelled=split == "dev") for split, path in paths.items() if split != "train"
     }
@@ -82,9 +82,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             notes.append(f"{split}: {plural(count, 'empty text')}, kept")
     for examples in splits.values():
         if examples:
-            load_head(settings.head).refuse(task.head, len(examples[0].texts))
+            load_head(settings.head).check_supports(task.head, len(examples[0].texts))
     if "dev" not in splits:
-        train, dev = split_by_hash(splits["train"], task.side, paths["train"])
+        train, dev = split_by_hash(splits["train"], task.hashed_texts, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}
         held_out = plural(len(dev), "training example")
         notes.append(f"no dev file: {held_out} held out as the dev set (chosen by text hash)")
@@ -115,7 +115,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         if split != "train":
             notes += note_unseen_labels(split, splits[split], task)
             notes += note_leaks(split, examples, splits["train"])
-    if len(splits["dev"]) < SMALL:
+    if len(splits["dev"]) < MIN_RELIABLE_DEV:
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}: too few for a reliable score")
     files = {split: data_digest(path) for split, path in paths.items()}
     return Dataset(task, splits, files, tuple(notes))
@@ -162,16 +162,16 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
     counts = Counter(name for _, names in unseen for name in names)
     listed = ", ".join(f"{name!r} {count}" for name, count in counts.most_common(5))
     ellipsis = ", ..." if len(counts) > 5 else ""
-    share = f"{len(unseen):,} of {plural(len(examples), 'example')} {'has' if len(unseen) == 1 else 'have'}"
-    yield f"{split}: {share} a label that the training data lacks ({listed}{ellipsis}): scored as wrong"
+    found = f"{len(unseen):,} of {plural(len(examples), 'example')} {'has' if len(unseen) == 1 else 'have'}"
+    yield f"{split}: {found} a label that the training data lacks ({listed}{ellipsis}): scored as wrong"
 
 
 def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
     """Yields a note on examples that inflate the score because their texts are also in the training data."""
     seen = {normalise(example.texts) for example in train}
     if count := sum(normalise(example.texts) in seen for example in examples):
-        share = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
-        yield f"{split}: {share} also in the training data (ignoring case and spacing): scores are too high"
+        found = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
+        yield f"{split}: {found} also in the training data (ignoring case and spacing): scores are too high"
 
 
 def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
@@ -182,8 +182,8 @@ def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
     for example in train:
         answers.setdefault(normalise(example.texts), set()).add(str(task.shown_gold(example)))
     if count := sum(len(answers[normalise(example.texts)]) > 1 for example in train):
-        share = f"{count:,} of {plural(len(train), 'example')}"
-        yield f"train: {share} have the same text as another example, but a different answer"
+        found = f"{count:,} of {plural(len(train), 'example')}"
+        yield f"train: {found} have the same text as another example, but a different answer"
 
 
 def normalise(texts: Sequence[str]) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def resolve(
         problem = f"{settings.max_length} tokens, but the model has {positions} positions"
         raise ConfigError(problem, key="max_length", fix=f"Use at most {positions}")
     if settings.search and not settings_to_search(settings):
-        fix = f"Leave out {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
+        fix = f"Omit {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
         raise ConfigError("no setting is left to search", key="search", fix=fix)
     values = {field.name: getattr(settings, field.name) for field in fields(Settings)}
     task = dataset.task

@@ -26,7 +26,14 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
-from electra.finetuning.runner.baselines import NAMES, TUNED_ON, Predict, fit_linear, score_splits, scores
+from electra.finetuning.runner.baselines import (
+    MAX_TUNING_EXAMPLES,
+    NAMES,
+    Predict,
+    fit_linear,
+    score_splits,
+    scores,
+)
 from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.defaults import resolve
@@ -44,7 +51,7 @@ COSINE = "cosine of the encoder's vectors"
 SMOOTHING = 1e-3  # the a in the token weights a / (a + frequency); model2vec's value
 
 
-def are_missing(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
+def baselines_needed(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
     """Whether baselines are requested, apply to the task and are not yet saved.
 
     There are none for question answering, for texts without answers, and for your own tasks, whose
@@ -65,24 +72,27 @@ def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
     return prepare(resolve(baseline_settings, dataset, loaded.config), dataset, loaded)[0]
 
 
-def measure_all(tuning: Tuning, dataset: Dataset, folder: TuningFolder, other: Tuning | None = None) -> None:
+def measure_all(
+    tuning: Tuning, dataset: Dataset, folder: TuningFolder, baseline_tuning: Tuning | None = None
+) -> None:
     """Computes and saves the scores of all baselines, under keys such as `eval_accuracy`.
 
     Args:
         tuning: the fine-tuning.
         dataset: its data.
         folder: the folder to save the scores in.
-        other: the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
+        baseline_tuning: the same fine-tuning with the encoder of the setting `baseline_model`; None without
+            one.
     """
     with warnings.catch_warnings():  # scikit-learn warns about convergence and small folds
         warnings.simplefilter("ignore")
         by_name = {name: scores(name, dataset) for name in NAMES}
         by_name |= _encoder_scores(tuning, dataset)
-        if other is not None:
+        if baseline_tuning is not None:
             name = Path(str(tuning.settings.baseline_model)).name
-            encoder_scores = _encoder_scores(other, dataset)
+            encoder_scores = _encoder_scores(baseline_tuning, dataset)
             if tuning.task.head == "classifier":
-                features = static_features(other.start, dataset.splits["train"])
+                features = static_features(baseline_tuning.start, dataset.splits["train"])
                 predict = fit_linear(tuning.task, dataset.splits["train"], features)
                 encoder_scores["token vectors"] = score_splits(predict, dataset)
             by_name |= {f"{baseline} of {name}": values for baseline, values in encoder_scores.items()}
@@ -127,7 +137,7 @@ def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
         lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
         return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
 
-    sample = train[:TUNED_ON]
+    sample = train[:MAX_TUNING_EXAMPLES]
     numbers = np.array([task.gold_number(example) for example in sample])
     slope, offset = np.polyfit(cosines(sample), numbers, 1)
     return lambda examples: [np.array([abs(slope) * value + offset]) for value in cosines(examples)]

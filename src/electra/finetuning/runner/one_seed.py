@@ -37,7 +37,7 @@ from electra.training.schedule import multiplier
 from electra.training.threads import Pace
 
 ALGORITHM: Algorithm = "adamw"
-LOGS = 20  # log lines per seed
+LOG_LINES = 20  # per seed
 Weights = dict[str, Tensor]
 
 
@@ -102,7 +102,7 @@ def parameter_groups(
 
 def log_interval(total: int) -> int:
     """Returns the number of steps between log lines, for `total` steps."""
-    return max(10, total // LOGS)
+    return max(10, total // LOG_LINES)
 
 
 def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, SeedState]:

@@ -70,7 +70,7 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
         return [
             {
                 "id": row["id"],
-                "text": in_sentence(example.texts, position),
+                "text": word_in_context(example.texts, position),
                 "word": row["word"],
                 "gold": example.gold[position],
                 **_answer(row),
@@ -81,13 +81,13 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     for row, example in zip(answers, examples, strict=True):
         read_columns = {*task.columns_read(example.row), "id"}
         columns = {name: example.row[name] for name in example.row if name not in read_columns}
-        predicted_columns = {
+        result_columns = {
             "text": " | ".join(example.texts),
             "gold": task.shown_gold(example),
             **_answer(row),
         }
-        other_columns = {name: columns[name] for name in columns if name not in predicted_columns}
-        records.append({"id": example.id, **other_columns, **predicted_columns})
+        other_columns = {name: columns[name] for name in columns if name not in result_columns}
+        records.append({"id": example.id, **other_columns, **result_columns})
     return records
 
 
@@ -107,7 +107,7 @@ def _join_word(row: Record, example: Example, position: int) -> Record:
     return {"id": row["id"], "word": row["word"], **columns, **answer}
 
 
-def in_sentence(words: Sequence[str], position: int) -> str:
+def word_in_context(words: Sequence[str], position: int) -> str:
     """Returns a word, in double asterisks, with up to `CONTEXT` words on each side."""
     first, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
     shown = [*words[first:position], f"**{words[position]}**", *words[position + 1 : end]]

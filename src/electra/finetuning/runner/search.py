@@ -1,13 +1,13 @@
 """Searches for the learning rate, epochs and layer-wise decay on a part of the training data.
 
-The search runs before the seeds, and does not use dev or test. It is a hill climb: it starts at the defaults
-and tries the neighbours of the best trial so far, which change one setting by one step (twice or half the
-learning rate, twice or half the epochs, 0.1 more or less decay), until no neighbour is better or the budget
-is spent. The order of trials does not depend on the budget or the machine; a time budget only limits their
-number.
+The search runs before the seeds are trained, and does not use dev or test. It is a hill climb: it starts at
+the defaults and tries the neighbours of the best trial so far, which change one setting by one step (twice or
+half the learning rate, twice or half the epochs, 0.1 more or less decay), until no neighbour is better or the
+budget is spent. The order of trials does not depend on the budget or the machine; a time budget only limits
+their number.
 
 Each trial depends on the best one before it. Processes that share a folder therefore train the next trial
-and, at the same time, those that would follow if it does not become the best. The record contains only the
+and, at the same time, those that would follow if it did not become the best. The record contains only the
 trials that a single process would run, in the same order.
 """
 
@@ -40,10 +40,11 @@ DEV_SHARE = 0.2  # the fraction of the training data that trials are scored on
 MAX_DEV = 2000  # the maximum number of examples that trials are scored on
 MIN_EXAMPLES = 20  # training examples that a search needs
 MIN_TRIALS = 3  # trials that must fit a time budget
-WARMUP_STEPS = 20  # steps after which the duration of the first trial is estimated
+TIMING_STEPS = 20  # steps after which the duration of the first trial is estimated
 MAX_FACTOR = 16.0  # the maximum factor between a value and its default
-TRIAL = "trial "  # the prefix of the names of trials as pieces of work
-DECAYS = (0.5, 1.0)  # the lowest and highest layer decay
+TRIAL_PREFIX = "trial "  # a trial's lease has a name such as "trial 0.001-3-0.9"
+LAYER_DECAY_RANGE = 0.5, 1.0
+TRIALS = "trainings"  # the key of the trials in search.json; older folders have it too
 
 Values = dict[str, float]  # the values of the settings that are searched
 Prepare = Callable[[Dataset], Tuning]  # tokenises other examples for the same settings
@@ -56,7 +57,7 @@ def search(  # noqa: PLR0917
     folder: TuningFolder,
     prepare: Prepare,
     shared: SharedWork,
-    alone: Callable[[], AbstractContextManager[None]],
+    lock_search: Callable[[], AbstractContextManager[None]],
 ) -> dict[str, Any]:
     """Runs a search, or resumes the one in the folder.
 
@@ -67,7 +68,7 @@ def search(  # noqa: PLR0917
         folder: the folder of the fine-tuning, for search.json and checkpoints.
         prepare: tokenises other examples for the same settings.
         shared: divides the trials among the processes that share the folder.
-        alone: returns a context in which no other process writes search.json.
+        lock_search: returns a context in which no other process writes search.json.
 
     Returns:
         The contents of search.json, whose `chosen` are the settings of the best trial.
@@ -79,15 +80,15 @@ def search(  # noqa: PLR0917
         Interrupted: a stop was requested.
     """
     budget = str(settings.search)
-    with alone():
+    with lock_search():
         previous, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
         if previous.get("chosen") and (has_seeds or previous["budget"] == budget):
             tuning.say(f"search: {describe_values(previous['chosen'])}, from the finished search")
             return previous  # another budget extends the search, unless seeds were trained with its result
         if previous and previous["budget"] != budget:
-            refuse_other_budget(folder, previous["budget"], budget, shared.leases)
-        trials: list[dict[str, Any]] = previous.get("trainings", [])
-        durable.commit_json(folder.search, {"budget": budget, "trainings": trials})
+            require_same_budget(folder, previous["budget"], budget, shared.leases)
+        trials: list[dict[str, Any]] = previous.get(TRIALS, [])
+        durable.commit_json(folder.search, {"budget": budget, TRIALS: trials})
     search_dataset = split_for_search(dataset)
     trial = replace(prepare(search_dataset), say=quiet)
     names = settings_to_search(settings)
@@ -100,17 +101,17 @@ def search(  # noqa: PLR0917
         "trained_on": sizes["train"],
         "scored_on": sizes["dev"],
         "settings": list(names),
-        "trainings": trials,
+        TRIALS: trials,
     }
     dev_note = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
     tuning.say(f"search, {budget}: {list_names(names)}, scored on {dev_note}")
 
-    def train_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
+    def complete_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
         stoppable = replace(trial, stopping=stop)
-        guarded = with_guard(stoppable, budget) if is_first else stoppable
+        timed = with_budget_check(stoppable, budget) if is_first else stoppable
         checkpoints = folder.trial(trial_name(values))
         try:
-            result_record = run_trial(guarded.with_settings(**values), values, checkpoints)
+            result_record = train_and_score(timed.with_settings(**values), values, checkpoints)
         except Stopped:
             raise Interrupted(folder.path) from None
         durable.commit_json(result_of(checkpoints), result_record)
@@ -118,32 +119,33 @@ def search(  # noqa: PLR0917
             durable.remove_directory(checkpoints)
 
     def is_done(piece: str) -> bool:
-        name, recorded = piece.removeprefix(TRIAL), folder.read_search()["trainings"]
+        name, recorded = piece.removeprefix(TRIAL_PREFIX), folder.read_search()[TRIALS]
         return any(trial_name(result_record["values"]) == name for result_record in recorded) or (
             result_of(folder.trial(name)).is_file()
         )
 
     while queue := list(upcoming(trials, start, budget, trial)):
         result = result_of(folder.trial(trial_name(queue[0])))
-        with alone():
-            recorded_trials = folder.read_search()["trainings"]
+        with lock_search():
+            recorded_trials = folder.read_search()[TRIALS]
             if len(recorded_trials) == len(trials) and result.is_file():
                 recorded_trials.append(durable.read_json(result, RunFolderError))
-                durable.commit_json(folder.search, record | {"trainings": recorded_trials})
+                durable.commit_json(folder.search, record | {TRIALS: recorded_trials})
                 result.unlink()
         for result_record in recorded_trials[len(trials) :]:
             trials.append(result_record)
-            tuning.say(f"search {len(trials)}: {describe_last(trials, metric)}")
+            tuning.say(f"search, trial {len(trials)}: {describe_last(trials, metric)}")
         if trials and trials[-1]["values"] == queue[0]:
             continue
         pieces = {
-            f"{TRIAL}{trial_name(values)}": partial(train_trial, values, not trials) for values in queue
+            f"{TRIAL_PREFIX}{trial_name(values)}": partial(complete_trial, values, not trials)
+            for values in queue
         }
         next(shared.run(pieces, is_done), None)
     chosen = best_trial(trials)["values"]
     tuning.say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
     record |= {"chosen": chosen, "seconds": round(sum(finished["seconds"] for finished in trials), 3)}
-    with alone():
+    with lock_search():
         durable.commit_json(folder.search, record)
         remove_trials(folder, shared.leases)
     return record
@@ -158,19 +160,23 @@ def split_for_search(dataset: Dataset) -> Dataset:
     examples = dataset.splits["train"]
     if len(examples) < MIN_EXAMPLES:
         problem = f"{plural(len(examples), 'training example')}: too few for a search"
-        raise DataError(problem, where=file_of(examples), fix="Leave out `search`")
+        raise DataError(problem, where=file_of(examples), fix="Omit `search`")
     if any(example.gold is None for example in examples):
-        problem = "a search needs texts with answers"
-        raise DataError(problem, where=file_of(examples), fix="Leave out `search`")
+        problem = "a search needs labelled examples"
+        raise DataError(problem, where=file_of(examples), fix="Omit `search`")
     share = min(DEV_SHARE, MAX_DEV / len(examples))
-    train, dev = split_by_hash(examples, dataset.task.side, file_of(examples), share)
+    train, dev = split_by_hash(examples, dataset.task.hashed_texts, file_of(examples), share)
     return replace(dataset, splits={"train": train, "dev": dev}, notes=())
 
 
 def next_values(
     trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
 ) -> Values | None:
-    """Returns the next untried neighbour of the best trial that fits the budget; None if there is none."""
+    """Returns the values of the next trial; None if there is none.
+
+    The first trial has the values `start`; the others are untried neighbours of the best one that fit the
+    budget.
+    """
     if not trials:
         return start
     amount, unit = search_budget(budget)
@@ -209,7 +215,7 @@ def result_of(checkpoints: Path) -> Path:
     return checkpoints.with_name(f"{checkpoints.name}.json")
 
 
-def refuse_other_budget(folder: TuningFolder, old: str, new: str, leases: Leases) -> None:
+def require_same_budget(folder: TuningFolder, old: str, new: str, leases: Leases) -> None:
     """Raises RunFolderError if other processes are searching with another budget."""
     for name, holder in leases.held().items():
         problem = f"{holder} is working here ({name}) with search {old}, not {new}"
@@ -221,7 +227,7 @@ def remove_trials(folder: TuningFolder, leases: Leases) -> None:
     """Removes the files of trials that did not become part of the search."""
     held = leases.held()
     for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
-        if path.is_dir() and TRIAL + path.name.removeprefix(folder.trial("").name) not in held:
+        if path.is_dir() and TRIAL_PREFIX + path.name.removeprefix(folder.trial("").name) not in held:
             durable.remove_directory(path)
         elif path.is_file():
             path.unlink(missing_ok=True)
@@ -240,8 +246,8 @@ def neighbours(values: Values, start: Values) -> Iterator[Values]:
             ):
                 yield {**values, name: value}
     for step in (0.1, -0.1):
-        name = "layer_decay"
-        if name in values and DECAYS[0] <= (value := round(values[name] + step, 6)) <= DECAYS[1]:
+        name, (lowest, highest) = "layer_decay", LAYER_DECAY_RANGE
+        if name in values and lowest <= (value := round(values[name] + step, 6)) <= highest:
             yield {**values, name: value}
 
 
@@ -255,8 +261,8 @@ def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(trials, key=rank)
 
 
-def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
-    """Trains the first seed with these values, and returns a record; the score is None if training failed."""
+def train_and_score(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
+    """Trains with these values and the first seed, and returns a record; a failed training has no score."""
     start = time.monotonic()
     try:
         model, state = train_seed(tuning, tuning.settings.seed, checkpoints)
@@ -270,8 +276,8 @@ def run_trial(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, An
     return {"values": values, "steps": tuning.total_steps, "seconds": seconds, **outcome}
 
 
-def with_guard(trial: Tuning, budget: str) -> Tuning:
-    """Returns the trial with a check after `WARMUP_STEPS` that `MIN_TRIALS` trials fit the budget."""
+def with_budget_check(trial: Tuning, budget: str) -> Tuning:
+    """Returns the trial; after `TIMING_STEPS` it raises ConfigError unless `MIN_TRIALS` fit the budget."""
     amount, unit = search_budget(budget)
     start, steps = time.monotonic(), 0
 
@@ -279,12 +285,12 @@ def with_guard(trial: Tuning, budget: str) -> Tuning:
         nonlocal steps
         steps += 1
         trial_seconds = (time.monotonic() - start) / steps * trial.total_steps
-        if unit == "seconds" and steps == WARMUP_STEPS and trial_seconds * MIN_TRIALS > amount:
+        if unit == "seconds" and steps == TIMING_STEPS and trial_seconds * MIN_TRIALS > amount:
             problem = (
                 f"a trial takes about {duration(trial_seconds)}, too long to compare several in {budget}"
             )
             at_least = duration(MIN_TRIALS * 2 * trial_seconds)
-            fix = f"Use {at_least} or more, a number of trials, or `limit_train`"
+            fix = f"Raise `search` to {at_least} or more, set it to a number of trials, or set `limit_train`"
             raise ConfigError(problem, key="search", fix=fix)
         return trial.stopping()
 
@@ -314,6 +320,6 @@ def describe_last(trials: Sequence[Mapping[str, Any]], metric: str) -> str:
     """Returns a line on the last trial: its settings, its score, and whether it is the best so far."""
     trial = trials[-1]
     score = "no score" if trial["score"] is None else f"{metric} {trial['score']:.4f}"
-    mark = ", the best so far" if len(trials) > 1 and best_trial(trials) is trial else ""
+    best_note = ", the best so far" if len(trials) > 1 and best_trial(trials) is trial else ""
     reason = f" ({trial['failed']})" if "failed" in trial else ""
-    return f"{describe_values(trial['values'])}: {score}{reason}{mark}"
+    return f"{describe_values(trial['values'])}: {score}{reason}{best_note}"

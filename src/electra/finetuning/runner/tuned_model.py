@@ -87,6 +87,6 @@ def choose_pooling(
     if kind != "classifier":
         if requested not in (None, "cls"):
             problem = f"does not apply to a {kind}, which predicts for each token"
-            raise ConfigError(problem, key="pooling", fix="Leave it out")
+            raise ConfigError(problem, key="pooling", fix="Omit it")
         return "cls"
     return requested or own or ("mean" if architecture == "modern" else "cls")

@@ -64,11 +64,10 @@ class Context:
     @classmethod
     def of(cls, tokenizer: Tokenizer, text: str) -> Context:
         """Tokenises a context."""
-        pieces = tokenize(tokenizer, text)
-        offsets = np.array(pieces.offsets, np.int64).reshape(-1, 2)
-        return cls(
-            pieces.ids, offsets, np.array([not text[start:end].strip() for start, end in offsets], np.bool_)
-        )
+        tokens = tokenize(tokenizer, text)
+        offsets = np.array(tokens.offsets, np.int64).reshape(-1, 2)
+        blank = np.array([not text[start:end].strip() for start, end in offsets], np.bool_)
+        return cls(tokens.ids, offsets, blank)
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
         """Returns the first and the last token that overlap text[start:end]; None if no token does."""

@@ -1,6 +1,6 @@
 """Converts texts to token ids, and windows of ids to batches of similar length.
 
-A batch is padded to its longest window. Padding has the piece id -1, so no token attends to it, and an
+A batch is padded to its longest window. Padding has the document id -1, so no token attends to it, and an
 example's output does not depend on the rest of its batch (tests/finetuning checks this). Departure: the
 original code pads the training set to a whole number of batches with dummy examples, shuffles it once, when
 it is written, and lower-cases regardless of the tokenizer's own settings.
@@ -23,7 +23,7 @@ from electra.model.passes import PaddedBatch, pad_rows
 
 Ids = npt.NDArray[np.int64]
 NO_TARGET = -100  # the target of positions that the loss ignores
-POOL = 64  # batches sorted by length together: a compromise between little padding and good shuffling
+BATCHES_PER_POOL = 64  # sorted by length together: a compromise between little padding and good shuffling
 
 
 class Tokens:
@@ -154,13 +154,13 @@ def join(
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
     """Returns the indices of the windows in each batch of an epoch.
 
-    The windows are shuffled, then sorted by length within pools of `POOL` batches; then the batches are
+    The windows are shuffled, then sorted by length within pools of `BATCHES_PER_POOL`; then the batches are
     shuffled. The order depends only on the arguments, so a run that resumes within an epoch reads exactly the
     rest of it.
     """
     count = len(lengths)
     shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
-    pool = POOL * batch_size
+    pool = BATCHES_PER_POOL * batch_size
     batches: list[Ids] = []
     for start in range(0, count, pool):
         indices = shuffled[start : start + pool]

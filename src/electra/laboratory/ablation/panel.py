@@ -1,6 +1,6 @@
 """The transfer panel: the tasks on which each encoder of a study is scored (panel.toml, an evaluation suite).
 
-The tasks in `FROZEN` probe the frozen encoder with a linear model on a learned mix of its layers
+The tasks in `FROZEN_TASKS` probe the frozen encoder with a linear model on a learned mix of its layers
 (`electra.laboratory.analysis.measures.linear`). Nothing is random, so the score depends on the encoder alone.
 For the other tasks the encoder is fine-tuned with the defaults of `electra finetune` and one seed. The
 sentences are a fixed sample, the same for every arm and seed. All scores are between 0 and 1, or correlations
@@ -36,9 +36,9 @@ from electra.model.encoder import Encoder
 from electra.model.hidden import word_vectors
 
 VERSION = 2  # increase it when a change alters the score of any task
-DEFAULT = ("pos", "chunking")
-FROZEN = DEFAULT
-LIMITS = (2000, 1000)  # training and test sentences for probes of the frozen encoder
+DEFAULT_TASKS = ("pos", "chunking")
+FROZEN_TASKS = DEFAULT_TASKS
+SENTENCE_LIMITS = (2000, 1000)  # training and test sentences for probes of the frozen encoder
 PENALTY = 1e-4  # weight of the squared weights in the probe's loss
 LINE_SECONDS = 20.0  # minimum time between two lines of a fine-tuning
 
@@ -86,27 +86,30 @@ class PanelTask:
         Returns:
             The score as "value" and, for a frozen encoder, the weight of each layer as "mix"; None if a stop
             was requested.
+
+        Raises:
+            DataError: There is no training or no dev file.
         """
-        scorer = self.score_frozen if self.entry.name in FROZEN else self.score_finetuned
+        scorer = self.score_frozen if self.entry.name in FROZEN_TASKS else self.score_finetuned
         return scorer(subject, self.find_files(subject.data))
 
     def score_frozen(self, subject: Subject, files: TaskFiles) -> dict[str, Any]:
         """Returns the accuracy of a linear model on the frozen encoder's states, and its mix of layers."""
-        task, sides = load_task(self.entry.task), []
-        for path, limit in zip((files.train[0], files.dev), LIMITS, strict=True):
+        task, splits = load_task(self.entry.task), []
+        for path, limit in zip((files.train[0], files.dev), SENTENCE_LIMITS, strict=True):
             assert path is not None
             examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
-            sides.append(words_of(subject.encoder, subject.tokenizer, examples))
-        (train, labels), (test, gold) = sides
-        answers, mix = classify(train, labels, test, PENALTY)
-        accuracy = float(np.mean(answers == np.array(gold)))
+            splits.append(states_and_tags(subject.encoder, subject.tokenizer, examples))
+        (train, labels), (test, gold) = splits
+        predicted, mix = classify(train, labels, test, PENALTY)
+        accuracy = float(np.mean(predicted == np.array(gold)))
         return {"value": accuracy, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
     def score_finetuned(self, subject: Subject, files: TaskFiles) -> dict[str, Any] | None:
         """Returns the dev score after fine-tuning the run's exported model; None if a stop was requested."""
         out = subject.run / "panel" / self.entry.name
-        own = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
-        settings = build(Settings, {**self.entry.settings, **own, "out": out}, where=self.entry.name)
+        fixed = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
+        settings = build(Settings, {**self.entry.settings, **fixed, "out": out}, where=self.entry.name)
         try:
             results = finetune(str(subject.run), settings, _throttled(subject.say), subject.stop)
         except Interrupted:
@@ -115,12 +118,10 @@ class PanelTask:
         return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
 
 
-def words_of(encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[Tensor, list[str]]:
-    """Returns the states of all words that have a token, and the tags of these words.
-
-    Returns:
-        States [layers + 1, words, D], and one tag for each of the words.
-    """
+def states_and_tags(
+    encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]
+) -> tuple[Tensor, list[str]]:
+    """Returns the states [layers + 1, words, D] and the tags of all words that have a token."""
     training = encoder.training
     rows = rows_of_words(tokenizer, [example.texts for example in examples], encoder.config.max_positions)
     states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
@@ -147,7 +148,7 @@ TASKS: Mapping[str, PanelTask] = {
 }
 
 
-def describe(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
+def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
     """Returns the panel as study.json records it: folder, tasks, and what identifies a score.
 
     Args:

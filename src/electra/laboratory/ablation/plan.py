@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from electra.artifacts.session import refuse_differences
+from electra.artifacts.session import raise_if_changed
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
@@ -82,7 +82,7 @@ def make_plan(
         recipe: Name or path of the recipe that the arms change.
         budget_text: The budget as the user writes it (None: the recipe's own).
         threads: Threads of each run.
-        panel: The panel's description (`panel.describe`).
+        panel: The panel's description (`panel.panel_record`).
 
     Raises:
         ConfigError: An arm's recipe is invalid, or the budget is too small.
@@ -90,10 +90,11 @@ def make_plan(
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
-    amount = budget_text or _recipe_budget(recipe)
-    flops = None if recorded is None or recorded["budget"] != amount else float(recorded["fixed"]["flops"])
-    if flops is None:
-        flops = budget_in_flops(amount, arms, arms[study.baseline], store)
+    budget_text = budget_text or _recipe_budget(recipe)
+    if recorded is not None and recorded["budget"] == budget_text:
+        flops = float(recorded["fixed"]["flops"])
+    else:
+        flops = budget_in_flops(budget_text, arms, arms[study.baseline], store)
     fixed = {
         "flops": flops,
         "data": store.digest,
@@ -104,7 +105,7 @@ def make_plan(
                 "recipe": arm.recipe.to_sections(),
                 "flops_per_step": arm.flops_per_step,
                 "tokens_per_step": arm.tokens_per_step,
-                "steps": steps_of(arm, flops, study.budgets, name, amount),
+                "steps": steps_of(arm, flops, study.budgets, name, budget_text),
                 **OBJECTIVES.identity(arm.recipe.objective["name"]),
             }
             for name, arm in arms.items()
@@ -122,14 +123,14 @@ def make_plan(
         "format": FORMAT,
         "study": description,
         "recipe": recipe,
-        "budget": amount,
+        "budget": budget_text,
         "fixed": fixed,
         "panel": panel,
         "store": store.place,
     }
     plan: dict[str, Any] = json.loads(json.dumps(contents))  # as it will be read back: lists, not tuples
     if recorded is not None:
-        refuse_changes(recorded, plan, out)
+        require_same_plan(recorded, plan, out)
     return plan
 
 
@@ -140,7 +141,7 @@ def _recipe_budget(recipe: str) -> str:
     if "steps" in training:
         return f"{training['steps']}steps"
     fix = "Pass one, such as 2e14flops, 10Mtokens or 30m"
-    raise ConfigError("the recipe does not set one", key="budget", fix=fix)
+    raise ConfigError("the recipe does not set a budget", key="budget", fix=fix)
 
 
 def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: int) -> PlannedArm:
@@ -158,7 +159,10 @@ def _plan_arm(study: Study, arm: Arm, store: TokenStore, recipe: str, threads: i
 def budget_in_flops(
     text: str, arms: Mapping[str, PlannedArm], baseline: PlannedArm, store: TokenStore
 ) -> float:
-    """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m."""
+    """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m.
+
+    For a time, the baseline arm is trained for a few updates to measure their speed.
+    """
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
@@ -206,16 +210,16 @@ def read_plan(out: Path) -> dict[str, Any]:
     return plan
 
 
-def refuse_changes(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
+def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
     """Compares a new plan with the recorded one; new arms are allowed.
 
     Raises:
         RunFolderError: Anything else that determines a number differs; the message names the keys.
     """
-    old, now = ({**side["fixed"], "arms": _with_defaults(side["fixed"]["arms"])} for side in (recorded, plan))
+    old, now = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
     added = {f"arms.{name}" for name in now["arms"] if name not in old["arms"]}
     changed = [entry for entry in differences(old, now) if entry[0] not in added]
-    refuse_differences(out, "study", changed, limit=4)
+    raise_if_changed(out, "study", changed, limit=4)
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:

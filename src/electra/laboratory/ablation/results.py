@@ -13,7 +13,7 @@ from electra.artifacts.study import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 from electra.laboratory.ablation.runner import JobStatus
-from electra.laboratory.ablation.statistics import compare, crossing, holm, reliability, summarise
+from electra.laboratory.ablation.statistics import compare, first_crossing, holm, reliability, summarise
 
 FORMAT = 2
 PANEL = "panel"  # the mean of the panel's tasks
@@ -68,7 +68,7 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]
         "flops": fixed["flops"],
         "data": fixed["data"],
         "panel": panel["tasks"],
-        "primary": primary(panel_metrics, budgets[-1]["arms"], recipes),
+        "primary": primary_metric(panel_metrics, budgets[-1]["arms"], recipes),
         "complete": all(status.state == "done" for status in jobs),
         "seeds": sorted({status.job.seed for status in jobs}),
         "budgets": budgets,
@@ -82,7 +82,9 @@ def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]
     }
 
 
-def primary(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
+def primary_metric(
+    panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]
+) -> str | None:
     """Returns the name of the score that decides the study; None if there is none.
 
     It is the panel's or, without a panel, a metric that is comparable across arms.
@@ -187,7 +189,7 @@ def flops_to_baseline(
     for arm in budgets[-1]["arms"]:
         scored = [budget for budget in budgets if metric in budget["arms"][arm]["scores"]]
         means = [budget["arms"][arm]["scores"][metric]["mean"] for budget in scored]
-        crossings[arm] = crossing([budget["flops"] for budget in scored], means, level["mean"])
+        crossings[arm] = first_crossing([budget["flops"] for budget in scored], means, level["mean"])
     return crossings
 
 
@@ -215,7 +217,7 @@ def _curves(done: Sequence[JobStatus]) -> dict[str, Any]:
 
 
 def _evaluations(status: JobStatus) -> list[dict[str, Any]]:
-    return RunFolder(status.folder).ledger().of("eval")
+    return RunFolder(status.folder).ledger().rows_of_kind("eval")
 
 
 def write(out: Path, results: Mapping[str, Any]) -> None:
@@ -223,7 +225,7 @@ def write(out: Path, results: Mapping[str, Any]) -> None:
     durable.commit_json(StudyFolder(out).results, results)
 
 
-def describe(results: Mapping[str, Any]) -> list[str]:
+def summary_lines(results: Mapping[str, Any]) -> list[str]:
     """Returns a line on each arm: its main score at the full budget, and its test against the baseline."""
     metric, arms = results["primary"], results["budgets"][-1]["arms"]
     if metric is None:

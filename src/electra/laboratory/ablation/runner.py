@@ -24,7 +24,7 @@ class JobStatus:
     job: Job
     folder: Path
     steps: int
-    """Updates that it is to make."""
+    """Total number of updates."""
     state: jobs.State = "waiting"
     row: dict[str, Any] = field(default_factory=dict)
     """The last training row of its metrics, {} before the first."""
@@ -43,7 +43,7 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where a study runs and with how many processes."""
+    """How the jobs of a study are run."""
 
     out: Path
     jobs: int
@@ -115,7 +115,7 @@ def run_jobs(
 
 
 def output_file(status: JobStatus) -> Path:
-    """Returns the path of the file, next to the run folder, with what the job's worker printed."""
+    """Returns the path of the file, next to the run folder, that receives the output of the job's worker."""
     return status.folder.with_name(f"{status.folder.name}.out")
 
 

@@ -92,19 +92,19 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
     """Returns the reliability of a score, from each arm's values by seed and the comparisons."""
     n = min((len(arm) for arm in arms if arm), default=0)
-    sd = pooled([summarise(list(arm.values())) for arm in arms])
-    sd_paired = pooled([Summary(comparison.n, sd=comparison.sd) for comparison in compared])
-    return Reliability(sd, sd_paired, n, detectable(sd_paired, n))
+    sd = pooled_sd([summarise(list(arm.values())) for arm in arms])
+    sd_paired = pooled_sd([Summary(comparison.n, sd=comparison.sd) for comparison in compared])
+    return Reliability(sd, sd_paired, n, detectable_difference(sd_paired, n))
 
 
-def pooled(summaries: Sequence[Summary]) -> float | None:
+def pooled_sd(summaries: Sequence[Summary]) -> float | None:
     """Returns the standard deviation pooled by degrees of freedom; None if no summary has one."""
     known = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
-    freedom = sum(weight for weight, _ in known)
-    return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / freedom) if freedom else None
+    degrees = sum(weight for weight, _ in known)
+    return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / degrees) if degrees else None
 
 
-def detectable(sd_of_differences: float | None, n: int) -> float | None:
+def detectable_difference(sd_of_differences: float | None, n: int) -> float | None:
     """Returns the true difference that a two-sided paired test of n pairs detects with probability POWER.
 
     None without a standard deviation, or with fewer than two pairs.
@@ -122,7 +122,7 @@ def detectable(sd_of_differences: float | None, n: int) -> float | None:
     return float(optimize.brentq(power_gap, 0.0, 10 * critical)) * sd_of_differences / math.sqrt(n)
 
 
-def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
+def first_crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> float | None:
     """Returns the FLOPs at which a curve first reaches `level`; None if it never does.
 
     Interpolates linearly in the logarithm of the FLOPs between the points.
@@ -136,7 +136,7 @@ def crossing(flops: Sequence[float], scores: Sequence[float], level: float) -> f
     return None
 
 
-def _t_quantile(probability: float, freedom: int) -> float:
+def _t_quantile(probability: float, degrees: int) -> float:
     from scipy import stats
 
-    return float(stats.t.ppf(probability, freedom))
+    return float(stats.t.ppf(probability, degrees))

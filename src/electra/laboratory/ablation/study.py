@@ -63,11 +63,11 @@ class Arm(_ArmKeys):
 
     name: str
     sections: Mapping[str, Any]
-    """The recipe sections that it changes."""
+    """The recipe sections that it changes, with the changed settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _File:
+class _StudyFile:
     """The keys of a study's file."""
 
     title: str = ""
@@ -82,7 +82,7 @@ class _File:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(_File):
+class Study(_StudyFile):
     """A study as its file describes it, with its arms by name."""
 
     name: str
@@ -105,7 +105,7 @@ def read_study(path: Path) -> Study:
         if not values.get(key):
             fix = "A study needs a baseline and arms: see docs/ablations.md"
             raise ConfigError("missing", where=f"{path}: {key}", fix=fix)
-    file = build(_File, values, where=f"{path}:")
+    file = build(_StudyFile, values, where=f"{path}:")
     for sections in (file.base, *file.arms.values()):
         paths_from(sections, path)
     arms = {name: _arm(name, section, path) for name, section in file.arms.items()}
@@ -119,8 +119,8 @@ def read_study(path: Path) -> Study:
     if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
         raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
     _check_sections(file.base, f"{path}: base")
-    own = {"name": path.stem, "title": file.title or path.stem, "budgets": tuple(sorted(shares))}
-    return Study(**vars(file) | own | {"arms": arms})
+    completed = {"name": path.stem, "title": file.title or path.stem, "budgets": tuple(sorted(shares))}
+    return Study(**vars(file) | completed | {"arms": arms})
 
 
 def _arm(name: str, section: Any, path: Path) -> Arm:
@@ -128,7 +128,10 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
     if not isinstance(section, Mapping):
         raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
-        raise ConfigError("the name of an arm may have letters, digits, '-', '_' and '.' only", where=where)
+        problem = (
+            "the name of an arm may only have letters, digits, '-', '_' and '.', which cannot be the first"
+        )
+        raise ConfigError(problem, where=where)
     arm_keys, sections = ([item.name for item in dataclasses.fields(kind)] for kind in (_ArmKeys, Recipe))
     for key in section:
         if key not in arm_keys and key not in sections:

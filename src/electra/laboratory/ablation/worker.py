@@ -26,7 +26,7 @@ from electra.training.loop import train
 from electra.training.run import Run
 from electra.training.start import start
 
-PATIENCE = 60.0  # seconds that the worker of a killed study may take to save and release its run
+LOCK_TIMEOUT = 60.0  # seconds that the worker of a killed study may take to save and release its run
 
 
 def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
@@ -87,9 +87,9 @@ def _lock(stack: ExitStack, folder: Path) -> None:
     """Locks the run folder, waiting for a worker that is still saving there.
 
     Raises:
-        RunFolderError: The folder is still locked after `PATIENCE`.
+        RunFolderError: The folder is still locked after `LOCK_TIMEOUT`.
     """
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             stack.enter_context(durable.lock(folder))

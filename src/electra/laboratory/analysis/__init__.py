@@ -59,16 +59,16 @@ def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
     """
     module = module_of(name)
     config = build(module.Config, options or {}, where=f"{OPTION} {name}")
-    _check(config, f"{OPTION} {name}")
+    _check_limits(config, f"{OPTION} {name}")
     probe: Probe = module.Probe(config)
     return probe
 
 
-def _check(config: Any, where: str) -> None:
-    for key, (least, most) in LIMITS.items():
-        value = getattr(config, key, least)
-        if not least <= value <= most:
-            bounds = f"at least {least}" if most == INFINITE else f"from {least} to {most}"
+def _check_limits(config: Any, where: str) -> None:
+    for key, (minimum, maximum) in LIMITS.items():
+        value = getattr(config, key, minimum)
+        if not minimum <= value <= maximum:
+            bounds = f"at least {minimum}" if maximum == INFINITE else f"from {minimum} to {maximum}"
             raise ConfigError(f"must be {bounds}, not {value}", where=f"{where}.{key}")
 
 

@@ -23,14 +23,14 @@ class Column:
     scores: dict[str, float]
     """Task, or "task.metric" -> points, as printed."""
     other_examples: bool = False
-    """Measured on other examples than the complete files have; shown in parentheses."""
+    """Whether it was measured on examples other than those of the complete files; shown in parentheses."""
 
-    def score(self, name: str, metric: str, first: bool) -> float | None:
+    def score(self, name: str, metric: str, primary: bool) -> float | None:
         """Returns the score as a share; None if it is not published.
 
-        `first`: whether `metric` is the one that a bare task name stands for.
+        `primary`: whether `metric` is the one that a bare task name stands for.
         """
-        points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if first else None)
+        points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if primary else None)
         return None if points is None else round(points / 100, 6)
 
 

@@ -63,14 +63,14 @@ class Options:
     jobs: int = 1
     """Tasks at the same time, each in its own process."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of every fine-tuning, which take precedence over the suite's."""
+    """Settings of every fine-tuning; they override the suite's."""
     probe_options: Sequence[str] = ()
-    """key=value for the probes with that option, which take precedence over the suite's."""
+    """key=value options, set in each probe that has the option; they override the suite's."""
 
 
 def model_entries(
     sources: Sequence[str],
-    random_twin: bool,
+    untrained_baseline: bool,
     with_baselines: bool = True,
     baseline_model: str | None = None,
 ) -> list[ModelEntry]:
@@ -78,15 +78,16 @@ def model_entries(
 
     Args:
         sources: Folders or names of models.
-        random_twin: Whether to add a model of the first one's shape with random weights.
+        untrained_baseline: Whether to add a model of the first one's shape with random weights.
         with_baselines: Whether to add the baselines that need no network.
-        baseline_model: A model whose frozen encoder, with a linear model, is a baseline (None: none).
+        baseline_model: A model whose frozen encoder, with a linear model on top, becomes a baseline; None
+            for no such baseline.
 
     Raises:
-        ConfigError: Two names give the same folder, or a name gives none.
+        ConfigError: Two models would share a folder, or a name has no character that a folder's may have.
     """
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
-    if random_twin:
+    if untrained_baseline:
         entries.append(ModelEntry(f"{entries[0].name} (fresh weights)", entries[0].source, "random"))
     if baseline_model is not None:
         (frozen,) = named_models([baseline_model])
@@ -121,26 +122,26 @@ def evaluate(
         DiskError: The disk is full.
     """
     suite = with_probe_options(suite, options.probe_options)
-    jobs = find_jobs(suite, options, roots)
+    ready_tasks = find_tasks(suite, options, roots)
     probes = find_probes(suite, roots)
-    if not jobs and not probes:
+    if not ready_tasks and not probes:
         tasks = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Pass the folder that holds a folder of data for each task"
         raise DataError(f"no data for any task ({tasks})", where=", ".join(map(str, roots)), fix=fix)
-    plan = make_plan(suite.title, models, jobs, probes)
+    plan = make_plan(suite.title, models, ready_tasks, probes)
     folder = EvaluationFolder(out)
     with folder.session(say=say, stop=stop, shared=True) as session:
         say = session.say  # also writes to log.txt
         if session.resumed:
             session.begin({"plan": plan})
-        notes = {job.entry.name: job.files.notes for job in jobs}
-        state = EvaluationState(folder, suite, models, plan, folder.with_earlier(plan), notes)
+        notes = {task.entry.name: task.files.notes for task in ready_tasks}
+        state = EvaluationState(folder, suite, models, plan, folder.merged_with_recorded(plan), notes)
         for entry in suite.task:
             if entry.name not in plan["tasks"]:
                 say(f"{entry.name}: no data")
         write(state)
         session.share()
-        steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
+        steps = steps_of(suite, models, ready_tasks, probes, folder=folder, options=options)
         step_of = {Job(step.title, step.run): step for step in steps}
         leases, processes = Leases(folder.leases), options.jobs
 
@@ -168,12 +169,12 @@ def evaluate(
                 say(f"{job.name}: already done")
             if job.state == "done":
                 state.failures.pop(key, None)  # clears the failure of a helper
-            with session.alone():
+            with session.exclusive():
                 write(state)
         if any(job.state in ("waiting", "stopped") for job in step_of):
             say("stopped; rerun the command to resume")
             return None
-        with session.alone():
+        with session.exclusive():
             record = write(state)
             folder.record_digests()
             if not state.failures:
@@ -184,7 +185,7 @@ def evaluate(
 def steps_of(
     suite: Suite,
     models: Sequence[ModelEntry],
-    jobs: Sequence[ReadyTask],
+    ready_tasks: Sequence[ReadyTask],
     probes: Sequence[ReadyProbe],
     *,
     folder: EvaluationFolder,
@@ -199,34 +200,34 @@ def steps_of(
             return has_baseline(suite, work.entry.name) and helper == 0
         return True
 
-    every: list[Work] = [*probes, *jobs]
+    all_work: list[Work] = [*probes, *ready_tasks]
     return [
         Step(model, work, folder, options.seeds, options.device, helper)
         for helper in range(options.seeds)
-        for work in every
+        for work in all_work
         for model in models
         if applies(work, model, helper)
     ]
 
 
-def missing(
+def remaining_work(
     suite: Suite, models: Sequence[ModelEntry], roots: Sequence[Path], out: Path, options: Options
 ) -> list[str]:
     """Returns a line for each thing left to do, with the process that is working on it, if any."""
     suite, folder = with_probe_options(suite, options.probe_options), EvaluationFolder(out)
-    jobs, probes = find_jobs(suite, options, roots), find_probes(suite, roots)
-    steps = steps_of(suite, models, jobs, probes, folder=folder, options=options)
+    ready_tasks, probes = find_tasks(suite, options, roots), find_probes(suite, roots)
+    steps = steps_of(suite, models, ready_tasks, probes, folder=folder, options=options)
     return [line for step in steps for line in step.left()]
 
 
-def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
+def find_tasks(suite: Suite, options: Options, roots: Sequence[Path]) -> list[ReadyTask]:
     """Returns the tasks that have data, after checking the names and settings of all tasks.
 
     Raises:
         DataError: A root folder is missing, or a task lacks a metric that the suite lists.
         ConfigError: A setting is invalid or is chosen by the evaluation.
     """
-    jobs = []
+    ready_tasks = []
     for root in roots:
         if not root.exists():
             raise DataError("no such folder", where=root, fix="Check `data`")
@@ -244,8 +245,8 @@ def find_jobs(suite: Suite, options: Options, roots: Sequence[Path]) -> list[Rea
             problem, fix = f"{entry.task} has no metric {unknown[0]!r}", f"It has {', '.join(task.metrics)}"
             raise DataError(problem, where=f"{entry.name}.metrics", fix=fix)
         if (files := find_data(entry, task, roots)) is not None:
-            jobs.append(ReadyTask(entry, files, task.version, settings))
-    return jobs
+            ready_tasks.append(ReadyTask(entry, files, task.version, settings))
+    return ready_tasks
 
 
 def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
@@ -271,7 +272,7 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
 
 
 def make_plan(
-    title: str, models: Sequence[ModelEntry], jobs: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
+    title: str, models: Sequence[ModelEntry], ready_tasks: Sequence[ReadyTask], probes: Sequence[ReadyProbe]
 ) -> dict[str, Any]:
     """Returns the plan, with which a resumed evaluation must agree.
 
@@ -294,21 +295,23 @@ def make_plan(
             for model in models
         },
         "tasks": {
-            job.entry.name: {
-                "task": TASKS.canonical_name(job.entry.task) if is_path(job.entry.task) else job.entry.task,
-                **TASKS.identity(job.entry.task),
-                "version": job.version,
-                "settings": job.settings,
-                "files": job.files.digests(),
+            task.entry.name: {
+                "task": TASKS.canonical_name(task.entry.task)
+                if is_path(task.entry.task)
+                else task.entry.task,
+                **TASKS.identity(task.entry.task),
+                "version": task.version,
+                "settings": task.settings,
+                "files": task.files.digests(),
             }
-            for job in jobs
+            for task in ready_tasks
         },
         "probes": {
             probe.entry.name: {
                 "options": probe.entry.options,
                 "version": analysis.create(probe.entry.path, probe.entry.options).version,
                 **PROBES.identity(probe.entry.path),
-                "files": digests(probe.data),
+                "files": file_digests(probe.data),
             }
             for probe in probes
         },
@@ -317,7 +320,7 @@ def make_plan(
     return as_read_back
 
 
-def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
+def file_digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
     """Returns the SHA-256 of each file, by folder and name."""
     return {
         f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
@@ -326,8 +329,8 @@ def digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
 
 def write(state: EvaluationState) -> dict[str, Any]:
     """Writes evaluation.json and evaluation.tsv, and returns the record."""
-    known = state.folder.with_earlier(state.plan_with_earlier)  # other processes may have added to the plan
-    record = make_record(replace(state, plan_with_earlier=known))
+    known = state.folder.merged_with_recorded(state.merged_plan)  # other processes may have added to the plan
+    record = make_record(replace(state, merged_plan=known))
     state.folder.write_record(record)
     durable.commit_file(state.folder.table, format_table(record))
     return record

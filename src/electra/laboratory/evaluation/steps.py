@@ -92,8 +92,8 @@ class Step:
     def seeds_left(self) -> list[str]:
         """Returns the names of the seeds that are not finished."""
         folder = self.out.task(self.model.folder, self.name)
-        places = seed_folders(folder, range(self.seeds), untrained=False)
-        return [name for name, (kind, number) in places.items() if not kind.seed(number).exists()]
+        folder_of = seed_folders(folder, range(self.seeds), untrained=False)
+        return [name for name, (parent, seed) in folder_of.items() if not parent.seed(seed).exists()]
 
     def left(self) -> list[str]:
         """Returns a line for each thing left to do, with the process that is working on it, if any.
@@ -134,7 +134,7 @@ class Step:
 
         A helper only trains seeds and leaves the results to the step with `helper` 0.
         """
-        own = {
+        fixed = {
             "task": job.entry.task,
             "data": join_train(job.files, self.out.data / f"{job.entry.name}-train.json"),
             "dev": job.files.dev,
@@ -147,8 +147,8 @@ class Step:
             "init": "random" if self.model.init == "random" else "pretrained",
         }
         if self.model.init == "frozen":
-            own |= {"head": "frozen", "epochs": None, "dropout": None}
-        settings = build(Settings, {**job.settings, **own}, where=f"{job.entry.name}.settings")
+            fixed |= {"head": "frozen", "epochs": None, "dropout": None}
+        settings = build(Settings, {**job.settings, **fixed}, where=f"{job.entry.name}.settings")
         if self.model.init == BASELINE:
             durable.commit_json(
                 TuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)

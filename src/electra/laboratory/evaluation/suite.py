@@ -5,7 +5,7 @@
     [[task]]
     name = "sst2"                      # in the table; the fine-tuning task is `task` (default: the same)
     folders = ["sst-2", "SST-2"]       # its data folder anywhere below --data; case, - and _ do not matter
-    full = [67349, 872]                # training and evaluation examples behind published numbers
+    full = [67349, 872]                # numbers of training and evaluation examples behind published scores
     settings = { epochs = 3 }          # of `electra finetune`
 
     [[probe]]
@@ -43,7 +43,7 @@ class ExtraRow:
     """Possible names of the file, without extension."""
     title: str
     full: int = 0
-    """Examples behind published numbers (0: unknown)."""
+    """Number of evaluation examples behind published numbers (0: unknown)."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class TaskEntry:
     split: Literal["eval", "test"] = "eval"
     """The files to score on: dev, or test files with labels."""
     full: tuple[int, ...] = ()
-    """Training and evaluation examples behind published numbers. Scores on fewer are marked as not
-    comparable.
+    """Numbers of training and evaluation examples behind published numbers. Scores on fewer are marked as
+    not comparable.
     """
     further: tuple[ExtraRow, ...] = ()
     """Further rows below the task's own."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of `electra finetune` other than its defaults."""
+    """Settings of `electra finetune` that differ from its defaults."""
     note: str = ""
     """A remark for readers of the table."""
     group: str = ""
@@ -84,7 +84,7 @@ class ProbeEntry:
     """A probe of a suite: a [[probe]] section."""
 
     name: str
-    """The probe, or the path of your own, whose stem becomes its name."""
+    """Name of a built-in probe, or the path of your own probe's file, whose stem becomes the name."""
     path: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     full: dict[str, int] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def _complete(entry: TaskEntry, path: Path) -> TaskEntry:
 
 
 def _union(suites: list[Suite]) -> Suite:
-    """Returns one suite of all averages, and of each task and probe once, under the first suite with it."""
+    """Returns one suite with all averages, and with each task and probe once, grouped by suite."""
     entries: dict[str, list[Any]] = {kind: [] for kind in ("task", "probe", "average")}
     for suite in suites:
         for kind, earlier in entries.items():

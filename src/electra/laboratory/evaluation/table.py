@@ -28,8 +28,10 @@ METRIC_NAMES = {
     "best_exact_match": "best exact match",
     "best_f1": "best F1",
 }
-COPIED = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
-ENOUGH = 0.99  # minimum share of the published number of examples: QQP has a few malformed rows
+COPIED_RESULTS = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
+MIN_SHARE_OF_PUBLISHED = (
+    0.99  # minimum share of the published number of examples: QQP has a few malformed rows
+)
 
 
 Init = Literal["pretrained", "random", "frozen", "floor"]
@@ -62,8 +64,8 @@ class EvaluationState:
     suite: Suite
     models: Sequence[ModelEntry]
     plan: Mapping[str, Any]
-    plan_with_earlier: Mapping[str, Any]
-    """The plan, and what earlier commands planned and this one leaves out."""
+    merged_plan: Mapping[str, Any]
+    """The plan, with what earlier commands planned in addition."""
     notes: Mapping[str, Sequence[str]]
     """Task -> remarks on its files."""
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -96,7 +98,7 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
             {"task": task, "model": model, "reason": reason}
             for (task, model), reason in state.failures.items()
         ],
-        "plan": state.plan_with_earlier,
+        "plan": state.merged_plan,
     }
 
 
@@ -164,7 +166,7 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
     if result.get(key) is None:
         score["reason"] = result.get(f"{key}_reason", "the file has no labels")
     score["seconds_per_seed"] = result["seconds"] / len(result["seeds"])
-    return {**score, **{name: result.get(name) for name in COPIED}, "notes": result["notes"]}
+    return {**score, **{name: result.get(name) for name in COPIED_RESULTS}, "notes": result["notes"]}
 
 
 def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, Any]:
@@ -196,9 +198,9 @@ def _sizes(done: Sequence[Mapping[str, Any]], full: Sequence[int], split: str) -
         return []
     train, scored = done[0]["train_samples"], done[0].get(f"{split}_samples", 0)
     remarks = []
-    if train < ENOUGH * full[0]:
+    if train < MIN_SHARE_OF_PUBLISHED * full[0]:
         remarks.append(f"trained on {train:,} of {full[0]:,} examples")
-    if scored < ENOUGH * full[1]:
+    if scored < MIN_SHARE_OF_PUBLISHED * full[1]:
         remarks.append(f"scored on {scored:,} of {full[1]:,} examples")
     return remarks
 
@@ -311,7 +313,7 @@ def format_table(record: Mapping[str, Any]) -> bytes:
         line = [row["task"], row["metric"], row["split"]]
         for model in models:
             score = row["scores"][model]
-            numbers = [points(score.get(name)) for name in ("median", "mean", "sd")]
+            numbers = [in_points(score.get(name)) for name in ("median", "mean", "sd")]
             numbers[0] = numbers[0] or {"done": "not defined"}.get(score["status"], score["status"])
             seconds = score.get("seconds_per_seed")
             line += [*numbers, str(score.get("n", "")), "" if seconds is None else f"{seconds:.1f}"]
@@ -319,7 +321,7 @@ def format_table(record: Mapping[str, Any]) -> bytes:
     for average in record["averages"]:
         line = [f"average of {len(average['over'])} of {len(average['tasks'])}", "", ""]
         for model in models:
-            line += [points(average["scores"][model]), "", "", "", ""]
+            line += [in_points(average["scores"][model]), "", "", "", ""]
         remark = f"{average['title']}. {average['about']} Over {', '.join(average['over'])}"
         lines.append([*line, *_published_cells(average, published), remark])
     return format_tsv(lines)
@@ -327,11 +329,11 @@ def format_table(record: Mapping[str, Any]) -> bytes:
 
 def _published_cells(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = [
-        (points(row["published"].get(column["title"])), column["other_examples"]) for column in published
+        (in_points(row["published"].get(column["title"])), column["other_examples"]) for column in published
     ]
     return [f"({text})" if text and (other or not row["comparable"]) else text for text, other in cells]
 
 
-def points(value: float | None) -> str:
+def in_points(value: float | None) -> str:
     """Returns a share as points with two decimals; "" for None."""
     return "" if value is None else f"{100 * value:.2f}"

@@ -60,12 +60,12 @@ class Head(HeadModule):
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "cls") -> None:
         super().__init__()
-        self.rate, self.pooling = config.dropout, pooling
+        self.dropout_rate, self.pooling = config.dropout, pooling
         self.output = nn.Linear(config.hidden_size, num_outputs)
 
     def drop(self, x: Tensor) -> Tensor:
         """Returns `x` with dropout in training, unchanged in inference."""
-        return dropout(x, self.rate, self.training)
+        return dropout(x, self.dropout_rate, self.training)
 
     def pool(self, hidden_BTD: Tensor, batch: Batch) -> Tensor:
         """Returns a vector for each text [B, D] by `pooling`; padding is excluded."""
@@ -136,7 +136,7 @@ class HeadFactory(ABC):
     def build(self, shape: HeadShape) -> HeadModule:
         """Returns a new module; its weights are initialised afterwards."""
 
-    def refuse(self, kind: HeadKind, texts: int | None) -> None:
+    def check_supports(self, kind: HeadKind, texts: int | None) -> None:
         """Checks that the head supports a task.
 
         Args:
@@ -147,7 +147,7 @@ class HeadFactory(ABC):
             ConfigError: the head does not support the task.
         """
         if kind == "vectors" and kind not in self.kinds:
-            raise ConfigError("tasks that train text vectors have no head", key="head", fix="Leave it out")
+            raise ConfigError("tasks that train text vectors have no head", key="head", fix="Omit it")
         if kind not in self.kinds or (None not in (self.texts, texts) and texts != self.texts):
             raise ConfigError(f"the head {self.name} is {self.purpose}", key="head", fix=self.instead)
 

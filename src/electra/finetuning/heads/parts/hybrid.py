@@ -63,12 +63,12 @@ class HybridHead(HeadModule):
     def feature_scale(self, features_NK: Floats) -> Floats:
         """Returns the number by which the fit divides each feature [K]."""
 
-    def fit_statistics(self, windows: Iterable[Ids], between: Iterable[int]) -> None:
+    def fit_statistics(self, windows: Iterable[Ids], separators: Iterable[int]) -> None:
         """Stores other statistics of the training texts before the fit, if the head needs any.
 
         Args:
             windows: the token ids of each training window.
-            between: the ids of the special tokens around and between texts.
+            separators: the ids of the special tokens around and between texts.
         """
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:

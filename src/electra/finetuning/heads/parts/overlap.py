@@ -13,20 +13,20 @@ import numpy as np
 
 WORD = re.compile(r"\w+|[^\w\s]")
 MAX_WORDS = 200  # the longest common subsequence considers this many words of each text
-OVERLAP = (
+OVERLAP_FEATURES = (
     "words in common",
-    "of the first's words",
-    "of the second's words",
-    "word pairs",
-    "runs of 2 characters",
-    "runs of 3 characters",
+    "share of the first text's words",
+    "share of the second text's words",
+    "word bigrams",
+    "character bigrams",
+    "character trigrams",
     "words in order",
-    "log ratio of words",
+    "log ratio of the numbers of words",
 )
 
 
 def overlap(first: str, second: str) -> list[float]:
-    """Returns the features of `OVERLAP`, which lie between 0 and 1 (except the log ratio)."""
+    """Returns `OVERLAP_FEATURES`, which lie between 0 and 1 (except the log ratio)."""
     a, b = words(first), words(second)
     set_a, set_b = set(a), set(b)
     common = set_a & set_b
@@ -54,7 +54,10 @@ def words(text: str) -> list[str]:
 
 
 def character_ngrams(text: str, length: int) -> Iterator[str]:
-    """Yields the lower-cased n-grams of `length` characters, which also match inflected words."""
+    """Yields the lower-cased n-grams of `length` characters, which inflected forms of a word partly share.
+
+    Runs of white space become one space.
+    """
     folded = " ".join(text.lower().split())
     return (folded[i : i + length] for i in range(len(folded) - length + 1))
 

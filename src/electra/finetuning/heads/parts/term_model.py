@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 MIN_TEXTS = 2  # terms that occur in fewer training texts are ignored
-KIND = 60  # the position of the lowest bit of a term's kind
+KIND_SHIFT = 60  # the position of the lowest bit of a term's kind
 KINDS = 4
 Terms = npt.NDArray[np.int64]  # the terms of a text: unique, ascending
 
@@ -81,7 +81,7 @@ class TermModel(nn.Module):
         is_known = np.append(known, -1)[column] == terms
         row, column = row[is_known], column[is_known]
         value = rarity[column]
-        text_and_kind = row * KINDS + (known[column] >> KIND)
+        text_and_kind = row * KINDS + (known[column] >> KIND_SHIFT)
         length = np.sqrt(np.bincount(text_and_kind, value**2, len(texts) * KINDS))
         return row, column, value / length[text_and_kind]
 
@@ -107,4 +107,4 @@ def sorted_unique(terms: Terms) -> Terms:
 
 def with_kind(kind: int, terms: Terms) -> Terms:
     """Returns the terms with their kind, a number below `KINDS`, set to `kind`."""
-    return terms & ((1 << KIND) - 1) | (kind << KIND)
+    return terms & ((1 << KIND_SHIFT) - 1) | (kind << KIND_SHIFT)

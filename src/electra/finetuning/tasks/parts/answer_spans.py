@@ -118,7 +118,7 @@ class QuestionAnswering(Task):
             fix = "Check that answers and contexts belong together"
             raise DataError("no answer occurs in its context", where=path, fix=fix)
         if labelled and self.unanswerable is False:
-            _refuse_unanswerable(examples)
+            _require_answers(examples)
         return Split(examples)
 
     @override
@@ -137,7 +137,7 @@ class QuestionAnswering(Task):
         tokenizer, template = tokens.tokenizer, PairTemplate.of(tokens.tokenizer)
         labelled = all(example.gold is not None for example in examples)
         if labelled and not self.unanswerable:
-            _refuse_unanswerable(examples)
+            _require_answers(examples)
         texts = dict.fromkeys(example.texts[1] for example in examples)
         contexts = {text: Context.of(tokenizer, text) for text in texts}
         questions = tokenizer.encode_corpus([example.texts[0] for example in examples])
@@ -229,7 +229,7 @@ class QuestionAnswering(Task):
     def shown_gold(self, example: Example) -> list[str]:
         return [answer.text for answer in example.gold]
 
-    def side(self, example: Example) -> tuple[str, ...]:
+    def hashed_texts(self, example: Example) -> tuple[str, ...]:
         """Returns the context, so that the questions about a context stay together."""
         return (example.texts[1],)
 
@@ -287,12 +287,12 @@ class QuestionAnswering(Task):
         return replace(self, unanswerable=unanswerable, no_answer_threshold=threshold)
 
 
-def _refuse_unanswerable(examples: Sequence[Example]) -> None:
+def _require_answers(examples: Sequence[Example]) -> None:
     """Raises DataError if a question has no answer, for which SQuAD 1.1 defines no score."""
     unanswered = next((example for example in examples if not example.gold), None)
     if unanswered:
         fix = "Use `task` squad2 if questions may be unanswerable, or add such questions to the training data"
-        raise DataError("a question without an answer", where=unanswered.where, fix=fix)
+        raise DataError("this question has no answer", where=unanswered.where, fix=fix)
 
 
 def has_offset(example: Example) -> bool:

@@ -62,6 +62,8 @@ RENAMED = {
     "gold_told": "shown_gold",
     "settled": "normalise_golds",
     "submitted": "submitted_answer",
+    "for_others": "for_evaluation_files",
+    "side": "hashed_texts",
 }
 
 
@@ -116,14 +118,14 @@ class Task(ABC):
         """
         balanced = options.class_weights == "balanced"
         if balanced and not self.has_classes:
-            raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Leave it out")
+            raise ConfigError(f"{self.name} has no classes", key="class_weights", fix="Omit it")
         if options.multi_label and self.head != "classifier":
             fix = "Use `task` classification or pair"
             raise ConfigError(f"{self.name} has one answer per item", key="multi_label", fix=fix)
         if options.encoding:
-            self.refuse_unless_table("encoding")
+            self.require_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
-            self.refuse_unless_table("skip_unlabelled")
+            self.require_table("skip_unlabelled")
         columns, label = tuple(options.text_column), options.label_column
         labels = (label,) if isinstance(label, str) else tuple(label or ())
         if len(labels) > 1 and not options.multi_label:
@@ -141,11 +143,11 @@ class Task(ABC):
             stride=options.stride or self.stride,
         )
 
-    def refuse_unless_table(self, option: str) -> None:
+    def require_table(self, option: str) -> None:
         """Raises ConfigError if `option` was passed to a task that does not read tables of texts."""
         if self.head not in ("classifier", "vectors"):
             problem = "only applies to tables with a text in each row"
-            raise ConfigError(problem, key=option, fix="Leave it out")
+            raise ConfigError(problem, key=option, fix="Omit it")
 
     @property
     @abstractmethod
@@ -169,7 +171,7 @@ class Task(ABC):
             DataError: the file is invalid; the message names the line.
         """
 
-    def for_others(self, fitted: Task) -> Task:
+    def for_evaluation_files(self, fitted: Task) -> Task:
         """Returns the task that reads dev and test files; `fitted` is the task fitted to training data."""
         return self
 
@@ -245,7 +247,7 @@ class Task(ABC):
         """
         raise NotImplementedError
 
-    def side(self, example: Example) -> tuple[str, ...]:
+    def hashed_texts(self, example: Example) -> tuple[str, ...]:
         """Returns the texts whose hash decides whether an example is held out for dev."""
         return example.texts
 
@@ -297,7 +299,7 @@ class Task(ABC):
         Raises:
             ConfigError: the task has no threshold, or the value is out of range.
         """
-        raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Leave it out")
+        raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 
 
 def softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

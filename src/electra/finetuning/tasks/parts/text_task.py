@@ -246,7 +246,7 @@ class LabelledText(TextTask):
         return missing_marks(answers, self.labels or self.known)
 
     @override
-    def for_others(self, fitted: Task) -> Self:
+    def for_evaluation_files(self, fitted: Task) -> Self:
         return replace(self, known=fitted.label_names)
 
     def label_index(self, name: str) -> int | None:

@@ -1,7 +1,7 @@
 """Tagging: predicts a tag for each word of a sentence.
 
-A word's tag is predicted at its first piece, found by character offsets, so any tokenizer works; the other
-pieces have no target. A sentence longer than the model's input is read in overlapping windows, and each word
+A word's tag is predicted at its first token, found by character offsets, so any tokenizer works; its other
+tokens have no target. A sentence longer than the model's input is read in overlapping windows, and each word
 is trained and scored only in the window where it has the most context on its shorter side. A word that the
 tokenizer drops (such as a control character) is reported and scored; its predicted tag is "O" for entities,
 "c" in error detection, and otherwise the most frequent tag. Departure: the published code truncates long
@@ -26,7 +26,7 @@ from electra.finetuning.labelled.tagged_sentences import (
     CORRECT,
     FORMATS,
     INCORRECT,
-    TagColumns,
+    TagReaderOptions,
     is_number,
     read_sentences,
 )
@@ -103,7 +103,7 @@ class WordTagging(Task):
     @override
     def read(self, path: Path, labelled: bool = True) -> Split:
         default = CORRECT if self.scheme == "errors" else OUTSIDE
-        columns = TagColumns(
+        options = TagReaderOptions(
             word=tuple(names[0] for names in self.texts),
             tag=self.label,
             header=self.header,
@@ -114,7 +114,7 @@ class WordTagging(Task):
             split_in=tuple(names[0] for names in (*WORDS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
         )
-        return read_sentences(path, columns, labelled)
+        return read_sentences(path, options, labelled)
 
     @override
     def fit(self, examples: Sequence[Example]) -> WordTagging:
@@ -124,7 +124,7 @@ class WordTagging(Task):
             entities = all(map(is_entity_tag, counts)) and any(map(is_outside, counts))
             scheme = "entities" if entities else "words"
         if scheme == "entities":
-            _refuse_other_tags(examples)
+            _require_entity_tags(examples)
         tags = complete_tags(counts) if scheme == "entities" else tuple(sorted(counts))
         labels, default = self.labels or tags, _default(scheme, counts)
         fitted = replace(
@@ -170,7 +170,7 @@ class WordTagging(Task):
     def at_threshold(self, threshold: float) -> Self:
         if self.marked is None:
             problem = f"a threshold needs a model with two labels; this one has {len(self.labels)}"
-            raise ConfigError(problem, key="threshold", fix="Leave it out")
+            raise ConfigError(problem, key="threshold", fix="Omit it")
         if not 0 <= threshold <= 1:
             raise ConfigError(f"must be a probability from 0 to 1, not {threshold:g}", key="threshold")
         return replace(self, threshold=threshold)
@@ -217,8 +217,8 @@ class WordTagging(Task):
         owners: list[int] = []
         num_dropped = num_long = 0
         for index, example in enumerate(examples):
-            pieces = Pieces.of(example.texts, tokens)
-            sentence_windows = list(pieces.windows(max_length, self.stride))
+            sentence = TokenizedWords.of(example.texts, tokens)
+            sentence_windows = list(sentence.windows(max_length, self.stride))
             gold = np.array(self.gold_classes(example) if labelled else [0] * len(example.texts), np.int64)
             for window in sentence_windows:
                 row_targets = np.full(len(window.ids), NO_TARGET, np.int64)
@@ -226,7 +226,7 @@ class WordTagging(Task):
                 targets.append(row_targets)
             windows += sentence_windows
             owners += [index] * len(sentence_windows)
-            num_dropped += len(example.texts) - len(pieces.words)
+            num_dropped += len(example.texts) - len(sentence.words)
             num_long += len(sentence_windows) > 1
         if train and not windows:
             raise DataError("the tokenizer drops every word", where=examples[0].where)
@@ -318,28 +318,28 @@ class WordWindow(NamedTuple):
 
     ids: Ids
     words: Ids  # the indices of the words that are scored in this window
-    positions: Ids  # the position in `ids` of the first piece of each of these words
+    positions: Ids  # the position in `ids` of the first token of each of these words
 
 
 @dataclass(frozen=True)
-class Pieces:
-    """The pieces of a sentence, and the first piece of each word."""
+class TokenizedWords:
+    """The tokens of a sentence, and the first token of each word."""
 
     before: Ids  # special tokens before the text
     ids: Ids
     after: Ids  # special tokens after the text
-    words: Ids  # the indices of the words that have a piece
-    first: Ids  # the index in `ids` of the first piece of each of these words
+    words: Ids  # the indices of the words that have a token
+    first: Ids  # the index in `ids` of the first token of each of these words
 
     @classmethod
-    def of(cls, words: Sequence[str], tokens: Tokens) -> Pieces:
+    def of(cls, words: Sequence[str], tokens: Tokens) -> TokenizedWords:
         """Tokenises the words of a sentence, joined by spaces."""
         encoding = tokens.tokenizer.encode(" ".join(words))
         ordinary = np.flatnonzero(~np.array(encoding.special))
         start, end = (int(ordinary[0]), int(ordinary[-1]) + 1) if len(ordinary) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
-        # A space belongs to the word after it, even if it is a piece of its own.
+        # A space belongs to the word after it, even if it is a token of its own.
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
         in_a_word = np.flatnonzero(word_of < len(words))
@@ -363,7 +363,7 @@ class Pieces:
                 yield WordWindow(ids, self.words[in_window], self.first[in_window] - start + before)
 
 
-def _refuse_other_tags(examples: Sequence[Example]) -> None:
+def _require_entity_tags(examples: Sequence[Example]) -> None:
     """Raises DataError for a tag that is not an entity tag, such as a number or a type without a prefix."""
     for example in examples:
         for tag in example.gold:

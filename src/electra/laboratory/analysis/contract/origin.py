@@ -1,4 +1,4 @@
-"""How a model was trained, from its run folder, and how two trainings differ: seed, objective or recipe.
+"""How a model was trained, from its run folder, and how two runs differ: seed, objective or recipe.
 
 A difference between objectives is meaningful if it is larger than the difference between seeds, so a
 comparison must tell them apart. A folder outside a run (a published model, a moved export) has no known
@@ -18,9 +18,9 @@ from electra.artifacts.run import RunFolder
 from electra.foundation.config import differences
 
 SEED, OBJECTIVE, RECIPE, SAME, UNKNOWN = (
-    "another seed",
-    "another objective",
-    "another recipe",
+    "a different seed",
+    "a different objective",
+    "a different recipe",
     "the same training",
     "unknown origin",
 )
@@ -66,7 +66,7 @@ def origin_of(source: str) -> Origin | None:
 
 
 def difference(first: Origin | None, other: Origin | None) -> str:
-    """Returns how the other training differs from the first, such as "another seed".
+    """Returns how the other training differs from the first, such as "a different seed".
 
     Options that only one of their records has are ignored.
     """

@@ -31,7 +31,7 @@ class ProbeOutcome:
 
     path: Path
     reused: bool
-    """Whether an earlier command wrote it."""
+    """Whether an earlier command wrote the record, so that the probe was not run again."""
     left_out: Sequence[str]
     """A line on each model that could not take part."""
     changed: Sequence[str] = ()
@@ -61,7 +61,7 @@ def run_probe(
 
     Raises:
         ModelError: The first model lacks a network that the probe needs, or a source is not a model.
-        RunFolderError: `over_training`, but the first model is not a run or has no usable checkpoint.
+        RunFolderError: `over_training` is set, but the first model is not a run or has no usable checkpoint.
     """
     probe_name = PROBES.canonical_name(name)
     path = AnalysisFolder(out).probe(f"{probe_name}-over-training" if over_training else probe_name)
@@ -74,7 +74,7 @@ def run_probe(
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
         "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
-    earlier = _earlier(path)
+    earlier = _previous_record(path)
     changed = [
         name for name, _, _ in differences({key: earlier.get(key) for key in request}, as_json(request))
     ]
@@ -115,12 +115,12 @@ def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], l
             if model is models[0]:
                 raise
             model.network("encoder")  # raises if the source is not a model at all
-            left_out.append(f"{model.name} is left out: {error.what}.")
+            left_out.append(f"{model.name} was left out: {error.what}.")
     return usable, left_out
 
 
-def _earlier(path: Path) -> dict[str, Any]:
-    """Returns the record at `path`; empty if it is missing, unreadable or changed since."""
+def _previous_record(path: Path) -> dict[str, Any]:
+    """Returns the record at `path`; {} if it is missing, unreadable or was changed after it was written."""
     if path.name in digests.changed_files(path.parent):
         return {}
     try:
@@ -160,7 +160,7 @@ def _origin_notes(models: Sequence[Model]) -> list[str]:
 
 def _checkpoints(model: Model) -> dict[str, str]:
     """Returns, for each saved step, the digest of the checkpoint's manifest; "" without one."""
-    saved = RunFolder(locate(model.source)).saved()
+    saved = RunFolder(locate(model.source)).saved_checkpoints()
     manifests = {str(checkpoint.step): checkpoint.path / durable.MANIFEST for checkpoint in saved}
     return {step: durable.sha256(path)[:12] if path.is_file() else "" for step, path in manifests.items()}
 
@@ -178,7 +178,7 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
             where=run,
             fix="Pass a run folder",
         )
-    steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved())
+    steps = sorted(checkpoint.step for checkpoint in RunFolder(run).saved_checkpoints())
     findings, by_step = Findings(), dict[int, Findings]()
     for i, step in enumerate(steps):
         progress(f"step {step}", i / len(steps))
@@ -187,11 +187,11 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
             for network in probe.needs:
                 model_at_step.network(network)
         except CheckpointError as error:
-            findings.notes.append(f"Step {step} is left out: {error}")
+            findings.notes.append(f"Step {step} was left out: {error}")
             continue
         by_step[step] = probe.run([model_at_step], data, _at_step(progress, i, len(steps), step))
     if not by_step:
-        fix = "Keep some while training: `training.keep=10`"
+        fix = "Keep more checkpoints while training: `training.keep=10`"
         raise RunFolderError("the run has no usable checkpoint", where=run, fix=fix)
     last, last_findings = list(by_step.items())[-1]
     findings.headline.update(last_findings.headline)
@@ -204,7 +204,7 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
     for step, at_step in by_step.items():
         for measure in measures:
             findings.add(at_step.headline.get(measure, Estimate(None)), step=step, measure=measure)
-    findings.figures.extend(_over_steps(measure) for measure in measures)
+    findings.figures.extend(_figure_over_steps(measure) for measure in measures)
     return findings
 
 
@@ -214,7 +214,7 @@ def _at_step(progress: Progress, i: int, count: int, step: int) -> Progress:
     return lambda _, share: share_of_step(share or 0.0)
 
 
-def _over_steps(measure: str) -> Figure:
+def _figure_over_steps(measure: str) -> Figure:
     slug = "".join(letter if letter.isalnum() else "-" for letter in measure.lower()).strip("-")
     note = "The band is the 95 % interval."
     return Figure(slug, measure, "step", "measure", {"measure": measure}, note)

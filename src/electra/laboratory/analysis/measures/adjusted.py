@@ -46,9 +46,9 @@ class RateModel:
 
         If all events are equal, every group gets their value.
         """
-        used = weights > 0
-        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):  # no variance
-            return np.full(self.num_groups, self.event[used].mean() if used.any() else np.nan)
+        drawn = weights > 0
+        if self.event[drawn].min(initial=1.0) == self.event[drawn].max(initial=0.0):  # no variance
+            return np.full(self.num_groups, self.event[drawn].mean() if drawn.any() else np.nan)
         coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
         from_covariates = self.covariates @ coefficients[self.num_groups :]
         present = np.bincount(self.group, weights, self.num_groups) > 0
@@ -58,12 +58,12 @@ class RateModel:
         return adjusted_rates
 
     def remaining_share(self, weights: Floats) -> float:
-        """Returns how much of the deviance that groups explain remains given the covariates, as a share.
+        """Returns the share of the groups' explained deviance that the covariates do not explain.
 
         NaN if there is no deviance, or the groups explain none.
         """
-        used = weights > 0
-        if self.event[used].min(initial=1.0) == self.event[used].max(initial=0.0):
+        drawn = weights > 0
+        if self.event[drawn].min(initial=1.0) == self.event[drawn].max(initial=0.0):
             return float("nan")
         ones, dummies = np.ones((len(self.event), 1)), self._dummies()
         both = [np.concatenate([features, self.covariates], axis=1) for features in (ones, dummies)]
@@ -82,9 +82,9 @@ class RateModel:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        used = weights > 0
+        drawn = weights > 0
         fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
         with warnings.catch_warnings():  # the penalty bounds a perfectly separated group
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fitter.fit(features[used], self.event[used], sample_weight=weights[used])
+            fitter.fit(features[drawn], self.event[drawn], sample_weight=weights[drawn])
         return np.asarray(fitter.coef_[0], np.float64)

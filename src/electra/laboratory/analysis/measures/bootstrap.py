@@ -23,7 +23,7 @@ Key = TypeVar("Key")
 LEVEL = 0.95  # coverage of the intervals
 
 
-def draws(num_groups: int, resamples: int, seed: int = 0) -> Ints:
+def draw_counts(num_groups: int, resamples: int, seed: int = 0) -> Ints:
     """Returns how often each group is drawn in each resample: [resamples, groups]."""
     counts = np.empty((resamples, num_groups), np.int64)
     for i, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
@@ -44,8 +44,8 @@ def estimates(
     Args:
         measure: Takes weights [N] and returns numbers by key.
         groups: The index of each item's sentence, [N], from 0.
-        resamples: How many times the sentences are drawn. There are no intervals with fewer than 2, or with
-            fewer than 2 sentences.
+        resamples: How many times the sentences are drawn. With fewer than two, or with fewer than two
+            sentences, there are no intervals.
         seed: Seed of the draws.
     """
     groups = np.asarray(groups, np.int64)
@@ -54,7 +54,7 @@ def estimates(
     if num_groups < 2 or resamples < 2:
         return {key: Estimate(_finite(value)) for key, value in values.items()}
     resampled: dict[Key, list[float]] = {key: [] for key in values}
-    for counts in draws(num_groups, resamples, seed):
+    for counts in draw_counts(num_groups, resamples, seed):
         for key, value in measure(counts[groups].astype(np.float64)).items():
             resampled[key].append(value)
     return {key: interval(value, np.asarray(resampled[key])) for key, value in values.items()}

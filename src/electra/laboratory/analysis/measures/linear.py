@@ -19,14 +19,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Vectors = npt.NDArray[np.floating[Any]]
-Answers = npt.NDArray[Any]
+Labels = npt.NDArray[Any]
 
 ITERATIONS = 60  # maximum number of L-BFGS iterations
 
 
 def classify(
     train_LND: Tensor, labels: Sequence[str], test_LND: Tensor, penalty: float
-) -> tuple[Answers, Tensor]:
+) -> tuple[Labels, Tensor]:
     """Predicts labels by multinomial logistic regression.
 
     Args:
@@ -43,8 +43,8 @@ def classify(
     mean, scale = train_LND.mean(1, keepdim=True), train_LND.std(1, keepdim=True) + 1e-6
     targets = torch.tensor([index[label] for label in labels])
     weights = fit((train_LND - mean) / scale, targets, len(names), penalty)
-    answers = _logits((test_LND - mean) / scale, weights).argmax(1)
-    return np.array(names)[answers.numpy()], weights[0].softmax(0)
+    predicted = _logits((test_LND - mean) / scale, weights).argmax(1)
+    return np.array(names)[predicted.numpy()], weights[0].softmax(0)
 
 
 def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
@@ -70,7 +70,7 @@ def _logits(layers_LND: Tensor, weights: Sequence[Tensor]) -> Tensor:
     return F.linear(torch.tensordot(mix.softmax(0), layers_LND, dims=1), matrix, bias)
 
 
-def most_frequent_label(words: Sequence[str], labels: Answers, test_words: Sequence[str]) -> Answers:
+def most_frequent_label(words: Sequence[str], labels: Labels, test_words: Sequence[str]) -> Labels:
     """Returns the baseline's label of each test word: the word's most frequent label in training.
 
     A word that does not occur in training gets the most frequent label of all words.
@@ -78,6 +78,6 @@ def most_frequent_label(words: Sequence[str], labels: Answers, test_words: Seque
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for word, label in zip(words, labels.tolist(), strict=True):
         counts[word][label] += 1
-    commonest = Counter(labels.tolist()).most_common(1)[0][0]
+    majority = Counter(labels.tolist()).most_common(1)[0][0]
     label_of = {word: count.most_common(1)[0][0] for word, count in counts.items()}
-    return np.array([label_of.get(word, commonest) for word in test_words])
+    return np.array([label_of.get(word, majority) for word in test_words])

@@ -21,8 +21,9 @@ import numpy as np
 
 from electra.foundation.arrays import Floats, Ints
 
-Map = Callable[[Floats], Floats]
+Recalibration = Callable[[Floats], Floats]
 """Maps log-odds to probabilities."""
+UNCALIBRATED = "uncalibrated"  # name of the map that changes nothing
 
 TINY = 1e-12
 
@@ -111,13 +112,19 @@ def temperature(z: Floats, y: Floats) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded").x))
 
 
-def recalibrations(z: Floats, y: Floats) -> dict[str, Map]:
-    """Returns, by name, maps from log-odds to probabilities fitted on (z, y)."""
+def recalibrations(z: Floats, y: Floats) -> dict[str, Recalibration]:
+    """Returns, by name, maps from log-odds to probabilities fitted on (z, y).
+
+    Only `UNCALIBRATED` and "temperature" if all outcomes are equal.
+    """
     from sklearn.isotonic import IsotonicRegression
     from sklearn.linear_model import LogisticRegression
 
     t = temperature(z, y)
-    maps: dict[str, Map] = {"as it is": sigmoid, "temperature": lambda log_odds: sigmoid(log_odds / t)}
+    maps: dict[str, Recalibration] = {
+        UNCALIBRATED: sigmoid,
+        "temperature": lambda log_odds: sigmoid(log_odds / t),
+    }
     if 0 < y.sum() < len(y):  # the other maps need both outcomes
         platt = LogisticRegression(C=1e6).fit(z[:, None], y)
         scale, offset = float(platt.coef_[0, 0]), float(platt.intercept_[0])

@@ -46,6 +46,7 @@ MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
 POPULATIONS = {"false alarms": "original", "misses": "replaced"}
 PART_OF_SPEECH = "part of speech"
+EFFECT_LEFT = "part-of-speech effect on"
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,10 @@ class ScoredTokens:
     """Log p(sample) - log p(original) where a token was resampled, else NaN."""
 
     def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
-        """Returns two masks [N] for each kind of error: where it can happen, and where its call is made.
+        """Returns two masks [N] for each kind of error: where it can happen, and where the prediction is it.
 
-        That call is "replaced" for false alarms, "original" for misses.
+        False alarms: original tokens, and those called replaced. Misses: replaced ones, and those called
+        original.
         """
         called = self.log_odds >= threshold
         return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
@@ -117,9 +119,9 @@ class Probe(contract.Probe):
         counted = universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
         findings.notes.append(
-            "Left beside uncertainty: the share of the effect of parts of speech (deviance) that remains"
-            " after adjusting for uncertainty. 1: uncertainty explains none of it; above 1: uncertainty had"
-            " masked some of it."
+            "Part-of-speech effect left after adjustment: the share of the deviance explained by parts of"
+            " speech that remains after adjusting for uncertainty. 1 means that uncertainty explains none of"
+            " it; above 1, that uncertainty had masked some of it."
         )
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):
@@ -137,7 +139,7 @@ class Probe(contract.Probe):
             )
             if len(fitting) < len(sentences):
                 left_out = len(sentences) - len(fitting)
-                findings.notes.append(f"{model.name}: {left_out} sentences are too long, and left out.")
+                findings.notes.append(f"{model.name}: {left_out} sentences are too long and were left out.")
             if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
                 findings.notes.append(
                     f"{model.name} ignores case: its tokenizer lower-cases text. Differences by capitals come"
@@ -150,13 +152,13 @@ class Probe(contract.Probe):
         overall = findings.of(model=models[0].name)
         findings.headline.update({kind: overall[kind] for kind in KINDS})
         findings.headline.update(
-            {name: share for name, share in overall.items() if name.startswith("of what")}
+            {name: share for name, share in overall.items() if name.startswith(EFFECT_LEFT)}
         )
         add_tables_and_figures(findings, [model.name for model in models], groups)
         return findings
 
     def score(self, model: Model, rows: Sequence[TokenRow]) -> ScoredTokens:
-        """Corrupts the rows `draws` times and scores every token."""
+        """Corrupts the rows as often as the option `draws` says, and scores every token."""
         config, ids = self.config, [row.ids for row in rows]
         log_p, entropy = token_rows.uncertainty(
             model.generator, ids, fraction=config.fraction, seed=config.seed
@@ -325,8 +327,7 @@ def _adjusted(
     estimates = bootstrap.estimates(
         measure, scored.sentence[mask], resamples=config.resamples // 2, seed=config.seed
     )
-    remaining = f"of what parts of speech explain of {kind}, left beside uncertainty"
-    findings.add(estimates.pop(""), model=model, measure=remaining)
+    findings.add(estimates.pop(""), model=model, measure=f"{EFFECT_LEFT} {kind} left after adjustment")
     return estimates
 
 

@@ -33,6 +33,7 @@ from electra.laboratory.analysis.contract import (
 from electra.laboratory.analysis.contract.findings import Selection
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.reliability import (
+    UNCALIBRATED,
     Bins,
     brier,
     ece,
@@ -49,11 +50,11 @@ from electra.laboratory.analysis.texts.sampling import sample
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 WIDTH, MASS = "ECE, equal width", "ECE, equal mass"
 EXPLAINED = "resolution / uncertainty"
-MEAN, SHARE = "P(replaced)", "share that is wrong"
+MEAN, SHARE = "P(replaced)", "share of errors"
 HEADLINE = (  # name, recalibration, measure
-    ("calibration error", "as it is", WIDTH),
-    ("the same after temperature scaling", "temperature", WIDTH),
-    (EXPLAINED, "as it is", EXPLAINED),
+    ("calibration error", UNCALIBRATED, WIDTH),
+    ("calibration error after temperature scaling", "temperature", WIDTH),
+    (EXPLAINED, UNCALIBRATED, EXPLAINED),
 )
 SIMULATIONS = 50  # simulations for the calibration error expected by chance
 
@@ -130,7 +131,7 @@ class Probe(contract.Probe):
                 f"{kind} ({name}): {len(items.wrong):,} {unit}, {100 * items.wrong.mean():.1f} % wrong."
             )
         findings.notes += [
-            f"{model.name}: learners' errors only, as it has no generator or there is no text."
+            f"{model.name}: learners' errors only, because it has no generator or no text was passed."
             for model in models
             if (model.name, GENERATOR) not in scored
         ]
@@ -162,7 +163,7 @@ class Probe(contract.Probe):
 
 
 def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
-    """Returns the items of all sentences, except words without tokens."""
+    """Returns the items of all sentences as arrays, without words that have no token (NaN)."""
     z, y = np.concatenate(log_odds), np.concatenate(wrong).astype(np.float64)
     sentence = np.repeat(np.arange(len(log_odds)), [len(values) for values in log_odds])
     has_score = np.isfinite(z)
@@ -170,7 +171,7 @@ def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
 
 
 def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **at: str) -> None:
-    """Adds all measures, taken on the half of the sentences that nothing was fitted on.
+    """Adds all measures, from the half of the sentences that the recalibrations were not fitted on.
 
     Raises:
         ProbeDataError: There are fewer than two sentences.
@@ -200,7 +201,7 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
         curve = bootstrap.estimates(shares, groups, **resampled)
         for b in np.flatnonzero(weight > 0).tolist():
             findings.add(curve[b], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
-    findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated="as it is", **at)
+    findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)
     fitted = temperature(scored.log_odds[fit], scored.wrong[fit])
     findings.add(fitted, measure="temperature", recalibrated="temperature", **at)
 
@@ -227,10 +228,10 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
         " resolution is the model's information; uncertainty belongs to the data."
     )
     title, down = "Calibration error, before and after recalibration", ("model", "of", "recalibrated")
-    as_it_is = {"measure": parts, "recalibrated": "as it is"}
+    uncalibrated = {"measure": parts, "recalibrated": UNCALIBRATED}
     findings.tables += [
         Table(title, down, keep={"measure": errors}, note=fitted),
-        Table("The Brier score's parts", ("model", "of"), keep=as_it_is, note=sums),
+        Table("Parts of the Brier score", ("model", "of"), keep=uncalibrated, note=sums),
     ]
     for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
         keep = {"of": kind, "measure": SHARE}
@@ -239,7 +240,7 @@ def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]]
             kept, title = {**keep, "model": first}, f"Reliability, {kind}"
             _add_diagram(findings, f"reliability-{slug}", title, "recalibrated", kept)
         if len(models) > 1:
-            kept, title = {**keep, "recalibrated": "as it is"}, f"Reliability of each model, {kind}"
+            kept, title = {**keep, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
             _add_diagram(findings, f"reliability-{slug}-models", title, "model", kept)
 
 

@@ -143,7 +143,7 @@ class Probe(contract.Probe):
         scores = self.scores(models, sentences, progress)
         for name, score in scores.items():
             add_scorer(findings, name, score, words, tuning=tuning, config=config)
-        add_leads(findings, scores, words, test=~tuning, config=config)
+        add_differences(findings, scores, words, test=~tuning, config=config)
         add_tables_and_figures(findings, list(scores), words.select(~tuning).frequent_errors())
         of_first = findings.of(scorer=next(iter(scores)))
         findings.headline.update({name: of_first[name] for name in MEASURES})
@@ -249,24 +249,24 @@ def add_scorer(
             findings.add(share, measure="precision", scorer=name, recall=at_recall)
 
 
-def add_leads(
+def add_differences(
     findings: Findings, scores: Mapping[str, Floats], words: Words, *, test: Bools, config: Config
 ) -> None:
-    """Adds the first scorer's lead over each other one, on the same resamples of the same sentences."""
+    """Adds the first scorer's measures minus each other scorer's, all on the same resamples."""
     tested = words.select(test)
     first, *others = (Ranking(score[test], tested.wrong) for score in scores.values())
 
     def measure(w: Floats) -> dict[tuple[str, str], float]:
-        leads: dict[tuple[str, str], float] = {}
+        differences: dict[tuple[str, str], float] = {}
         precision, auc = first.average_precision(w), first.auc(w)
         for name, ranking in zip([*scores][1:], others, strict=True):
-            leads[name, "average precision"] = precision - ranking.average_precision(w)
-            leads[name, "AUC"] = auc - ranking.auc(w)
-        return leads
+            differences[name, "average precision"] = precision - ranking.average_precision(w)
+            differences[name, "AUC"] = auc - ranking.auc(w)
+        return differences
 
-    leads = bootstrap.estimates(measure, tested.sentence, resamples=config.resamples, seed=config.seed)
-    for (name, measured), lead in leads.items():
-        findings.add(lead, of=name, measure=measured)
+    estimates = bootstrap.estimates(measure, tested.sentence, resamples=config.resamples, seed=config.seed)
+    for (name, measured), difference in estimates.items():
+        findings.add(difference, of=name, measure=measured)
 
 
 def _share(weight: Floats, called: Bools) -> float:
@@ -286,15 +286,15 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
 def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent: Sequence[str]) -> None:
     """Adds tables and figures. `frequent`: the kinds of errors that have a recall."""
     compared = [name for name in scorers if name != CHANCE]
-    best = "At the threshold with the best F0.5 on the words for its choice. Chance calls everything wrong."
+    best = "At the threshold with the best F0.5 on the tuning words. Chance calls every word wrong."
     recall = f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
     paired = "Paired differences: an interval without 0 would hold for other sentences too."
     measures = ("precision", "recall", "F0.5", "average precision", "AUC")
     columns = {"errors": frequent, "measure": ["how many", *compared]}
     findings.tables += [
-        Table("Who finds the errors", ("scorer",), keep={"measure": measures}, note=best),
+        Table("Scorers compared", ("scorer",), keep={"measure": measures}, note=best),
         Table("Which errors are found", ("errors",), keep=columns, note=recall),
-        Table(f"How far the {scorers[0]} is ahead", ("of",), note=paired),
+        Table(f"How far ahead the {scorers[0]} is", ("of",), note=paired),
     ]
     points = {name: findings.of("recall", scorer=name, measure="precision") for name in compared}
     curve = Figure(

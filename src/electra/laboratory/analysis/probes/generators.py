@@ -65,7 +65,7 @@ BIN_NAMES = (
     *(f"{a:g} to {b:g}" for a, b in pairwise(EDGES)),
     f"{EDGES[-1]:g} and more",
 )
-ADVANTAGE, PLAUSIBLE = "advantage, nats", "at least as plausible as the truth"
+ADVANTAGE, PLAUSIBLE = "advantage, nats", "at least as plausible as the original"
 PLAUSIBILITY = "How plausible the replacement was"
 MIN_REPLACEMENTS = 20  # a bin with fewer is left out
 NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
@@ -112,7 +112,7 @@ class CorruptedText:
     def __str__(self) -> str:
         wrong = np.concatenate(self.wrong)
         unit = "tokens" if isinstance(self.texts[0], np.ndarray) else "words"
-        return f"{len(wrong):,} {unit} in {len(self.wrong):,} rows, {100 * wrong.mean():.1f} % wrong"
+        return f"{len(wrong):,} {unit} in {len(self.wrong):,} texts, {100 * wrong.mean():.1f} % wrong"
 
 
 class Probe(contract.Probe):
@@ -151,7 +151,9 @@ class Probe(contract.Probe):
         progress("corrupting text", 0.0)
         texts = self.corrupt(models, data)
         if not texts:
-            raise ConfigError("no data for any of the kinds", where="kinds", fix="Pass `data` with text")
+            raise ConfigError(
+                "no data for any kind of corruption", where="kinds", fix="Pass `data` with text"
+            )
         findings = Findings()
         for i, model in enumerate(discriminators):
             before: dict[int, Floats] = {}
@@ -183,11 +185,13 @@ class Probe(contract.Probe):
             sentences = held_out.held_out_sentences(models[0].tokenizer, data["text"], count=config.sentences)
             for kind, edit in (("swaps", corruption.swap_words), ("agreement", corruption.break_agreement)):
                 if kind in config.kinds and (kind != "agreement" or config.language == "en"):
-                    texts[TITLES[kind]] = _of_words(
+                    texts[TITLES[kind]] = _corrupted_words(
                         (words, *edit(words, int(key))) for words, key in zip(sentences, keys, strict=False)
                     )
         if "pairs" in config.kinds and "pairs" in data and config.language == "en":
-            texts[TITLES["pairs"]] = _of_words(agreement_pairs(data["pairs"], config.sentences, config.seed))
+            texts[TITLES["pairs"]] = _corrupted_words(
+                agreement_pairs(data["pairs"], config.sentences, config.seed)
+            )
         if "learners" in config.kinds and "learners" in data:
             chosen = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
             texts[TITLES["learners"]] = CorruptedText(
@@ -255,8 +259,8 @@ Edit = tuple[Sequence[str], Sequence[str], Bools]
 """The words of a sentence, the changed words, and a mask of those that are wrong."""
 
 
-def _of_words(edits: Iterable[Edit]) -> CorruptedText:
-    """Returns the edited sentences, without those that have no wrong word."""
+def _corrupted_words(edits: Iterable[Edit]) -> CorruptedText:
+    """Returns the edited sentences that have a wrong word."""
     changed = [edit for edit in edits if edit[2].any()]
     originals, texts, wrong = ([edit[i] for edit in changed] for i in range(3))
     return CorruptedText(texts, wrong, originals)  # type: ignore[arg-type]
@@ -285,7 +289,7 @@ class ScoredItems:
     advantage: Floats
     """Advantage of the replacement; NaN where none was sampled."""
     rise: Floats
-    """Log-odds less those in the original text; NaN if that is not known."""
+    """Log-odds minus those in the original text; NaN if that is not known."""
 
 
 def add_measures(findings: Findings, scored: ScoredItems, config: Config, model: str, kind: str) -> None:
@@ -312,7 +316,7 @@ def add_measures(findings: Findings, scored: ScoredItems, config: Config, model:
         }
 
     estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
-    at = {"model": model, "wrong by": kind}
+    at = {"model": model, "corruption": kind}
     for b, count in enumerate(np.bincount(bins, minlength=num_bins).tolist()):
         share, centre = estimates.pop(b), CENTRES[b]
         if count >= MIN_REPLACEMENTS:
@@ -330,44 +334,54 @@ def add_tables_and_figures(
     measures = ("AUC", "rise", "average precision", "base rate", "gain")
     first, by_generator = discriminators[0].name, any(text.advantage for text in texts.values())
     for name in texts:
-        at = {"model": first, "wrong by": name}
+        at = {"model": first, "corruption": name}
         title = "its own generator" if name == own_generator(first) else name
         findings.headline[f"AUC, {title}"] = findings.of(**at)["AUC"]
     if own_generator(first) in texts:
-        plausible = findings.of(**{"model": first, "wrong by": own_generator(first)})[PLAUSIBLE]
-        findings.headline["replacements at least as plausible as the truth"] = plausible
+        plausible = findings.of(**{"model": first, "corruption": own_generator(first)})[PLAUSIBLE]
+        findings.headline[f"replacements {PLAUSIBLE}"] = plausible
     note = (
         "AUC: P(a wrong word is more suspicious than a correct one), chance 0.5. Rise: P(a position is more"
         " suspicious than in the original text), chance 0.5: the kind of word there cancels out. Average"
         " precision: chance is the base rate. Gain: nats per token or word better than the base rate; below 0"
         " the probabilities do not fit this kind."
     )
-    title, down = "Each discriminator on each kind of corruption", ("model", "wrong by")
+    title, down = "Each discriminator on each kind of corruption", ("model", "corruption")
     findings.tables.append(Table(title, down, keep={"measure": measures}, note=note))
-    keep = {"measure": "AUC", "wrong by": list(texts)}
+    keep = {"measure": "AUC", "corruption": list(texts)}
     if len(discriminators) > 1:
         note, title = (
             "Rows: discriminators. Columns: how the text was corrupted.",
             "AUC of each discriminator",
         )
-        findings.figures.append(Figure("matrix", title, "wrong by", "model", keep, note, kind="matrix"))
+        findings.figures.append(Figure("matrix", title, "corruption", "model", keep, note, kind="matrix"))
     note, chance = (
         "How well wrong words are separated from correct ones, with 95 % intervals.",
         {"chance": 0.5},
     )
     findings.figures.append(
-        Figure("kinds", "What is noticed", "wrong by", "model", keep, note, "AUC", "categories", chance)
+        Figure(
+            "kinds",
+            "AUC by kind of corruption",
+            "corruption",
+            "model",
+            keep,
+            note,
+            "AUC",
+            "categories",
+            chance,
+        )
     )
     if by_generator:
-        note = "Found: called replaced at the threshold with as many alarms as replacements."
-        findings.tables.append(Table(PLAUSIBILITY, ("model", "wrong by", ADVANTAGE), note=note))
+        note = "Found: called replaced, at the threshold that calls as many tokens replaced as were."
+        findings.tables.append(Table(PLAUSIBILITY, ("model", "corruption", ADVANTAGE), note=note))
         note = (
             "Advantage: log p(replacement) - log p(original) by its generator: from 0 on the replacement is"
             " at least as plausible. The end bins hold everything beyond."
         )
         keep, series = {"measure": "found"}, "model"
         if len(discriminators) == 1:
-            keep, series = {**keep, "model": first}, "wrong by"
+            keep, series = {**keep, "model": first}, "corruption"
         name, unit, shares = "plausibility", "share found", (0.0, 1.0)
         findings.figures.append(
             Figure(name, PLAUSIBILITY, ADVANTAGE, series, keep, note, unit, y_range=shares)

@@ -37,9 +37,9 @@ from electra.laboratory.analysis.representations.encoders import (
 from electra.laboratory.analysis.texts.sampling import sample
 
 Pairs = Mapping[str, Sequence[tuple[int, int]]]
-"""SEED or OBJECTIVE -> the pairs of encoders, by index, whose trainings differ in it."""
+"""SEED or OBJECTIVE -> the pairs of encoders, by index, whose training runs differ in it."""
 TITLE = "Across seeds, and across objectives"
-SAME_DEPTH = "Likeness at the same depth"
+SAME_DEPTH = "Similarity at the same depth"
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Probe(contract.Probe):
             depth = str(a) if a == b else f"{a} and {b}"
             findings.add(estimate, measure="debiased", depth=depth, between=title)
         note = (
-            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is the input of the first"
+            "1: equal up to rotation and scale. 0: nothing in common. Depth 0 is the input to the first"
             " layer."
         )
         findings.tables.append(Table(title, ("depth",), keep={"between": title}, note=note))
@@ -176,7 +176,7 @@ def _pairs_note(pairs: Pairs, names: Sequence[str]) -> str:
     }
     return (
         f"Seeds: {listed[SEED]}. Objectives: {listed[OBJECTIVE]}. Intervals are over sentences, not over"
-        " further trainings."
+        " further training runs."
     )
 
 
@@ -188,7 +188,7 @@ def _label(first: NamedEncoder, other: NamedEncoder) -> str:
 def _add_matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
     """Adds a matrix: the CKA of each depth of the first encoder with each depth of the other."""
     first, second = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
-    title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths with each other"
+    title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths compared with each other"
     axis = f"depth of {names[other]}"
     for (row, column), value in np.ndenumerate(cka_matrix(first, second)):
         findings.add(float(value), matrix=title, row=f"depth {row}", **{axis: str(column)})

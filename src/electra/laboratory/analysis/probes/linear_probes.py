@@ -29,8 +29,8 @@ from electra.laboratory.analysis.representations.encoders import (
 from electra.laboratory.analysis.texts.sampling import sample
 
 PENALTY = 5.0  # weight of the squared weights, added to the sum of the cross-entropies
-PER_WORD = "each word's usual answer"
-MAJORITY = "the commonest answer"
+PER_WORD = "each word's most frequent label"
+MAJORITY = "the most frequent label"
 UNIT = "accuracy"
 
 
@@ -112,7 +112,7 @@ class Probe(contract.Probe):
     def _probe(
         self, findings: Findings, task: Task, encoders: Sequence[NamedEncoder], train: Words, test: Words
     ) -> None:
-        """Adds each encoder's accuracy at each depth, that of the baselines, and the first encoder's lead."""
+        """Adds the accuracy of each encoder at each depth and of the baselines, and paired differences."""
         both = ((train, task.train), (test, task.test))
         labels, gold = (words.select(s.columns[0] for s in sentences) for words, sentences in both)
         forms, test_forms = (
@@ -128,8 +128,8 @@ class Probe(contract.Probe):
         }
         per_word = linear.most_frequent_label(forms, labels, test_forms) == gold
         majority = linear.most_frequent_label([""] * len(labels), labels, [""] * len(gold)) == gold
-        draws = 1.0, test.sentence, self.config.resamples
-        estimates = by_depth.ratios({**correct, PER_WORD: [per_word], MAJORITY: [majority]}, *draws)
+        resampling = 1.0, test.sentence, self.config.resamples
+        estimates = by_depth.ratios({**correct, PER_WORD: [per_word], MAJORITY: [majority]}, *resampling)
         baselines = {name: estimates.pop(name)[0] for name in (PER_WORD, MAJORITY)}
         first, references = encoders[0].name, {PER_WORD: baselines[PER_WORD].value}
         note = "Accuracy. Depth 0 is the input of the first layer."
@@ -137,16 +137,16 @@ class Probe(contract.Probe):
         by_depth.add_measure(findings, task.title, estimates, note=note, references=references, **labelled)
         title = f"{task.title}: without an encoder"
         for name, estimate in baselines.items():
-            findings.add(estimate, measure=UNIT, property=title, answer=name)
-        findings.tables.append(Table(title, ("answer",), keep={"property": title}))
+            findings.add(estimate, measure=UNIT, property=title, baseline=name)
+        findings.tables.append(Table(title, ("baseline",), keep={"property": title}))
         if len(correct) > 1:
-            leads = by_depth.ratios(by_depth.differences_to_first(correct), *draws)
-            title, note = f"{task.title}: how far {first} is ahead", "Paired over the same words."
-            by_depth.add_measure(findings, title, leads, note=note)
+            differences = by_depth.ratios(by_depth.differences_to_first(correct), *resampling)
+            title, note = f"{task.title}: how far ahead {first} is", "Paired over the same words."
+            by_depth.add_measure(findings, title, differences, note=note)
         findings.headline[f"{task.title}, best depth"] = by_depth.best(estimates[first])
 
 
-def predict(train: linear.Vectors, labels: linear.Answers, test: linear.Vectors) -> linear.Answers:
+def predict(train: linear.Vectors, labels: linear.Labels, test: linear.Vectors) -> linear.Labels:
     """Returns the labels [M] that a linear model, trained on `train` [N, D], predicts for `test` [M, D]."""
     train_LND, test_LND = (torch.from_numpy(vectors)[None] for vectors in (train, test))
     return linear.classify(train_LND, labels.tolist(), test_LND, PENALTY / len(train))[0]

@@ -145,7 +145,7 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     same = [equal_tokens(row) for row in rows]
     shared = [(i, t) for i, matches in enumerate(same) for t in np.flatnonzero(matches.any(1)).tolist()]
     mask = loaded.tokenizer.specials.mask
-    masked_rows = [hide(rows[i], t, mask) for i, t in shared]
+    masked_rows = [mask_token(rows[i], t, mask) for i, t in shared]
     visible = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
     masked = np.zeros_like(visible)
     for row, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *masked_rows], progress):
@@ -159,7 +159,7 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     return MatchSums(tokens, visible, masked, chance)
 
 
-def hide(row: hidden.Row, position: int, mask: int) -> hidden.Row:
+def mask_token(row: hidden.Row, position: int, mask: int) -> hidden.Row:
     """Returns the row with the token at `position` masked."""
     ids = row.ids.copy()
     ids[position] = mask

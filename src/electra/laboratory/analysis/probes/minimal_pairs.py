@@ -128,15 +128,15 @@ def columns_of(
     columns = []
     for model in models:
         of_good, of_bad = (
-            np.array([len(ids) for ids in model.tokenizer.encode_corpus(side)], np.int64)
-            for side in (good, bad)
+            np.array([len(ids) for ids in model.tokenizer.encode_corpus(sentences)], np.int64)
+            for sentences in (good, bad)
         )
         sign = np.sign(of_good - of_bad)
         for (scored_model, name), values in scores.items():
             if scored_model == model.name:
                 both = values[: len(good)], values[len(good) :]
                 columns.append(Column(model.name, name, SCORERS[name].title, *both, sign))
-        title = "the sentence of fewer tokens (no network)"
+        title = "the sentence with fewer tokens (no network)"
         by_length = -of_good.astype(np.float64), -of_bad.astype(np.float64)
         columns.append(Column(model.name, SHORTER, title, *by_length, sign))
     return columns
@@ -159,7 +159,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
             pairs = zip(parts, paradigms, strict=True)
             return average([part for part, paradigm in pairs if getattr(paradigm, attribute) == name])
 
-        at = {"model": column.model, "scorer": column.scorer, "what it is": column.title}
+        at = {"model": column.model, "scorer": column.scorer, "description": column.title}
         for name in benchmarks:
             mean = mean_over("benchmark", name)
             findings.add(mean, measure=name, **at)
@@ -188,12 +188,12 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     )
     note = (
         "Means over paradigms; chance is 0.5. Ties count half. The last three columns are shares of all"
-        f" pairs, by the good sentence's length in tokens against the bad one's ({counts}; by the first"
-        " model's tokenizer)."
+        f" pairs, by whether the good sentence has fewer, as many or more tokens than the bad one ({counts},"
+        " with the first model's tokenizer)."
     )
-    widest = "Half-width: of the widest 95 % interval in the row."
+    widest = "Half-width: half the width of the widest 95 % interval in the row."
     findings.tables += [
-        Table("Accuracy", ("model", "scorer", "what it is"), note=note),
+        Table("Accuracy", ("model", "scorer", "description"), note=note),
         Table("By phenomenon", ("phenomenon",), note="Means over each phenomenon's paradigms."),
         Table("By paradigm", ("paradigm", "phenomenon"), note=widest),
     ]

@@ -59,7 +59,7 @@ class Config:
     hypotheses: int = 8
     """Hypotheses of each list to use, from its start (0: all)."""
     scorers: tuple[str, ...] = ("original", "original-mean", "odds", "pll", "pll-mean", "unmasked")
-    """Sentence scores to use, of each model those that it has the network for."""
+    """Sentence scores to use. A model is used with those that it has a network for."""
     resamples: int = 1000
     """Bootstrap samples of the utterances for the intervals."""
     lowercase: bool = True
@@ -218,7 +218,7 @@ def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
     ]
     gained = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
     kept = {"measure": GAIN, by: gained}
-    title, unit, none = "What re-ranking gains", "percentage points", {"none": 0.0}
+    title, unit, none = "Gain by re-ranking", "percentage points", {"none": 0.0}
     findings.figures.append(Figure("gain", title, by, "measure", kept, gain, unit, "categories", none))
     kept = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
     title, oracle = "Word error rate after re-ranking", findings.of(**{by: ORACLE})[WER].value

@@ -83,18 +83,16 @@ SCORERS: dict[str, Scorer] = {
         Scorer("odds-mean", "odds", "mean", "mean of the log-odds of original"),
         Scorer("margin", "odds", "min", "the most suspicious token's log-odds of original"),
         Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
-        Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood for each token"),
+        Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood per token"),
         Scorer("pll-word", "masked-word", "sum", "pseudo-log-likelihood, words masked left to right"),
         Scorer(
             "pll-word-mean",
             "masked-word",
             "mean",
-            "pseudo-log-likelihood, words masked left to right, for each token",
+            "pseudo-log-likelihood per token, words masked left to right",
         ),
         Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
-        Scorer(
-            "unmasked-mean", "unmasked", "mean", "log-likelihood in one pass, nothing masked, for each token"
-        ),
+        Scorer("unmasked-mean", "unmasked", "mean", "log-likelihood per token in one pass, nothing masked"),
     )
 }
 
@@ -227,15 +225,16 @@ def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[l
     if reading != "masked-word":
         ids = [row.astype(np.int64) for row in loaded.tokenizer.encode_corpus(texts)]
         return ids, [np.arange(1, len(row) + 1) for row in ids]
-    pieces = [tokenize(loaded.tokenizer, text) for text in texts]
+    tokenized = [tokenize(loaded.tokenizer, text) for text in texts]
     ends = []
-    for piece in pieces:
-        end = np.arange(1, len(piece.ids) + 1)
+    for text in tokenized:
+        end = np.arange(1, len(text.ids) + 1)
         for token in range(len(end) - 2, -1, -1):
-            if piece.words[token] is not None and piece.words[token] == piece.words[token + 1]:
+            words = text.word_indices
+            if words[token] is not None and words[token] == words[token + 1]:
                 end[token] = end[token + 1]
         ends.append(end)
-    return [piece.ids for piece in pieces], ends
+    return [text.ids for text in tokenized], ends
 
 
 def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:

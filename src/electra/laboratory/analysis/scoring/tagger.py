@@ -24,7 +24,7 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 
 def model_folder(source: str) -> Path:
-    """Returns the folder of the model's files: `source`/model of a fine-tuning, else `source` itself."""
+    """Returns the folder with the model's files: `source`/model if there is one, otherwise `source`."""
     inner = TuningFolder(Path(source)).model.path
     return inner if inner.is_dir() else Path(source)
 
@@ -41,8 +41,12 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     loaded = load(model_folder(source), "tagger")
     correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
     if len(correct) != 1 or len(loaded.labels) < 2:
-        problem = f"none of its labels ({', '.join(loaded.labels)}) means a correct word"
-        raise ModelError(problem, where=source, fix=f"One of them must be named {' or '.join(CORRECT)}")
+        problem = (
+            "an error detector needs a label for errors and exactly one for correct words, but its labels are"
+            f" {', '.join(loaded.labels)}"
+        )
+        fix = f"Name the label for correct words {' or '.join(CORRECT)}"
+        raise ModelError(problem, where=source, fix=fix)
     max_length = token_rows.max_row_length(loaded)
     rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:max_length] for words in sentences]
     values = _log_odds(loaded, rows, correct[0])
