@@ -127,10 +127,10 @@ def in_this_process(
     threads: int,
     say: jobs.Say,
     stop: Stop,
-    look: Callable[[], None],
+    on_poll: Callable[[], None],
 ) -> Iterator[jobs.Job]:
     for job in jobs.run_in_turn(todo, say=say, stop=stop):
-        look()
+        on_poll()
         yield job
 
 
