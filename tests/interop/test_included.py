@@ -1,9 +1,10 @@
-"""The model that comes with the package can be used wherever a model is named: `tiny-en`."""
+"""The models that come with the package can be used wherever a model is named: `tiny-en`, `small-en`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from driven import write_corpus
@@ -14,7 +15,7 @@ from electra.artifacts.included import MODELS, included_model, included_names
 from electra.commands.framework.main import main
 
 LARGEST = 12_000_000  # bytes
-FOUND = 15  # of the sentences below
+FOUND = {("tiny-en", "language-model"): 15, ("small-en", "discriminator"): 13}  # of the sentences below
 
 # Written before the model was tried on them; the word in brackets is planted.
 PLANTED = [
@@ -46,8 +47,8 @@ def planted(sentence: str) -> tuple[str, str]:
     return sentence.replace("[", "").replace("]", ""), sentence[sentence.index("[") + 1 : sentence.index("]")]
 
 
-def test_the_included_model_is_complete_and_small() -> None:
-    assert "tiny-en" in included_names() and included_model("tiny-fr") is None
+def test_the_included_models_are_complete_and_small() -> None:
+    assert included_names() == ["small-en", "tiny-en"] and included_model("tiny-fr") is None
     for name in included_names():
         assert sum(path.stat().st_size for path in (MODELS / name).rglob("*") if path.is_file()) < LARGEST
         assert not [finding for finding in electra.verify(MODELS / name) if finding.problem]
@@ -56,13 +57,23 @@ def test_the_included_model_is_complete_and_small() -> None:
             assert words in card
 
 
-def test_inserted_wrong_words_are_detected() -> None:
-    model, actual = electra.load("tiny-en"), 0
+@pytest.mark.parametrize(("name", "scorer"), FOUND)
+def test_inserted_wrong_words_are_detected(name: str, scorer: str) -> None:
+    model, actual = electra.load(name), 0
+    assert model.scorer("auto").folder == model.scorer(scorer).folder  # type: ignore[arg-type]
     for sentence in PLANTED:
         text, word = planted(sentence)
         [detection] = model.detect([text])
         actual += word in [suspect.text.strip(".,") for suspect in detection.suspects(2)]
-    assert actual >= FOUND
+    assert actual >= FOUND[name, scorer]
+
+
+def test_the_vectors_of_the_distilled_model_tell_topics_apart() -> None:
+    guitar, instrument, market = electra.load("small-en").embed(
+        ["A man is playing a guitar.", "Someone plays an instrument.", "The stock market fell on Friday."]
+    )
+    same, other = np.corrcoef(guitar, instrument)[0, 1], np.corrcoef(guitar, market)[0, 1]
+    assert same > 0.5 > other + 0.3
 
 
 def test_the_name_of_an_included_model_gives_all_its_networks(
