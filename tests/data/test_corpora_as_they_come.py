@@ -282,7 +282,7 @@ def test_python_texts_make_a_store(tmp_path: Path) -> None:
     for name, value in given.items():
         store, message = made(tmp_path, value, name)
         assert store.tokens.digest == expected, name
-        assert [line for line in message if "60 texts given" in line], name
+        assert [line for line in message if "60 texts" in line], name
     store, _ = made(tmp_path, corpus(), "list")
     assert store.tokens.digest == expected, "the same texts again: the store is reused"
     nested = [{"doc": {"body": text}} for text in corpus()]
