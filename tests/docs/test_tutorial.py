@@ -204,11 +204,11 @@ rows = 8
 
 
 def in_turn_here(
-    todo: Iterable[jobs.Job], at_once: int, *, look: Callable[[], None], **kept: Any
+    todo: Iterable[jobs.Job], at_once: int, *, on_poll: Callable[[], None], **kept: Any
 ) -> Iterator[jobs.Job]:
     """Processes of their own would each import torch."""
     for job in jobs.run_in_turn(todo, say=kept["say"], stop=kept["stop"]):
-        look()
+        on_poll()
         yield job
 
 
