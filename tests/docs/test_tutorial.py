@@ -102,7 +102,7 @@ def test_from_a_csv(
         csv.writer(file).writerows([columns, *rows[:: len(rows) // ROWS]])
 
     model = toy_task.save_encoder(tmp_path / "toy", "modern")
-    instead = {"tiny-en": str(model), "10m": "2", "3": "1"}  # a model, a budget, seeds
+    instead = {"small-en": str(model), "10m": "2", "3": "1"}  # a model, a budget, seeds
     said = "".join(follow("from-a-csv.md", instead, monkeypatch, capsys))
     assert "majority 0." in said and "random initialization 0." in said and "trial 2:" in said
     assert said.splitlines()[-1].startswith("Return the square root of x.\t")
