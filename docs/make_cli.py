@@ -45,10 +45,10 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same, with the values of the recipe that the command line names. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (tracebacks) go anywhere. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same, with the values of the recipe that the command line names. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
-What runs at the same time: `--processes` train one model together (one for each GPU), `--jobs` is the number of training runs or
-tasks, `--threads` that of CPU threads in each process, and `--workers` that of processes that encode text before training.
+What runs at the same time: `--processes` train one model together (one for each GPU); `--jobs` is the number of training runs or
+tasks, `--threads` the number of CPU threads per process, and `--workers` the number of processes that encode text before training.
 
 For completion of commands, options and their values, add a line to your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
@@ -72,7 +72,9 @@ def row(option: Option) -> tuple[str, str, str, str]:
     """Returns the cells of an option: name, value, default, meaning."""
     explained = DEFAULT.search(option.text)
     text = re.sub(r" \.(?=\s|$)", ".", DEFAULT.sub("", option.text))
-    default = "required" if option.is_required else default_shown(option) or (explained[1] if explained else "")
+    default = (
+        "required" if option.is_required else default_shown(option) or (explained[1] if explained else "")
+    )
     if option.is_switch and option.default is not None:
         default = "on" if option.default else "off"
     return f"`{option.metavar if option.positional else flag_shown(option)}`", kind_of(option), default, text
@@ -178,9 +180,8 @@ def tasks() -> str:
     rows = [
         (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in task_names()
     ]
-    return (
-        "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n"
-        + table(("Task", "Source", "Metrics"), rows)
+    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + table(
+        ("Task", "Source", "Metrics"), rows
     )
 
 

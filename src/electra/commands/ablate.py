@@ -42,10 +42,11 @@ class Ablate(
         "electra ablate masking --corpus texts/ --budget 30m --seeds 5 --jobs 2 --out runs/masking",
     ),
 ):
-    """Compare objectives and settings at equal compute: train the arms of a study over several seeds.
+    """Compare objectives and settings at equal compute: train a study's arms with several seeds.
 
-    Rerun the command to resume a stopped study, or to add arms (--only), seeds or evaluation tasks. A run
-    that fails does not stop the others; the page lists it, as does `Study.failed` in Python.
+    Arms are the variants that a study compares. Rerun the command to resume a stopped study, or to add arms
+    (--only), seeds or evaluation tasks. A run that fails does not stop the others; the page lists it, as does
+    `Study.failed` in Python.
     """
 
     study: str
@@ -68,8 +69,8 @@ class Ablate(
     (s3://..., https://...).
     """
     budget: str | None = None
-    """The compute of each arm: a number such as 2e14flops; enough for every arm to get at least 10Mtokens or
-    5000steps; or what the baseline arm uses in a time such as 30m (default: the recipe's).
+    """The compute of each arm (default: the recipe's). 2e14flops: this number of FLOPs. 10Mtokens or
+    5000steps: as much as the most expensive arm needs for that. 30m: what the baseline arm uses in this time.
     """
     seeds: int = 3
     """Runs per arm, each with its own seed. All arms use the same seeds, so they see the data in the same

@@ -34,9 +34,9 @@ class Data(
 ):
     """Download public data sets for training and evaluation, as the other commands read them.
 
-    Licences are printed, and every file is checked against the SHA-256 of the published one. After Ctrl-C or
-    a lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns the
-    folder of each set.
+    Licences are printed, and every file is checked against the SHA-256 of the published file. After Ctrl-C
+    or a lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns
+    the folder of each set.
     """
 
     sets: Annotated[str | Sequence[str], OnCommandLine(tuple[Name, ...])]
@@ -45,10 +45,10 @@ class Data(
     """
     _: KW_ONLY
     out: Source
-    """The folder to write to; each set gets a subfolder. A set that is already complete there is kept."""
+    """The folder to write to; each set gets a subfolder. Complete sets are not downloaded again."""
     mirror: Source | None = field(default=None, metadata={"flags": ("--from",)})
     """A folder or an address with copies of the published files as SET/FILE, such as glue/CoLA.zip (default:
-    the publishers' own addresses). --from is a shorter name.
+    the publishers' own addresses). Alias: --from.
     """
 
     @override

@@ -26,9 +26,9 @@ class Extend(
 ):
     """Train a finished run further, to a larger budget.
 
-    The run must have the schedule wsd. Training resumes where the learning rate began to fall, and the result
-    is bit-identical to a run that had this budget from the start. The networks and the report of the shorter
-    run move to RUN/milestones/step-N.
+    The run must use the schedule wsd (warm-up, plateau, cooldown). Training resumes where the learning rate
+    began to fall, and the result is bit-identical to a run that had this budget from the start. The networks
+    and the report of the shorter run move to RUN/milestones/step-N.
     """
 
     run_folder: Source

@@ -60,14 +60,16 @@ class Prepare(
     train one on the corpus).
     """
     cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
-    """Entries to keep of an existing WordPiece tokenizer, the most useful for the corpus (default: all)."""
+    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus (default:
+    all).
+    """
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
     shard: str | None = None
     """Share the work among machines. all/8: encode in 8 parts; processes with the same OUT take parts that
-    are neither done nor in progress, and one of them joins the parts. 3/8: only this part (counted from 0),
-    to be joined with --merge. auto or auto/8: the part whose number a Slurm array, a Kubernetes Job or
-    torchrun gives; if none does, all/8. Needs --tokenizer.
+    are neither done nor in progress, and one of them joins the parts. 3/8: encode only part 3, counted from
+    0; join the parts with --merge. auto or auto/8: take the number of the part from a Slurm array, a
+    Kubernetes Job or torchrun, and without one work like all/8. Needs --tokenizer.
     """
     merge: bool = False
     """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""

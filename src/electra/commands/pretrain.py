@@ -46,8 +46,8 @@ class Pretrain(
     store: Source | None = None
     """A token store that is not a local folder, such as s3://... or https://..., instead of DATA."""
     store_cache_gb: float = CACHE_GB
-    """Gigabytes of disk for chunks of a store that was prepared at such an address. Other stores are copied
-    whole.
+    """Gigabytes of disk for chunks of a store that was prepared at a remote address (--store). Other stores
+    are copied whole.
     """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
@@ -56,9 +56,9 @@ class Pretrain(
     such as tiny-en. Size, tokenizer and learning rate are set as by --init-discriminator.
     """
     init_discriminator: Source | None = None
-    """Start from this model's discriminator, or its masked language model: a run, a model folder or a hub
-    name (default: random initialization). The run takes its size and tokenizer, and a fifth of the recipe's
-    learning rate unless --learning-rate is set.
+    """Start from this model's discriminator, or from its masked language model if it has no discriminator:
+    a run, a model folder or a hub name (default: random initialization). The run uses its size and tokenizer,
+    and a fifth of the recipe's learning rate unless --learning-rate is set.
     """
     init_generator: Source | None = None
     """Start from this model's generator (default: random initialization)."""

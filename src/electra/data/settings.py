@@ -46,7 +46,7 @@ class CorpusConfig:
     """Fraction of the documents held out (at least one document), chosen by a hash of their text."""
     near_duplicates: float | None = None
     """Drop documents that share at least this fraction of their 8-byte sequences with an earlier one, such as
-    0.8; at least 0.5 and below 1 (default: drop only exact duplicates).
+    0.8; at least 0.5 and below 1 (default: off). Exact duplicates are always dropped.
     """
     mix_exponent: float | None = None
     """Mix corpora given as de=PATH fi=PATH: the share of each is proportional to its number of tokens to the

@@ -111,8 +111,8 @@ class SeedOptions:
     """Also score dev after each epoch."""
     calibrate: bool | None = None
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
-    accuracy on dev (default: on). Predicted labels stay the same, except where a text may have several:
-    they are chosen for the best F1. Requires 100 texts or words in dev.
+    accuracy on dev (default: on). Predicted labels stay the same, except with --multi-label, where the
+    threshold with the best F1 on dev decides. Requires 100 texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -129,12 +129,12 @@ class Baselines:
     overlap features (for tagging, each word's most frequent tag).
     """
     baseline_model: str | None = None
-    """Also score another encoder without training it, by a linear model on its states. electra finetune also
-    scores a linear model on that encoder's static token vectors (each token encoded by itself).
+    """Also score another encoder, frozen, with a linear model on its states. electra finetune also scores a
+    linear model on that encoder's static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
-    """Also fine-tune the (first) model's architecture from random initialization, to measure what can be
-    learned from the labelled data alone.
+    """Also fine-tune the architecture of the model (of several, the first) from random initialization, to
+    measure what can be learned from the labelled data alone.
     """
 
 
@@ -163,12 +163,13 @@ class ModelOptions:
     init: Literal["pretrained", "random"] = "pretrained"
     """random: the same architecture with random initialization, as a baseline."""
     head: str = "transformers"
-    """transformers: the standard head, as in the transformers class of the saved model. compare and bag:
-    hybrid heads, which add a linear model of word overlap (compare, for pairs) or of n-grams (bag, for single
-    texts) and help most with few labels. frozen: the encoder is not trained, and a linear model is fitted to
-    its states in seconds; often best with few labels. linear: the original code's head. joint: its head for
-    SQuAD. transformers has no class for any but the first: the encoder is then saved with the head's weights
-    in a separate file. joint, compare and bag cannot be exported to ONNX. Or the path of a .py file.
+    """The head, or the path of a .py file that defines one. transformers: the standard head, that of the
+    transformers class of the saved model. compare and bag: hybrid heads, which add a linear model of word
+    overlap (compare, for pairs) or of n-grams (bag, for single texts) and help most with few labels. frozen:
+    the encoder is not trained, and a linear model is fitted to its states in seconds; often best with few
+    labels. linear: the head of ELECTRA's original code. joint: its head for SQuAD. Only for the first does
+    transformers have a class; with the others, the encoder is saved with the head's weights in a separate
+    file. joint, compare and bag cannot be exported to ONNX.
     """
     train_separately: bool = False
     """With the heads compare and bag, train the network and the linear model independently and add their
@@ -198,14 +199,16 @@ class UpdateOptions:
     HEADING: ClassVar[str] = "Training"
 
     epochs: float | None = None
-    """Passes over the training data (default: the task's, 1, 2, 3 or 10, and more with few examples; 1 with
-    the head compare; 0 with the head frozen). 0 scores a head without training, such as the linear model of a
-    hybrid head or the model's own head.
+    """Passes over the training data (default: 1, 2, 3 or 10, depending on the task, and more with few
+    examples; 1 with the head compare; 0 with the head frozen). With 0, nothing is trained: the linear model of
+    a hybrid head or the model's own head is scored as it is.
     """
     batch_size: int = 32
     """Examples per update."""
     learning_rate: float | None = None
-    """Learning rate of the head (default: 1e-3, 3e-4, 1e-4 or 5e-5, by the model's size)."""
+    """Learning rate of the head; the layers below get it times --layer-decay (default: 1e-3, 3e-4, 1e-4 or
+    5e-5, by the model's size).
+    """
     layer_decay: float | None = None
     """Learning rate of each layer relative to the one above it (default: 0.8; 0.9 for widths up to 128
     and above 768).

@@ -30,11 +30,11 @@ class Config(noise.Options):
 
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of the discriminator's loss (paper appendix A)."""
-    naming_weight: float = weight(5.0)
+    mlm_weight: float = weight(5.0)
     """Weight of the main network's MLM loss."""
-    naming_share: float = share(0.5, evaluated=0.0)
+    mlm_share: float = share(0.5, evaluated=0.0)
     """Fraction of rows trained with the MLM loss; the rest use RTD."""
-    naming_first: float = share(0.0)
+    mlm_first: float = share(0.0)
     """Fraction of training, at its start, in which every row uses the MLM loss and no generator runs."""
 
 
@@ -61,7 +61,7 @@ class Objective(noise.NoisyObjective):
         return {
             "mlm": 1.0,
             "rtd": self.config.discriminator_weight,
-            "naming": self.config.naming_weight,
+            "naming": self.config.mlm_weight,
         }
 
     @override
@@ -74,20 +74,20 @@ class Objective(noise.NoisyObjective):
         assert isinstance(head, GeneratorHead)
         return Generator(pair.main.encoder, head)
 
-    def mlm_share(self, progress: float) -> float:
+    def share_of_mlm(self, progress: float) -> float:
         """Returns the fraction of rows that use the MLM loss at this fraction of the training."""
-        return 1.0 if progress < self.config.naming_first else self.config.naming_share
+        return 1.0 if progress < self.config.mlm_first else self.config.mlm_share
 
     @override
     def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        first = self.config.naming_first
+        first = self.config.mlm_first
         switch = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= first)
         return (0, switch) if step < switch else (switch, total_steps)
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        first, masked = self.config.naming_first, self.mean_mask_fraction
-        share = first + (1 - first) * self.config.naming_share
+        first, masked = self.config.mlm_first, self.mean_mask_fraction
+        share = first + (1 - first) * self.config.mlm_share
         mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=masked)
         rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=masked)
         return share * mlm + (1 - share) * rtd
@@ -95,7 +95,7 @@ class Objective(noise.NoisyObjective):
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
-        share = self.mlm_share(progress)
+        share = self.share_of_mlm(progress)
         mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
         real = int((batch.document_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]

@@ -29,7 +29,10 @@ from electra.training.algorithms import OptimizerSection
 from electra.training.budget import parse as parse_budget
 
 DEFAULT_OBJECTIVE = "rtd"
-RENAMED = {"data": {"mix_temperature": "mix_exponent"}}  # section -> name in the last release -> name now
+RENAMED = {  # section -> name in the last release -> name now
+    "data": {"mix_temperature": "mix_exponent"},
+    "objective": {f"naming_{part}": f"mlm_{part}" for part in ("weight", "share", "first")},
+}
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,9 @@ class TokenizerSection(TokenizerConfig):
     """Existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the corpus).
     """
     cut_to: int | None = None
-    """Entries to keep of an existing WordPiece tokenizer, the most useful for the corpus (default: all)."""
+    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus (default:
+    all).
+    """
 
 
 @dataclass(frozen=True)

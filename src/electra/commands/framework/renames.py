@@ -15,7 +15,11 @@ from electra.foundation.errors import ConfigError, Note, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PARTS = ("weight", "share", "first")
 _MIXTURE = {"data.mix_temperature": "data.mix_exponent"}
+_SETTINGS = _MIXTURE | {
+    f"{section}naming_{part}": f"{section}mlm_{part}" for section in ("objective.", "") for part in _PARTS
+}
 OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     "ablate": {"arm": "only", "arms": "only", "panel": "eval_task", "panel_data": "eval_data"},
     "analyze": {"probes": "probe", "options": "probe_option"},
@@ -39,7 +43,7 @@ OPTIONS: dict[str, dict[str, str]] = {  # command -> old name -> new name
     },
     "log": {"run": "run_folder"},
     "prepare": {"source": "corpus", "mix_temperature": "mix_exponent", **_MIXTURE},
-    "pretrain": _MIXTURE,
+    "pretrain": _SETTINGS,
     "serve": {"batch": "batch_size"},
     "show": {"masked": "mask_fraction"},
 }

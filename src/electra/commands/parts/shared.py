@@ -54,4 +54,4 @@ class Workers:
     """The option that sets how many processes encode."""
 
     workers: int | None = None
-    """Processes that encode the corpus (default: all cores)."""
+    """Number of processes that encode the corpus (default: all cores)."""

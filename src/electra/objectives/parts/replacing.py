@@ -25,7 +25,7 @@ class Options(masking.Options):
     disallow_correct: bool = False
     """Never sample the original token; the other probabilities are renormalised."""
     sampling_dropout: bool = True
-    """Sample with the generator's dropout on, as in the published code. False: sample without, in a second
+    """Sample with the generator's dropout on, as in the published code. Off: sample without it, in a second
     forward pass.
     """
     focal_gamma: float = option(0.0, evaluated=0.0)
