@@ -60,8 +60,8 @@ class Prepare(
     train one on the corpus).
     """
     cut_to: int | None = field(default=None, metadata={"flags": ("--tokenizer.cut-to",)})
-    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus (default:
-    all).
+    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
+    (default: all).
     """
     memory: int = 1000
     """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""

@@ -200,8 +200,8 @@ class UpdateOptions:
 
     epochs: float | None = None
     """Passes over the training data (default: 1, 2, 3 or 10, depending on the task, and more with few
-    examples; 1 with the head compare; 0 with the head frozen). With 0, nothing is trained: the linear model of
-    a hybrid head or the model's own head is scored as it is.
+    examples; 1 with the head compare; 0 with the head frozen). With 0, nothing is trained: the linear model
+    of a hybrid head or the model's own head is scored as it is.
     """
     batch_size: int = 32
     """Examples per update."""

@@ -182,8 +182,8 @@ class TokenizerSection(TokenizerConfig):
     """Existing tokenizer: a folder, vocab.txt, tokenizer.json or hub name (default: train one on the corpus).
     """
     cut_to: int | None = None
-    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus (default:
-    all).
+    """Number of entries to keep of an existing WordPiece tokenizer: those most useful for the corpus
+    (default: all).
     """
 
 
