@@ -45,8 +45,8 @@ class Predict(
     """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA model."""
     file: Source
     """The texts: a file (csv, tsv, jsonl, parquet or another table; for tagging also CoNLL-U, columns, or
-    .txt with one sentence per line; for questions also SQuAD's JSON); a single text; or - for standard input (a
-    table with a header line, JSON lines, or one text per line).
+    .txt with one sentence per line; for questions also SQuAD's JSON); a single text; or - for standard
+    input (a table with a header line, JSON lines, or one text per line).
     """
     _: KW_ONLY
     out: Source | None = None
