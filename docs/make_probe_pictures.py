@@ -26,15 +26,15 @@ CHOSEN = {  # probe: its record, the figure's name
     "bias": ("rtd/bias", "false-alarms-by-part-of-speech"),
     "generators": ("rtd/generators", "kinds"),
     "reranking": ("rtd/reranking", "gain"),
-    "acceptability": ("rtd/acceptability", "auc"),
     "minimal_pairs": ("rtd/minimal_pairs", "phenomena-mlm"),
     "layer_similarity": ("two-trainings/layer_similarity", "across"),
     "linear_probes": ("two-trainings/linear_probes", "part-of-speech"),
-    "geometry": ("rtd/geometry", "effective-rank"),
-    "attention": ("rtd/attention", "entropy"),
-    "neighbours": ("rtd/neighbours", "readings"),
-    "sentence_similarity": ("rtd/sentence_similarity", "spearman"),
     "matching": ("two-trainings/matching", "same-token"),
+}
+NEW_LABELS = {  # probe: label in its record, what the probe calls it now
+    "bias": {"as it is": "false alarms", "uncertainty held equal": "false alarms, adjusted"},
+    "calibration": {"as it is": "uncalibrated", "share that is wrong": "share of errors"},
+    "linear_probes": {"each word's usual answer": "each word's most frequent label"},
 }
 
 
@@ -44,11 +44,14 @@ def themed(svg: str) -> str:
     return f"{start}{end}{SCHEME}{rest}"
 
 
-def picture(record: dict[str, Any], name: str) -> str:
+def picture(record: dict[str, Any], name: str, labels: dict[str, str]) -> str:
     """The SVG of the figure called `name` of a probe's record."""
     chosen = next(figure for figure in record["figures"] if figure["name"] == name)
-    keys = ("label", "x", "y", "low", "high", "style")
-    series = [Series(*(each[key] for key in keys)) for each in chosen["series"]]
+    keys = ("x", "y", "low", "high", "style")
+    series = [
+        Series(labels.get(each["label"], each["label"]), *(each[key] for key in keys))
+        for each in chosen["series"]
+    ]
     figure = Figure(
         f"probe-{name}",
         chosen["title"],
@@ -56,7 +59,7 @@ def picture(record: dict[str, Any], name: str) -> str:
         series,
         chosen["kind"],
         x=chosen["x"],
-        y=chosen["y"],
+        y=labels.get(chosen["y"], chosen["y"]),
         x_range=chosen["x_range"],
         y_range=chosen["y_range"],
     )
@@ -69,7 +72,11 @@ def pictures() -> dict[str, str]:
     """The SVG of each probe's figure."""
     with tarfile.open(RECORDS) as tar:
         return {
-            probe: picture(json.load(tar.extractfile(f"records/{record}.probe.json") or tar), name)
+            probe: picture(
+                json.load(tar.extractfile(f"records/{record}.probe.json") or tar),
+                name,
+                NEW_LABELS.get(probe, {}),
+            )
             for probe, (record, name) in CHOSEN.items()
         }
 
