@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from driven import OBJECTS, SUBJECTS, VERBS, fingerprint, spawn, steps_done
 from fake_study import STUDY
 
@@ -28,6 +29,7 @@ from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.signals import Stop, StopRequest
 from electra.laboratory.ablation import plan, worker
 from electra.testing import toy
+from electra.training.compilation import encoder_layers
 from electra.training.distributed import World
 from electra.training.run import build_run
 
@@ -306,6 +308,33 @@ def test_the_panel_scores_the_full_size_network(tmp_path: Path, monkeypatch: pyt
         assert worker.score(run, panel, 7, stop) is None and len(subjects) == 2, (
             "what is not whole is no score"
         )
+
+
+def test_scoring_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs of the tasks have many shapes: to compile each took ten times as long as to score."""
+    store = toy.store()
+    vars(store)["tokenizer"] = "its tokenizer"
+    run = build_run(toy.recipe(), tmp_path, store, World())
+    compiled: list[Any] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        compiled.append(inputs)
+        return graph.forward
+
+    for layer in encoder_layers(run.pair):
+        layer.compile(backend=backend, dynamic=False)
+
+    class Task:
+        def score(self, subject: Any) -> dict[str, float]:
+            for length in (5, 6):
+                subject.encoder(torch.ones(2, length, dtype=torch.long))
+            return {"value": 0.5}
+
+    monkeypatch.setattr(worker.panel, "TASKS", {"one": Task()})
+    panel = {"folder": str(tmp_path), "tasks": {"one": {}}, "identity": {}}
+    with StopRequest() as stop:
+        assert worker.score(run, panel, 7, stop) is not None
+    assert not compiled
 
 
 @pytest.mark.slow

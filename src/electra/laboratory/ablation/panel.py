@@ -109,6 +109,7 @@ class PanelTask:
         """Returns the dev score after fine-tuning the run's exported model; None if a stop was requested."""
         out = subject.run / "panel" / self.entry.name
         fixed = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
+        fixed["baselines"] = False  # a study reports the score alone
         settings = build(Settings, {**self.entry.settings, **fixed, "out": out}, where=self.entry.name)
         try:
             results = finetune(str(subject.run), settings, _throttled(subject.say), subject.stop)

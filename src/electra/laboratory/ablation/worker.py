@@ -21,6 +21,7 @@ from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.laboratory.ablation import panel
 from electra.laboratory.ablation.plan import Job, job_recipe, read_plan
+from electra.training.compilation import uncompiled
 from electra.training.distributed import World
 from electra.training.loop import train
 from electra.training.run import Run
@@ -71,7 +72,8 @@ def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[s
     )
     scores: dict[str, Any] = {}
     for name in panel_plan["tasks"]:
-        task_score = panel.TASKS[name].score(subject) if not stop() else None
+        with uncompiled():  # the inputs have many shapes, and each would be compiled
+            task_score = panel.TASKS[name].score(subject) if not stop() else None
         if task_score is None:
             return None
         scores[name] = task_score
