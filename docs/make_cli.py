@@ -45,19 +45,20 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same, with the values of the recipe that the command line names. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments: `electra.finetune(MODEL, task=..., ...)`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
-What runs at the same time: `--processes` train one model together (one for each GPU); `--jobs` is the number of training runs or
-tasks, `--threads` the number of CPU threads per process, and `--workers` the number of processes that encode text before training.
+Four options set what runs at the same time: `--processes` is the number of processes that train one model together (one per GPU),
+`--jobs` the number of training runs or tasks, `--threads` the number of CPU threads per process, and `--workers` the number of
+processes that encode text before training.
 
-For completion of commands, options and their values, add a line to your shell's startup file: `source <(electra
+To complete commands, options and values with Tab, add a line to your shell's startup file: `source <(electra
 --print-completion bash)`, the same with `zsh`, or `electra --print-completion fish | source`.
 """
 RECIPES = """## Recipes
 
-`--recipe` takes one of the names below or the path of a TOML file. A recipe is defaults, overridden by the file, overridden by flags:
+`--recipe` takes one of the names below or the path of a TOML file. Its values override the defaults, and flags override both:
 the key `learning_rate` of the section `[training]` is the flag `--training.learning-rate`, or `--learning-rate` for short where no
-other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is kept in `run.toml`
+other section has a key of that name. `--tokenizer DIR` is short for `--tokenizer.source DIR`. The resolved recipe is saved as `run.toml`
 in the run folder. A run resumes only with the recipe it began with; only keys marked * may change.
 """
 

@@ -45,8 +45,8 @@ class Ablate(
     """Compare objectives and settings at equal compute: train a study's arms with several seeds.
 
     Arms are the variants that a study compares. Rerun the command to resume a stopped study, or to add arms
-    (--only), seeds or evaluation tasks. A run that fails does not stop the others; the page lists it, as does
-    `Study.failed` in Python.
+    (--only), seeds or evaluation tasks. A failed run does not stop the others; the study's report lists it,
+    as does `Study.failed` in Python.
     """
 
     study: str
@@ -57,7 +57,7 @@ class Ablate(
     out: Source
     """The folder for the study."""
     only: RepeatedNames = ()
-    """An arm to train now (may be repeated; default: all). The others can be trained later; the page lists
+    """An arm to train now; may be repeated (default: all). The others can be trained later; the report lists
     what is missing.
     """
     corpus: Sources = ()
@@ -70,7 +70,8 @@ class Ablate(
     """
     budget: str | None = None
     """The compute of each arm (default: the recipe's). 2e14flops: this number of FLOPs. 10Mtokens or
-    5000steps: as much as the most expensive arm needs for that. 30m: what the baseline arm uses in this time.
+    5000steps: the FLOPs that the most expensive arm needs for that. 30m: the FLOPs that the baseline arm uses
+    in that time.
     """
     seeds: int = 3
     """Runs per arm, each with its own seed. All arms use the same seeds, so they see the data in the same
@@ -79,16 +80,16 @@ class Ablate(
     seed: int = 1
     """The first seed."""
     recipe: Source | None = None
-    """The recipe that the arms modify: a name or a TOML file (default: the study's; budget-tiny for those
-    that come with electra).
+    """The recipe that the arms modify: a name or a TOML file (default: the study's, which is budget-tiny in
+    those that come with electra).
     """
     eval_data: Source | None = None
     """A folder with the data of the evaluation tasks (docs/ablations.md lists the files). Without it a study
     reports only pre-training metrics.
     """
     eval_task: RepeatedNames = ()
-    """A task on which to evaluate each encoder (may be repeated; default: pos and chunking, with the encoder
-    frozen). stsb, sst2, cola and mnli fine-tune it, which is slower.
+    """A task on which to evaluate each encoder; may be repeated (default: pos and chunking). These two keep
+    the encoder frozen; stsb, sst2, cola and mnli fine-tune it, which is slower.
     """
     jobs: int = 1
     """Runs to train at the same time."""

@@ -50,14 +50,16 @@ class Analyze(
     """
 
     models: Sources = ()
-    """Run folders, model folders, or names on the hub. The first is compared with the others."""
+    """Run folders, model folders, names on the hub, or models that come with the package (tiny-en, small-en).
+    The first is compared with the others.
+    """
     _: KW_ONLY
     probe: RepeatedNames = ()
-    """The name of a probe, or the path of your own (may be repeated; default: all that can run)."""
+    """The name of a probe, or the path of your own; may be repeated (default: all that can run)."""
     data: RepeatedSources = ()
     """A data file or folder; each probe searches it for files by name (may be repeated)."""
     out: Source | None = None
-    """The folder for JSON files, figures and the page. Earlier probes stay on the page."""
+    """The folder for JSON files, figures and the page, which also shows earlier probes of this folder."""
     probe_option: RepeatedNames = ()
     """Set an option of the probes: key=value or PROBE.key=value (may be repeated); help lists the options of
     the chosen probes and exits.

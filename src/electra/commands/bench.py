@@ -38,7 +38,7 @@ class Bench(
 ):
     """Measure how fast this machine trains, to choose batch size, precision, threads and processes.
 
-    In Python it returns a row for each combination of settings.
+    In Python, returns a row for each combination of settings.
     """
 
     _: KW_ONLY

@@ -34,9 +34,9 @@ class Data(
 ):
     """Download public data sets for training and evaluation, as the other commands read them.
 
-    Licences are printed, and every file is checked against the SHA-256 of the published file. After Ctrl-C
-    or a lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns
-    the folder of each set.
+    Prints the licences, and checks every file against the SHA-256 of the published one. After Ctrl-C or a
+    lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns the
+    folder of each set.
     """
 
     sets: Annotated[str | Sequence[str], OnCommandLine(tuple[Name, ...])]

@@ -34,8 +34,8 @@ class Distil(
 ):
     """Train a small encoder on your text with a larger one as its teacher, or resume such a run.
 
-    The student learns to reproduce the teacher's hidden states and text vectors and, at the same time,
-    replaced token detection. It starts from some of the teacher's layers (--keep-layers), or from random
+    The student learns to reproduce the teacher's hidden states and text vectors and, at the same time, to
+    detect replaced tokens. It starts from some of the teacher's layers (--keep-layers), or from random
     weights at any size. Resuming, budgets and the recipe's settings work as in electra pretrain.
     """
 

@@ -36,11 +36,11 @@ class Embed(
     _: KW_ONLY
     out: Source | None = None
     """The file to write. .npy contains only the vectors (float32, one row per text); .jsonl and .parquet also
-    contain the texts or the columns of the table (default: .jsonl on the terminal).
+    contain the texts or the columns of the table (default: print JSON lines).
     """
     pooling: Pooling | None = None
-    """How token vectors become one vector: their mean or maximum, the last token, or [CLS] (default: what the
-    model's folder says, or else the mean).
+    """How token vectors become one vector: their mean or maximum, the last token, or [CLS] (default: as in
+    the model's folder, else the mean).
     """
 
     @override

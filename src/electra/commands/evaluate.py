@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from typing_extensions import override
 
@@ -41,10 +41,24 @@ def _sections(words: Sequence[str]) -> Mapping[str, Any]:
     return {FINETUNE: Settings}
 
 
+@dataclass(frozen=True, kw_only=True)
+class SuiteBaselines(Baselines):
+    """Options for the baselines of a suite."""
+
+    HEADING: ClassVar[str] = "Baselines"
+
+    baseline_model: str | None = None
+    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states."""
+    untrained_baseline: bool = False
+    """Also fine-tune the first model's architecture from random initialization, to measure what can be
+    learned from the labelled data alone.
+    """
+
+
 @dataclass(frozen=True)
 class Evaluate(
     Copies,
-    Baselines,
+    SuiteBaselines,
     OnDevice,
     Command[Evaluation],
     group="Measure",
@@ -55,17 +69,19 @@ class Evaluate(
 ):
     """Evaluate models on a suite of tasks (GLUE, tagging, SQuAD, BabyLM), with baselines.
 
-    The page shows published scores for comparison. A task that fails does not stop the others; the table
-    shows it, as does `Evaluation.failures` in Python.
+    The report shows published scores for comparison. A failed task does not stop the others; the report lists
+    it, as does `Evaluation.failures` in Python.
     """
 
     models: Sources
-    """Run folders, model folders, or names on the hub: one, or several to compare."""
+    """One model, or several to compare: run folders, model folders, names on the hub, or models that come
+    with the package (tiny-en, small-en).
+    """
     _: KW_ONLY
     suite: str = "glue"
     """The suite: glue, superglue-mini, tagging, squad, sentences, babylm, all; or your own TOML file."""
     data: RepeatedSources
-    """A folder with the data: a subfolder for each task, named after it (may be repeated)."""
+    """A folder with a subfolder of data for each task, named after it (may be repeated)."""
     out: Source
     """The folder for results. Rerun the command to resume an interrupted evaluation."""
     seeds: int = 1

@@ -52,7 +52,7 @@ class Export(
     step: int | None = None
     """The step of the checkpoint to export (default: the finished network, or the newest checkpoint)."""
     average: int | None = None
-    """Average the weights of the run's last N checkpoints, or with --step of the last N up to that step
+    """Average the weights of the run's last N checkpoints (with --step: of the last N up to that step)
     (default: no averaging).
     """
 

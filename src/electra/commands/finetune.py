@@ -49,18 +49,21 @@ class Finetune(
 ):
     """Fine-tune a model on labelled texts, with one or more seeds.
 
-    Writes the scores, the predictions and the model. Rerun the command to resume. A finished fine-tuning with
-    the same settings is opened, not repeated. Several processes with the same OUT divide the seeds.
+    Writes the scores, the predictions and the model. Rerun the command to resume; if it already finished with
+    the same settings, it shows the saved scores instead of training again. Several processes with the same
+    OUT divide the seeds.
     """
 
     model: Source
-    """A run folder, a model folder, a fine-tuned model (its encoder is used), or a name on the hub."""
+    """A run folder, a model folder, a fine-tuned model (its encoder is used), a name on the hub, or one that
+    comes with the package (tiny-en, small-en).
+    """
     _: KW_ONLY
     data: Data  # type: ignore[assignment]
     """A folder with train, dev (or val, valid, validation) and test files, or a single training file: csv,
     tsv, jsonl, parquet, or a format of the task (CoNLL-U, columns, M2, SQuAD's JSON), compressed or not. In
-    Python also rows (dicts or a DataFrame), a tenth of which becomes the dev set, or rows by split: {"train":
-    ..., "dev": ..., "test": ...}.
+    Python, also rows (dicts or a DataFrame), a tenth of which becomes the dev set, or rows by split:
+    {"train": ..., "dev": ..., "test": ...}.
     """
 
     def __post_init__(self) -> None:

@@ -24,11 +24,12 @@ class Log(
 ):
     """Send the curves of a run or a fine-tuning to TensorBoard, Trackio, Weights & Biases or MLflow.
 
-    Rows that were sent before are not sent again. In Python it returns the number of rows sent.
+    Rows that were sent before are not sent again. In Python, returns the number of rows sent.
     """
 
     run_folder: Source
-    """The folder of a run or a fine-tuning, finished or not. Each seed of a fine-tuning becomes a run there.
+    """The folder of a run or a fine-tuning, finished or not. Each seed of a fine-tuning becomes a run in the
+    tracker.
     """
     _: KW_ONLY
     to: Literal["tensorboard", "trackio", "wandb", "mlflow"]

@@ -29,8 +29,8 @@ class MakePlan(
 ):
     """Estimate what a budget buys on this machine: time each model size briefly and recommend one.
 
-    Nothing is trained. With --out, the recommended recipe is saved, to use as electra pretrain DATA --recipe
-    OUT. Sizes are timed in a separate process, without compiled layers.
+    Nothing is trained. With --out, the recommended recipe is saved; electra pretrain DATA --recipe OUT then
+    trains with it. Sizes are timed in a separate process, without compiled layers.
     """
 
     data: Corpus

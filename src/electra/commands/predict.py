@@ -63,7 +63,7 @@ class Predict(
     columns: Names = ()
     """Column names for files without a header line."""
     encoding: str | None = None
-    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or guessed if that fails)."""
+    """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess if that fails)."""
     threshold: float | None = None
     """For taggers with two labels, such as grammatical error detection: mark words whose probability is at
     least this. For questions that may have no answer: answer none if the no-answer score exceeds this

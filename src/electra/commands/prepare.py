@@ -43,7 +43,8 @@ class Prepare(
 ):
     """Turn text into a token store: read it, train or load a tokenizer, and encode it on all cores.
 
-    The store's audit accounts for every token. If OUT already has a store of the same text, it is opened.
+    The store's audit accounts for every token. If OUT already has a store made from the same text and
+    settings, it is reused.
     """
 
     SECTIONS: ClassVar[Mapping[str, type]] = {"tokenizer": TokenizerConfig, "data": CorpusConfig}
@@ -54,7 +55,7 @@ class Prepare(
     """
     _: KW_ONLY
     out: Source
-    """The folder for the store, or an address such as s3://bucket/store. Reused if it already exists."""
+    """The folder for the store, or an address such as s3://bucket/store."""
     tokenizer: Source | None = field(default=None, metadata={"flags": ("--tokenizer.source",)})
     """An existing tokenizer: a folder, vocab.txt, tokenizer.json, a store, a run or a hub name (default:
     train one on the corpus).
@@ -64,15 +65,19 @@ class Prepare(
     (default: all).
     """
     memory: int = 1000
-    """Megabytes of memory for finding duplicates; the rest goes to disk. Does not affect the result."""
+    """Megabytes of memory for finding duplicates; what does not fit goes to disk. Does not affect the result.
+    """
     shard: str | None = None
     """Share the work among machines. all/8: encode in 8 parts; processes with the same OUT take parts that
     are neither done nor in progress, and one of them joins the parts. 3/8: encode only part 3, counted from
-    0; join the parts with --merge. auto or auto/8: take the number of the part from a Slurm array, a
-    Kubernetes Job or torchrun, and without one work like all/8. Needs --tokenizer.
+    0; join the parts with --merge. auto/8: take the part's number from a Slurm array, a Kubernetes Job or
+    torchrun; if there is none, work like all/8. auto: take the number of parts from there too. Needs
+    --tokenizer.
     """
     merge: bool = False
-    """Join the parts named as CORPUS into a store, byte-identical to one made by a single command."""
+    """Join the finished parts, whose folders are passed as CORPUS, into a store, byte-identical to one made
+    by a single command.
+    """
 
     overrides: Annotated[Mapping[str, Any] | None, Sections(lambda words: {}, {})] = None
     """In Python, settings by dotted name, as for electra.pretrain: {"tokenizer.vocab_size": 30522}."""

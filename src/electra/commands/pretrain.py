@@ -30,9 +30,9 @@ class Pretrain(
 ):
     """Train an encoder on your text, or resume a stopped run.
 
-    Most runs need only DATA, --out, --budget and perhaps --purpose. The other options are the settings of the
-    recipe, by section, and default to its values. The last part of a name, such as --learning-rate, is enough
-    if only one section has it.
+    Most runs need only DATA, --out, --budget and perhaps --purpose. The other options override the settings
+    of the recipe. The last part of a name, such as --learning-rate for --training.learning-rate, is enough if
+    only one section has it.
     """
 
     data: Corpus = field(default=(), metadata={"flags": ("--corpus",)})
@@ -44,16 +44,16 @@ class Pretrain(
     out: Source
     """The run folder. Rerun the command to resume a stopped run."""
     store: Source | None = None
-    """A token store that is not a local folder, such as s3://... or https://..., instead of DATA."""
+    """A token store, instead of DATA: a folder, a .ds file, or an address (s3://..., https://...)."""
     store_cache_gb: float = CACHE_GB
-    """Gigabytes of disk for chunks of a store that was prepared at a remote address (--store). Other stores
-    are copied whole.
+    """Gigabytes of disk for chunks of a store that electra prepare wrote to a remote address. Other remote
+    stores are copied whole.
     """
     budget: str | None = None
     """How much to spend: 30m, 2e16flops, 50Mtokens or 5000steps (default: the recipe's)."""
     init: Source | None = None
-    """Start from the networks of this model: a run, a model folder, or one that comes with the package,
-    such as tiny-en. Size, tokenizer and learning rate are set as by --init-discriminator.
+    """Start from all networks of this model: a run, a model folder, a hub name, or one that comes with the
+    package (tiny-en, small-en). Size, tokenizer and learning rate are set as with --init-discriminator.
     """
     init_discriminator: Source | None = None
     """Start from this model's discriminator, or from its masked language model if it has no discriminator:

@@ -24,7 +24,7 @@ class Push(
 
     For a run, this uploads the discriminator, the generator (generator/) and the language model
     (language_model/), each with a model card, and milestones as branches step-N. Absolute paths are removed;
-    run.toml is not uploaded. In Python it returns the address.
+    run.toml is not uploaded. In Python, returns the address.
     """
 
     source: Source

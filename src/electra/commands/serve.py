@@ -24,13 +24,13 @@ class Serve(
 ):
     """Serve models over HTTP: a web page to try them, and a JSON API.
 
-    The API detects, embeds, predicts and fills masks. The server runs until it is stopped (Ctrl-C). In Python
-    it returns an exit code.
+    The API detects, embeds, predicts and fills masks. The server runs until it is stopped (Ctrl-C). In
+    Python, `electra.serve` returns the exit code when the server stops.
     """
 
     models: Sources
-    """Run folders, model folders (ONNX included), fine-tuned models or names on the hub. The web page needs a
-    run, which has both a discriminator and a generator.
+    """Run folders, model folders (ONNX included), fine-tuned models, names on the hub, or models that come
+    with the package (tiny-en, small-en). The web page offers what the models can do.
     """
     _: KW_ONLY
     host: str = "127.0.0.1"

@@ -22,8 +22,8 @@ class Verify(
 ):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 
-    Exit code 1: something is damaged, or a replay differs. In Python it yields a Finding for each thing
-    checked; its `problem` is empty if there is none.
+    Exit code 1: something is damaged, or a replay differs. In Python, yields a Finding for each thing
+    checked; its `problem` is empty if nothing is wrong.
     """
 
     folder: Source

@@ -31,7 +31,9 @@ class CorpusConfig:
     HEADING: ClassVar[str] = "Reading text"
 
     unit: Unit = "file"
-    """One document of a .txt file: the whole file, a part between blank lines, or a line."""
+    """What counts as one document in a .txt file: the whole file, each block between blank lines, or each
+    line.
+    """
     text_field: str = "text"
     """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text. A nested field is
     written with dots, as in doc.body.
@@ -43,15 +45,17 @@ class CorpusConfig:
     broken_rows: float = 0.01
     """Maximum fraction of table rows that may be left out because they are unreadable or have no text."""
     heldout: float = 0.005
-    """Fraction of the documents held out (at least one document), chosen by a hash of their text."""
+    """Fraction of the documents to hold out for evaluation (at least one document), chosen by a hash of their
+    text.
+    """
     near_duplicates: float | None = None
-    """Drop documents that share at least this fraction of their 8-byte sequences with an earlier one, such as
-    0.8; at least 0.5 and below 1 (default: off). Exact duplicates are always dropped.
+    """Drop documents that share at least this fraction (0.5 to below 1, such as 0.8) of their 8-byte
+    sequences with an earlier document (default: off). Exact duplicates are always dropped.
     """
     mix_exponent: float | None = None
-    """Mix corpora given as de=PATH fi=PATH: the share of each is proportional to its number of tokens to the
-    power of this exponent, from 0 (equal shares) to 1 (as they are). Documents of small corpora are repeated,
-    those of large ones subsampled.
+    """Mix corpora passed as de=PATH fi=PATH: the share of each is proportional to its number of tokens raised
+    to this power, from 0 (equal shares) to 1 (the corpora's own proportions). Documents of small corpora are
+    repeated, those of large ones subsampled.
     """
     mix_seed: int = 0
     """Random seed for sampling documents in a mixture."""

@@ -49,15 +49,15 @@ class TaskOptions:
     text_column: RepeatedNames = ()
     """Column of the text; for pairs, pass the option twice (default: common names, such as text)."""
     label_column: Annotated[str | Sequence[str] | None, OnCommandLine(tuple[str, ...], repeated=True)] = None
-    """Column of the answer (default: common names, such as label). With --multi-label, repeat the option to
-    name one column of 0 and 1 per label.
+    """Column of the label (default: common names, such as label). With --multi-label, repeat the option for
+    one column of 0s and 1s per label.
     """
     columns: Names = ()
     """Column names for files without a header line."""
     encoding: str | None = None
     """Encoding of csv and tsv files, such as cp1252 (default: UTF-8, or a guess if that fails)."""
     skip_unlabelled: bool = False
-    """Leave out training and dev rows without an answer (empty, NaN, -, ?) instead of stopping."""
+    """Leave out training and dev rows without a label (empty, NaN, -, ?) instead of stopping."""
     multi_label: bool = False
     """A text can have any number of labels, given as a list or as names separated by commas. Each label is
     predicted independently.
@@ -65,7 +65,8 @@ class TaskOptions:
     class_weights: Literal["none", "balanced"] = "none"
     """balanced: weight the training loss so that every label has the same total weight."""
     stride: int | None = None
-    """Tokens between the starts of two windows, for tasks that split long texts (default: the task's)."""
+    """Tokens between the starts of successive windows, for tasks that split long texts (default: the task's).
+    """
     both_orders: bool | None = None
     """Train on (a, b) and on (b, a) (default: only for MRPC and STS-B)."""
 
@@ -112,7 +113,7 @@ class SeedOptions:
     calibrate: bool | None = None
     """Divide the logits of a classifier or tagger by a temperature, so that its probabilities match its
     accuracy on dev (default: on). Predicted labels stay the same, except with --multi-label, where the
-    threshold with the best F1 on dev decides. Requires 100 texts or words in dev.
+    threshold with the best expected F1 decides. Requires at least 100 texts or words in dev.
     """
     checkpoint_every: int = 500
     """Steps between checkpoints within a seed."""
@@ -129,12 +130,12 @@ class Baselines:
     overlap features (for tagging, each word's most frequent tag).
     """
     baseline_model: str | None = None
-    """Also score another encoder, frozen, with a linear model on its states. electra finetune also scores a
-    linear model on that encoder's static token vectors (each token encoded by itself).
+    """A model folder or hub name. Also score this encoder, frozen, with a linear model on its states and
+    another on its static token vectors (each token encoded by itself).
     """
     untrained_baseline: bool = False
-    """Also fine-tune the architecture of the model (of several, the first) from random initialization, to
-    measure what can be learned from the labelled data alone.
+    """Also fine-tune the model's architecture from random initialization, to measure what can be learned from
+    the labelled data alone.
     """
 
 
@@ -147,7 +148,7 @@ class TeacherOptions:
     teacher: Source | None = None
     """A model fine-tuned on the same labels. Its probabilities (or numbers) become part of the targets."""
     teacher_weight: float = 0.5
-    """Weight of the teacher's answer in the target; the label has the rest. 1: only the teacher's answer."""
+    """Weight of the teacher's answer in the target, at least 0 and below 1; the rest goes to the label."""
     unlabelled: Source | None = None
     """Unlabelled texts to train on with the teacher's answers: a .txt file with a text on each line, or a
     table with the task's columns.
@@ -164,12 +165,13 @@ class ModelOptions:
     """random: the same architecture with random initialization, as a baseline."""
     head: str = "transformers"
     """The head, or the path of a .py file that defines one. transformers: the standard head, that of the
-    transformers class of the saved model. compare and bag: hybrid heads, which add a linear model of word
-    overlap (compare, for pairs) or of n-grams (bag, for single texts) and help most with few labels. frozen:
-    the encoder is not trained, and a linear model is fitted to its states in seconds; often best with few
-    labels. linear: the head of ELECTRA's original code. joint: its head for SQuAD. Only for the first does
-    transformers have a class; with the others, the encoder is saved with the head's weights in a separate
-    file. joint, compare and bag cannot be exported to ONNX.
+    model's transformers class. compare and bag: hybrid heads, which add a linear model of word overlap
+    (compare, for pairs) or of n-grams (bag, for single texts) and help most with few labels. frozen: the
+    encoder is not trained, and a linear model is fitted to its states in seconds; often best with few labels.
+    linear: the head of ELECTRA's published code. joint: the paper's head for SQuAD. transformers can load the
+    whole model if its head is transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen or
+    linear; otherwise it loads the encoder, and the head's weights are in a separate file. joint, compare and
+    bag cannot be exported to ONNX.
     """
     train_separately: bool = False
     """With the heads compare and bag, train the network and the linear model independently and add their
@@ -177,9 +179,10 @@ class ModelOptions:
     near-duplicate texts.
     """
     pooling: Pooling | None = None
-    """The vector that a classifier reads: [CLS], the mean or maximum over all tokens, or the last token
-    (default: as in the encoder's 1_Pooling; without one, mean for the modern architecture and cls for
-    ELECTRA's, whose transformers class supports nothing else).
+    """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token
+    (default: as in the encoder's sentence-transformers settings; if there are none, mean for the modern
+    architecture, the head frozen and tasks that train vectors, else cls). A classifier whose pooling its
+    transformers class lacks is saved as an encoder and a file with the head's weights.
     """
     dropout: float | None = None
     """Dropout in the encoder and the head (default: as in the model's configuration; 0.1 for the task
@@ -259,9 +262,9 @@ class Settings(
     """All settings of a fine-tuning."""
 
     task: str
-    """cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad, squad2; for your
-    own data classification, pair, regression, tagging or qa, and for vectors similarity (scored pairs) or
-    contrastive (texts, or pairs); or the path of a .py file.
+    """Public tasks: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; pos, chunking, ner, ged; squad,
+    squad2. For your own data: classification, pair, regression, tagging or qa. To train text vectors:
+    similarity (scored pairs) or contrastive (texts, or pairs). Or the path of a .py file.
     """
     data: Source
     """A folder with train, dev (val, valid, validation) and test files, a folder saved by `datasets`, or a

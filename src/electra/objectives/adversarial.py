@@ -70,7 +70,7 @@ class Objective(masking.MaskingObjective):
     comes from the random state that the loop seeds for each micro-batch.
 
     Departures: the baseline does not train the generator's encoder (the paper does not say); the logits of
-    all masked slots are in memory at once. The logged `mlm` and `adversarial` are the plain values; the
+    all masked positions are in memory at once. The logged `mlm` and `adversarial` are the plain values; the
     schedule scales only their gradients.
     """
 

@@ -41,10 +41,11 @@ class Config(noise.Options):
     layer at the same relative depth.
     """
     vectors_weight: float = weight(50.0)
-    """Weight of 1 - cosine between text vectors (the mean of a text's last states)."""
+    """Weight of 1 - cosine between the student's and the teacher's text vectors (means of last-layer states).
+    """
     relations_weight: float = weight(0.0)
-    """Weight of MiniLM's relation loss: the divergence between query-query, key-key and value-value attention
-    of the last layers.
+    """Weight of MiniLM's relation loss: the divergence between the student's and the teacher's query-query,
+    key-key and value-value attention in their last layers.
     """
     discriminator_weight: float = weight(50.0)
     """Lambda: weight of replaced token detection. 0: no detection, no generator, no replacements."""

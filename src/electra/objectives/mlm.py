@@ -34,7 +34,8 @@ class Config(masking.Options):
 class Objective(masking.MaskingObjective):
     """One full-size network learns to predict the masked tokens: a generator without a discriminator.
 
-    Departures: there is no next-sentence prediction; masks are redrawn in every epoch, without replacement.
+    Departures: there is no next-sentence prediction; masked positions are drawn anew in every epoch, without
+    replacement.
     """
 
     main = "generator"

@@ -39,7 +39,8 @@ class Objective(rtd.Objective):
     The networks share no weights, because the discriminator's updates would change the frozen generator. The
     paper gives both stages the same number of steps and says nothing about schedules; here the learning rate
     and the mask fraction each run through a full schedule in each stage. In stage two the optimizer leaves
-    the generator's moments unchanged; the discriminator's start there, with their own bias correction.
+    the generator's moments unchanged; the discriminator's moments start from zero, with their own bias
+    correction.
     """
 
     source = "Clark et al. 2020, ELECTRA, section 3.3"

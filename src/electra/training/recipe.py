@@ -73,7 +73,7 @@ class ModelSection:
     """
     start: Literal["auto", "fresh", "counts"] = "fresh"
     """Initialisation of token embeddings and output bias. fresh: random; counts: from co-occurrence counts of
-    the training text; auto: counts if there are 50 tokens of text per vocabulary entry.
+    the training text; auto: counts if the text has at least 50 tokens per vocabulary entry.
     """
 
 

@@ -17,7 +17,9 @@ class Reshape(Command[Model], group="Train", examples=()):
     """A command that makes a model of another shape from a trained one."""
 
     model: Source
-    """A run, a pair of networks (both are written), a model folder or a hub name; not a fine-tuned model."""
+    """A run, a pair of networks (both are converted), a model folder, a hub name, or one that comes with the
+    package (tiny-en, small-en); not a fine-tuned model.
+    """
     _: KW_ONLY
     out: Source
     """The folder to write. It must be new, or contain only exported models."""

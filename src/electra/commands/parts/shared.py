@@ -29,7 +29,9 @@ class OnTexts(OnBackend):
     """The options of a command that applies a model to texts."""
 
     model: Source
-    """A run folder, a model folder, or a name on the hub."""
+    """A run folder, a model folder, a name on the hub, or one that comes with the package (tiny-en,
+    small-en).
+    """
     texts: Texts
     """A text, or a file of texts: one per line, or in a column of a csv, tsv, jsonl or parquet file; - reads
     lines from standard input. In Python, also several texts.
