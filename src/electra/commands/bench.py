@@ -51,7 +51,7 @@ class Bench(
     length: tuple[int, ...] = ()
     """Tokens per row; several values are compared (default: the recipe's)."""
     precision: tuple[Literal["auto", "bf16", "fp32"], ...] = ("auto",)
-    """Number format of matrix multiplications; several values are compared."""
+    """Number format of matrix products; several values are compared."""
     threads: tuple[int, ...] = ()
     """CPU threads per process; several values are compared (default: torch's choice)."""
     processes: tuple[int, ...] = (1,)

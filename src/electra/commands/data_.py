@@ -32,10 +32,10 @@ class Data(
         "electra data conll2003 --out DATA --from mirror/",
     ),
 ):
-    """Download public data sets for training and evaluation, as the other commands read them.
+    """Download public data sets for training and evaluation, in the form that the other commands read.
 
     Prints the licences, and checks every file against the SHA-256 of the published one. After Ctrl-C or a
-    lost connection, rerun the command to resume. In Python this is electra.fetch_data, which returns the
+    lost connection, rerun the command to resume. In Python, this is electra.fetch_data, which returns the
     folder of each set.
     """
 

@@ -46,7 +46,9 @@ class Export(
     electra import makes a float32 copy of them.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
-    """onnx: a graph for onnxruntime of a discriminator, an encoder or a fine-tuned model."""
+    """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned
+    model.
+    """
     int8: bool = False
     """Store the weights of the ONNX graph as 8-bit integers."""
     step: int | None = None

@@ -71,8 +71,8 @@ class Prepare(
     """Share the work among machines. all/8: encode in 8 parts; processes with the same OUT take parts that
     are neither done nor in progress, and one of them joins the parts. 3/8: encode only part 3, counted from
     0; join the parts with --merge. auto/8: take the part's number from a Slurm array, a Kubernetes Job or
-    torchrun; if there is none, work like all/8. auto: take the number of parts from there too. Needs
-    --tokenizer.
+    torchrun; if there is none, work like all/8. auto: the same, with the number of parts from there too.
+    Needs --tokenizer.
     """
     merge: bool = False
     """Join the finished parts, whose folders are passed as CORPUS, into a store, byte-identical to one made

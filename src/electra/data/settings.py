@@ -35,7 +35,7 @@ class CorpusConfig:
     line.
     """
     text_field: str = "text"
-    """Field or column of tables (csv, JSON, parquet, hub data sets) that holds the text. A nested field is
+    """Field or column that holds the text, in tables (csv, JSON, parquet, hub data sets). A nested field is
     written with dots, as in doc.body.
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
@@ -43,7 +43,9 @@ class CorpusConfig:
     encoding: str | None = None
     """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 or UTF-32 if detected)."""
     broken_rows: float = 0.01
-    """Maximum fraction of table rows that may be left out because they are unreadable or have no text."""
+    """Maximum fraction of table rows to leave out because they are unreadable or have no text; if there are
+    more, nothing is prepared.
+    """
     heldout: float = 0.005
     """Fraction of the documents to hold out for evaluation (at least one document), chosen by a hash of their
     text.
@@ -120,9 +122,11 @@ class TokenizerConfig:
     HEADING: ClassVar[str] = "Training a tokenizer"
 
     kind: Literal["wordpiece", "bpe", "unigram"] = "wordpiece"
-    """WordPiece, as in the paper; byte-level BPE, which encodes every character; or Unigram."""
+    """Kind of tokenizer to train: WordPiece, as in the paper; byte-level BPE, which encodes every character;
+    or Unigram.
+    """
     vocab_size: int = 8192
-    """Entries of the vocabulary to train."""
+    """Number of entries of the vocabulary to train."""
     lowercase: bool = True
     """Lower-case the text; use --no-lowercase where capitals carry meaning, as in German."""
     strip_accents: bool | None = None

@@ -63,12 +63,12 @@ class TaskOptions:
     predicted independently.
     """
     class_weights: Literal["none", "balanced"] = "none"
-    """balanced: weight the training loss so that every label has the same total weight."""
+    """Weights of the labels in the training loss. balanced: every label has the same total weight."""
     stride: int | None = None
     """Tokens between the starts of successive windows, for tasks that split long texts (default: the task's).
     """
     both_orders: bool | None = None
-    """Train on (a, b) and on (b, a) (default: only for MRPC and STS-B)."""
+    """Train on both orders of each pair, (a, b) and (b, a) (default: only for MRPC and STS-B)."""
 
     def __post_init__(self) -> None:
         for name in ("text_column", "columns", "label_column"):
@@ -105,8 +105,8 @@ class SeedOptions:
     keep_seed: Literal["best", "median"] = "best"
     """The seed whose model is saved, by the primary metric on dev."""
     keep_epoch: Literal["last", "best"] = "last"
-    """best: evaluate on dev after every epoch and keep the weights of the best one. The dev score is then
-    biased by model selection.
+    """The epoch whose weights are kept. best: the one with the best score on dev, which is then biased by
+    model selection.
     """
     evaluate_every_epoch: bool = False
     """Also score dev after each epoch."""
@@ -146,7 +146,9 @@ class TeacherOptions:
     HEADING: ClassVar[str] = "Learning from a larger model's answers"
 
     teacher: Source | None = None
-    """A model fine-tuned on the same labels. Its probabilities (or numbers) become part of the targets."""
+    """A model fine-tuned on the same labels, to learn from: its probabilities (or numbers) become part of the
+    targets.
+    """
     teacher_weight: float = 0.5
     """Weight of the teacher's answer in the target, at least 0 and below 1; the rest goes to the label."""
     unlabelled: Source | None = None
@@ -162,7 +164,8 @@ class ModelOptions:
     HEADING: ClassVar[str] = "The network"
 
     init: Literal["pretrained", "random"] = "pretrained"
-    """random: the same architecture with random initialization, as a baseline."""
+    """The model's initial weights. random: the same architecture with random initialization, as a baseline.
+    """
     head: str = "transformers"
     """The head, or the path of a .py file that defines one. transformers: the standard head, that of the
     model's transformers class. compare and bag: hybrid heads, which add a linear model of word overlap
@@ -174,9 +177,8 @@ class ModelOptions:
     bag cannot be exported to ONNX.
     """
     train_separately: bool = False
-    """With the heads compare and bag, train the network and the linear model independently and add their
-    logits, instead of training the network on the linear model's residuals. Better with many labels and
-    near-duplicate texts.
+    """With the heads compare and bag, train the network without the linear model and add the logits of the
+    two in prediction, instead of training them together. Better with many labels and near-duplicate texts.
     """
     pooling: Pooling | None = None
     """The vector that represents a text: [CLS], the mean or maximum over all tokens, or the last token
@@ -190,7 +192,7 @@ class ModelOptions:
     dropout).
     """
     max_length: int | None = None
-    """Maximum number of tokens of an input, with [CLS] and [SEP] (default: the task's, but at most the
+    """Maximum number of tokens of an input, including [CLS] and [SEP] (default: the task's, but at most the
     model's positions). Longer inputs are truncated, and their number is reported.
     """
 
@@ -209,8 +211,8 @@ class UpdateOptions:
     batch_size: int = 32
     """Examples per update."""
     learning_rate: float | None = None
-    """Learning rate of the head; the layers below get it times --layer-decay (default: 1e-3, 3e-4, 1e-4 or
-    5e-5, by the model's size).
+    """Learning rate of the head; the layers below it get less (see --layer-decay) (default: 1e-3, 3e-4, 1e-4
+    or 5e-5, by the model's size).
     """
     layer_decay: float | None = None
     """Learning rate of each layer relative to the one above it (default: 0.8; 0.9 for widths up to 128
@@ -243,7 +245,7 @@ class MachineOptions(OnDevice):
     HEADING: ClassVar[str] = "Device"
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """auto: bf16 matrix products if the hardware supports them, else fp32."""
+    """Number format of matrix products. auto: bf16 if the hardware supports it, else fp32."""
     threads: int | None = None
     """CPU threads (default: OMP_NUM_THREADS, else one or all cores, whichever is measured to be faster)."""
 

@@ -28,7 +28,7 @@ class OptimizerSection:
     generator_learning_rate: float | None = None
     """Peak learning rate of weights that only the generator has (default: `learning_rate`)."""
     optimizer: Algorithm = "adamw"
-    """muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
+    """The optimizer. muon: orthogonalised momentum for the layers' matrices, AdamW for the rest."""
     betas: tuple[float, float] = (0.9, 0.999)
     """Adam's decay rates of the two moments."""
     epsilon: float = 1e-6

@@ -40,7 +40,7 @@ class ModelSection:
     """The recipe's [model]."""
 
     size: str = "tiny"
-    """tiny, mini (for CPUs), small, small++, base, large (the paper's)."""
+    """Model size: tiny, mini (for CPUs), small, small++, base or large (the paper's)."""
     layers: int | None = None
     """Layers of the discriminator (default: from `size`)."""
     hidden_size: int | None = None
@@ -48,8 +48,9 @@ class ModelSection:
     least one.
     """
     encoder: Literal["electra", "modern", "deberta"] = "electra"
-    """electra: the paper's (post-norm, learned positions); modern: pre-norm, rotary, gated, exported as
-    ModernBERT; deberta: disentangled attention over relative positions, exported as DeBERTa-v2.
+    """Architecture of the encoder. electra: the paper's (post-norm, learned positions); modern: pre-norm,
+    rotary, gated, exported as ModernBERT; deberta: disentangled attention over relative positions, exported
+    as DeBERTa-v2.
     """
     mask_decoder: bool = False
     """DeBERTa's enhanced mask decoder: the generator runs its last layer twice, with absolute positions
@@ -102,14 +103,15 @@ class ScheduleSection:
     steps: int | None = None
     """Number of updates, instead of a budget."""
     budget: str | None = None
-    """30m, 2h, 2e16flops, 50Mtokens or 5000steps; sets `steps` when the run starts."""
+    """How much to spend: 30m, 2h, 2e16flops, 50Mtokens or 5000steps. Sets `steps` when the run starts."""
     warmup: float = 0.01
     """Warm-up: fraction of the steps in which the learning rate rises."""
     warmup_steps: int | None = None
     """Warm-up in updates (default: from `warmup`)."""
     schedule: Literal["linear", "reference", "wsd"] = "linear"
-    """linear: warm-up, then linear decay to 0. reference: as in the published code, warm-up times a decay
-    that starts at step 0. wsd: warm-up, plateau, cooldown; electra extend can make such a run longer.
+    """Learning rate schedule. linear: warm-up, then linear decay to 0. reference: as in the published code,
+    warm-up times a decay that starts at step 0. wsd: warm-up, plateau, cooldown; electra extend can make such
+    a run longer.
     """
     decay: float = 0.2
     """Cooldown: fraction of the steps in which the learning rate falls (schedule wsd)."""
@@ -122,8 +124,8 @@ class MachineSection(OnDevice):
     HEADING: ClassVar[str] = "Device"
 
     precision: Literal["auto", "bf16", "fp32"] = "auto"
-    """auto: bf16 matrix products if the hardware supports them, else fp32. Losses, softmax and sampling are
-    always fp32.
+    """Number format of matrix products. auto: bf16 if the hardware supports it, else fp32. Losses, softmax
+    and sampling are always fp32.
     """
     summation: Literal["fast", "fixed"] = "fast"
     """The order in which an update's gradients are summed. fixed: an order that depends only on the rows, so
@@ -152,7 +154,7 @@ class UpkeepSection:
     log_every: int = 10
     """Steps between rows of metrics.jsonl."""
     on_collapse: Literal["warn", "stop"] = "warn"
-    """Action if the discriminator still predicts "original" everywhere halfway through the run."""
+    """Action if the discriminator still calls nearly every token original halfway through the run."""
     on_spike: Literal["warn", "skip", "stop"] = "warn"
     """Action if a loss is far above the previous ones. warn: record the batch; skip: also skip its update;
     stop: stop the run before it.
