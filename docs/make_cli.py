@@ -65,7 +65,7 @@ in the run folder. A run resumes only with the recipe it began with; only keys m
 
 RECIPE_KEYS = "a recipe is an option too: see [Recipes](#recipes) and [Objectives](#objectives)"
 MORE = {
-    "finetune": "`electra finetune` is an option too, such as `--finetune.epochs 1`, or `--epochs 1` for short"
+    "finetune": "`electra finetune` that the suite does not choose is an option too: `--finetune.epochs 1` or `--epochs 1`"
 }
 
 
@@ -119,7 +119,7 @@ def command_section(name: str, command: Any) -> str:
             ("`--dry-run`", "switch", "off", " ".join((inspect.getdoc(command.preview) or "").split()))
         )
     sections = list(dict.fromkeys(o.name.partition(".")[0] for o in options_of(command) if "." in o.name))
-    more = f"Every key of {MORE.get(sections[0], RECIPE_KEYS)}.\n\n" if sections else ""
+    more = f"Every setting of {MORE.get(sections[0], RECIPE_KEYS)}.\n\n" if sections else ""
     description = "\n\n".join(
         " ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n")
     )

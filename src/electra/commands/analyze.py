@@ -57,12 +57,12 @@ class Analyze(
     probe: RepeatedNames = ()
     """The name of a probe, or the path of your own; may be repeated (default: all that can run)."""
     data: RepeatedSources = ()
-    """A data file or folder; each probe searches it for files by name (may be repeated)."""
+    """A data file or folder, in which each probe looks for its files by name; may be repeated."""
     out: Source | None = None
     """The folder for JSON files, figures and the page, which also shows earlier probes of this folder."""
     probe_option: RepeatedNames = ()
-    """Set an option of the probes: key=value or PROBE.key=value (may be repeated); help lists the options of
-    the chosen probes and exits.
+    """Set an option of the probes: key=value or PROBE.key=value; may be repeated. help: list the options of
+    the chosen probes and exit.
     """
     over_training: bool = False
     """Run the probes on each checkpoint of a run instead of on the finished model."""

@@ -81,7 +81,7 @@ class Evaluate(
     suite: str = "glue"
     """The suite: glue, superglue-mini, tagging, squad, sentences, babylm, all; or your own TOML file."""
     data: RepeatedSources
-    """A folder with a subfolder of data for each task, named after it (may be repeated)."""
+    """A folder with a subfolder of data for each task, named after it; may be repeated."""
     out: Source
     """The folder for results. Rerun the command to resume an interrupted evaluation."""
     seeds: int = 1
@@ -93,8 +93,7 @@ class Evaluate(
     settings: Annotated[Mapping[str, Any] | None, Sections(_sections, {}, CHOSEN_BY_SUITE)] = None
     """Settings of electra finetune for all tasks, such as {"epochs": 1}. They override the suite's."""
     probe_option: RepeatedNames = ()
-    """key=value: an option for the probes in the suite, such as limit=100 for minimal pairs (may be
-    repeated).
+    """Set an option of the suite's probes: key=value, such as limit=100 for minimal pairs; may be repeated.
     """
 
     @override

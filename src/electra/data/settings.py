@@ -39,7 +39,7 @@ class CorpusConfig:
     written with dots, as in doc.body.
     """
     format: Literal["auto", "txt", "csv", "tsv", "json", "jsonl", "parquet", "arrow"] = "auto"
-    """Format of the sources (auto: by the file extension; stdin is txt)."""
+    """Format of the sources. auto: by the file extension; stdin is txt."""
     encoding: str | None = None
     """Encoding of text, csv and JSON, such as cp1252 (default: UTF-8, or UTF-16 or UTF-32 if detected)."""
     broken_rows: float = 0.01

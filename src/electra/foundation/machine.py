@@ -29,7 +29,7 @@ class OnDevice:
     HEADING: ClassVar[str] = "Device"
 
     device: Device = "auto"
-    """Where to compute (auto: a CUDA GPU when there is one; mps: an Apple GPU)."""
+    """Where to compute. auto: a CUDA GPU if there is one; mps: an Apple GPU."""
 
 
 def _torch_function(path: str) -> Callable[[], Any]:
