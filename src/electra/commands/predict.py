@@ -42,8 +42,8 @@ class Predict(
     """Predict labels, numbers or answers for the texts in a file with a fine-tuned model."""
 
     model: Source
-    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA, ModernBERT or
-    DeBERTa model.
+    """A folder that electra finetune wrote, or the folder or hub name of any fine-tuned ELECTRA, ModernBERT
+    or DeBERTa model.
     """
     file: Source
     """The texts: a file (csv, tsv, jsonl, parquet or another table; for tagging also CoNLL-U, columns, or
