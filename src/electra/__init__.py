@@ -8,9 +8,9 @@
     model.detect(["The chef ate the meal."])
     tuned = electra.finetune(model, task="classification", data="reviews.csv", out="runs/reviews", seeds=3)
 
-Names are imported when they are first used, so that `import electra` is quick and needs no torch. What goes
-wrong is an `electra.ElectraError`; an interrupt stops at the next safe point, saves, and raises
-`electra.Interrupted`: the same call resumes.
+Names are imported when they are first used, so that `import electra` is quick and needs no torch. A problem
+that you can fix raises an `electra.ElectraError`. After an interrupt, the work stops at the next safe point,
+saves its state and raises `electra.Interrupted`; repeat the call to resume.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os
 from typing import Any
 
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
-_HOMES = {  # where the names live that are no commands; those are in the file of their name in commands/
+_HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
     "Analysis": "commands.results.analysis",
     "ElectraError": "foundation.errors",
     "Evaluation": "commands.results.evaluation",
@@ -37,9 +37,9 @@ _HOMES = {  # where the names live that are no commands; those are in the file o
     "open": "commands.results.open",
     "trust": "foundation.extensions",
 }
-_HOMES |= {
+_HOMES |= {  # the rest of the package works without commands/
     file.removesuffix(".py"): f"commands.{file.removesuffix('.py')}"
-    for file in sorted(os.listdir(_COMMANDS) if os.path.isdir(_COMMANDS) else ())  # the core works alone
+    for file in sorted(os.listdir(_COMMANDS) if os.path.isdir(_COMMANDS) else ())
     if file.endswith(".py") and not file.endswith("_.py")
 }
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604

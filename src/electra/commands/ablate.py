@@ -248,8 +248,8 @@ def _train(
         request.folder.resolve(), request.jobs, request.threads_each, leases, identity
     )
     runner.run_jobs(execution, jobs, stopping=session.stopping, refresh=overview.refresh, on_end=finished)
-    final = record()
-    for line in results.summary_lines(final):
+    final_results = record()
+    for line in results.summary_lines(final_results):
         session.say(line)
     with session.exclusive():
         page = write_report(request.folder)
@@ -258,9 +258,9 @@ def _train(
         session.interrupt()
     with session.exclusive():
         folder.record_digests()
-        if not final["failed"] and final["complete"]:
+        if not final_results["failed"] and final_results["complete"]:
             leases.clear()
-    for failure in final["failed"]:
+    for failure in final_results["failed"]:
         session.say(f"failed: {failure['job']}: {failure['problem']}")
 
 
@@ -270,22 +270,22 @@ def _panel(request: Ablate) -> dict[str, Any]:
 
     folder = StudyFolder(request.folder)
     recorded = plan.read_plan(request.folder)["panel"] if folder.exists() else {"tasks": {}}
-    chosen = as_strings(request.eval_task, "eval_task")
+    requested_tasks = as_strings(request.eval_task, "eval_task")
     data = None if request.eval_data is None else checked_path(request.eval_data, "eval_data")
     if data is None and recorded["tasks"]:
         data = Path(recorded["folder"])
-    if data is None and chosen:
+    if data is None and requested_tasks:
         raise ConfigError("needs `eval_data`", key="eval_task", fix="Pass the folder with the tasks' data")
-    return panel.panel_record(data, chosen or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
+    return panel.panel_record(data, requested_tasks or tuple(recorded["tasks"]) or panel.DEFAULT_TASKS)
 
 
 def _opening(planned: Mapping[str, Any], jobs: Sequence[JobStatus], request: Ablate) -> list[str]:
     """Returns lines on the size of the study and of each arm."""
-    done = sum(job.state == "done" for job in jobs)
+    num_done = sum(job.state == "done" for job in jobs)
     arms, threads = planned["fixed"]["arms"], request.threads_each
     lines = [
-        f"{len(arms)} arms of {planned['fixed']['flops']:.3g} FLOPs; {len(jobs)} runs, {done} already done;"
-        f" {request.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
+        f"{len(arms)} arms of {planned['fixed']['flops']:.3g} FLOPs; {len(jobs)} runs, {num_done} already"
+        f" done; {request.jobs} at a time, {threads} thread{'s' if threads > 1 else ''} each"
     ]
     for name, arm in arms.items():
         steps = arm["steps"][-1]
@@ -303,17 +303,21 @@ def _hours(
     from electra.training.rehearsal import seconds_per_step
     from electra.training.run import build_run
 
-    share, total, lines = planned["fixed"]["budgets"][-1], 0.0, []
+    share, total_seconds, lines = planned["fixed"]["budgets"][-1], 0.0, []
     for arm in dict.fromkeys(job.job.arm for job in jobs):
         recipe = job_recipe(planned, Job(arm, share, 1), request.threads_each)
         seconds = seconds_per_step(build_run(recipe, Path("."), store, World()))
         steps = sum(job.steps - job.step for job in jobs if job.job.arm == arm)
         time_left = duration(seconds * steps)
         lines.append(f"  {arm}: {1000 * seconds:.0f} ms per update, {steps:,} updates left, {time_left}")
-        total += seconds * steps
-    parallel = f", {duration(total / request.jobs)} with {request.jobs} at a time" if request.jobs > 1 else ""
+        total_seconds += seconds * steps
+    parallel = (
+        f", {duration(total_seconds / request.jobs)} with {request.jobs} at a time"
+        if request.jobs > 1
+        else ""
+    )
     return [
         "time at the speed measured now:",
         *lines,
-        f"  {duration(total)} one after the other{parallel}, plus evaluations; nothing was trained",
+        f"  {duration(total_seconds)} one after the other{parallel}, plus evaluations; nothing was trained",
     ]

@@ -81,9 +81,9 @@ class Analyze(
         trust(*probes)
         all_probes = not probes or "all" in probes
         configured = _configured(probes, as_strings(self.probe_option, "probe_option"), all_probes)
-        missing = next((root for root in roots if not root.exists()), None)
-        if missing is not None:
-            raise ConfigError("no such file or folder", where=missing, fix="Check `data`")
+        missing_root = next((root for root in roots if not root.exists()), None)
+        if missing_root is not None:
+            raise ConfigError("no such file or folder", where=missing_root, fix="Check `data`")
         if self.over_training and sources[1:]:
             problem = "takes a single run, not several"
             raise ConfigError(problem, key="over_training", fix="Run the command once for each run")

@@ -107,8 +107,8 @@ class Bench(
         from electra.training.recipe import make_recipe, read_recipe
 
         recipe = make_recipe(read_recipe(find_recipe(self.recipe)), where=self.recipe)
-        chosen = {name: getattr(self, name)[0] for name in COMPARED[:-1] if getattr(self, name)}
-        training = replace(recipe.training, device=self.device, **chosen)
+        values = {name: getattr(self, name)[0] for name in COMPARED[:-1] if getattr(self, name)}
+        training = replace(recipe.training, device=self.device, **values)
         model = replace(recipe.model, size=self.size or recipe.model.size)
         if self.dropout is not None:
             model = replace(model, dropout=self.dropout, attention_dropout=self.dropout)
@@ -119,7 +119,7 @@ class Bench(
         return make_recipe(replace(recipe, training=training, model=model).to_sections())
 
     def measure(self) -> Row | None:
-        """Measures a single setting in this process. Returns None in all but a batch's main process."""
+        """Measures a single setting in this process. Returns None in every process but the main one."""
         from electra.training.bench import measure
         from electra.training.distributed import join_world, leave_world
 
@@ -131,16 +131,19 @@ class Bench(
         return row if world.is_main else None
 
     def measure_in_processes(self) -> Row:
-        """Measures a single setting in new processes, which share neither memory nor threads with others."""
+        """Measures a single setting in new processes, which share neither memory nor threads with others.
+
+        Raises RunFailed if the measurement failed, or Interrupted if it was stopped.
+        """
         from electra.foundation.signals import EXIT_CODES
         from electra.training.launch import launch
 
         lines: list[str] = []
-        ended = launch(["electra", "bench", *self.words()], self.processes[0], lines.append)
-        if ended.code in EXIT_CODES.values():
-            raise Interrupted("bench", ended.code, saved=False)
-        if ended.code:
-            raise RunFailed(ended.output.strip() or "a measurement failed", where=" ".join(self.words()))
+        outcome = launch(["electra", "bench", *self.words()], self.processes[0], lines.append)
+        if outcome.code in EXIT_CODES.values():
+            raise Interrupted("bench", outcome.code, saved=False)
+        if outcome.code:
+            raise RunFailed(outcome.output.strip() or "a measurement failed", where=" ".join(self.words()))
         row: Row = json.loads(lines[-1])
         return row
 
@@ -172,26 +175,28 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    first = rows[0]
+    first_row = rows[0]
     console = Console(highlight=False)
-    shape = f"{first['objective']}, size {first['size']}, {first['encoder']} encoder"
-    console.print(f"{shape}, vocabulary {first['vocab_size']:,}, on {first['device']}.")
+    shape = f"{first_row['objective']}, size {first_row['size']}, {first_row['encoder']} encoder"
+    console.print(f"{shape}, vocabulary {first_row['vocab_size']:,}, on {first_row['device']}.")
     for precision, gflops in {row["precision"]: row["matmul_gflops"] for row in rows}.items():
         console.print(f"Peak of {precision} matrix multiplications in one process: {gflops:,.0f} GFLOP/s.")
-    console.print(f"Peak of memory copies: {first['copy_gb_per_s']:,.0f} GB/s.\n")
-    varied = ("batch", "length", "precision", "threads", "processes")
-    table = Table(*varied, "compiled", "tokens/s", "MFU", "peak MiB", box=None, pad_edge=False)
+    console.print(f"Peak of memory copies: {first_row['copy_gb_per_s']:,.0f} GB/s.\n")
+    setting_columns = ("batch", "length", "precision", "threads", "processes")
+    table = Table(*setting_columns, "compiled", "tokens/s", "MFU", "peak MiB", box=None, pad_edge=False)
     for column in table.columns:
         column.justify = "right"
     for row in rows:
         speed = f"{row['tokens_per_s_median']:,.0f}", f"{row['mfu']:.0%}", f"{row['peak_rss_mib']:,}"
-        table.add_row(*(str(row[name]) for name in varied), "yes" if row["compiled"] else "no", *speed)
+        table.add_row(
+            *(str(row[name]) for name in setting_columns), "yes" if row["compiled"] else "no", *speed
+        )
     console.print(table)
     best = max(rows, key=lambda row: float(row["tokens_per_s_median"]))
-    total = sum(best["parts"].values())
+    total_seconds = sum(best["parts"].values())
     console.print("\nTime per step" + (", for the fastest of these:" if len(rows) > 1 else ":"))
     for name, seconds in best["parts"].items():
         if seconds:
-            console.print(f"  {name:<30}{seconds * 1e3:9.1f} ms {seconds / total:6.1%}")
+            console.print(f"  {name:<30}{seconds * 1e3:9.1f} ms {seconds / total_seconds:6.1%}")
     hours = 1e6 / best["tokens_per_s_median"] / 3600
     console.print(f"\nA million tokens take {hours * 60:.1f} minutes; 100 million {hours * 100:.1f} hours.")

@@ -76,7 +76,7 @@ class Finetune(
         from electra.finetuning.runner.all_seeds import remaining_work
         from electra.pages.tuning import write_page
 
-        start, folder = as_name(self.model, "model"), checked_path(self.out, "out")
+        model_name, folder = as_name(self.model, "model"), checked_path(self.out, "out")
         if isinstance(self.data, str | os.PathLike):
             rows, files = {}, {"train": checked_path(self.data, "data")}
         else:
@@ -86,7 +86,7 @@ class Finetune(
         with display_for(self.progress) as display, written_tables(rows, folder):
             with StopRequest() as stop:
                 self.run_copies(folder, display.say, stop, lambda: remaining_work(settings))
-            train(start, settings, display.say)
+            train(model_name, settings, display.say)
             with TuningFolder(folder).locked():
                 page = write_page(folder)
             display.say(f"report: {page}")
@@ -149,19 +149,19 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
         allowed = (*tuning.ALLOWED_EARLY, TABLES)
         require_no_other_contents(out, tuning.RECORD, with_article(tuning.KIND), allowed)
     paths = {split: table_path(out, split) for split in tables}
-    new = {split: path for split, path in paths.items() if not path.is_file()}
+    paths_to_write = {split: path for split, path in paths.items() if not path.is_file()}
     for split, path in paths.items():
-        if split not in new and path.read_bytes() != tables[split]:
+        if split not in paths_to_write and path.read_bytes() != tables[split]:
             fix = "Use the same rows, or another `out`"
             raise RunFolderError("contains rows other than those passed now", where=path, fix=fix)
     existed, created = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
     try:
-        for split, path in new.items():
+        for split, path in paths_to_write.items():
             durable.commit_file(path, tables[split])
         yield
     except BaseException as error:
         if tuning.exists() == existed:
-            for path in new.values():
+            for path in paths_to_write.values():
                 path.unlink(missing_ok=True)
             for folder in created:
                 with suppress(OSError):  # not empty

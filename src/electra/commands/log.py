@@ -48,7 +48,7 @@ class Log(
         from electra.exchange.trackers.following import send_curves
         from electra.exchange.trackers.interface import VIEW_COMMANDS
 
-        run = checked_path(self.run_folder, "run")
+        run = checked_path(self.run_folder, "run_folder")
         out = checked_path(self.to if self.out is None else self.out, "out")
         with display_for(self.progress) as display, StopRequest() as stop:
             name = self.name or run.resolve().name

@@ -86,9 +86,12 @@ class Predict(
 
         kind = format_of(self._target, self.format)
         predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
-        columns, texts = as_strings(self.columns, "columns"), as_strings(self.text_column, "text_column")
-        with as_file(as_name(self.file, "file"), predictor.task, texts, columns) as path:
-            predictions = predictor(path, texts, columns, self.threshold, self.encoding, self.scores)
+        columns, text_columns = (
+            as_strings(self.columns, "columns"),
+            as_strings(self.text_column, "text_column"),
+        )
+        with as_file(as_name(self.file, "file"), predictor.task, text_columns, columns) as path:
+            predictions = predictor(path, text_columns, columns, self.threshold, self.encoding, self.scores)
         if self._target is not None:
             commit_file(self._target, predictions.content(kind))
         return predictions
@@ -121,33 +124,40 @@ predict = function(Predict)
 
 @contextmanager
 def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
-    """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format."""
+    """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format.
+
+    Raises DataError for a folder.
+    """
     path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
-    inline = name != STANDARD_INPUT and is_text(name)
-    if not inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
+    is_inline = name != STANDARD_INPUT and is_text(name)
+    if not is_inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
         yield path
         return
-    if not inline and path.is_dir():
+    if not is_inline and path.is_dir():
         raise DataError("is a folder, not a file", where=path, fix="Pass a file")
-    if inline:
+    if is_inline:
         content = decode_argument(name).encode("utf-8", "surrogatepass")
     else:
         content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
-    first = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-    ending = "jsonl" if first.startswith("{") else "tsv" if "\t" in first else "csv"
+    first_line = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    ending = "jsonl" if first_line.startswith("{") else "tsv" if "\t" in first_line else "csv"
     if task.head == "reader":
-        ending = "json" if first.rstrip() == "{" or '"paragraphs"' in first or '"data"' in first else "jsonl"
+        ending = (
+            "json"
+            if first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
+            else "jsonl"
+        )
     elif task.head == "tagger" and ending != "jsonl":
         ending = "txt"
     elif ending != "jsonl" and not columns:
-        cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first)}
-        texts = (tuple(text_column),) if text_column else task.texts
-        single = next((names[0] for names in texts if len(names) == 1), None)
-        if single is not None and not any(set(names) <= cells for names in texts):
+        cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first_line)}
+        column_choices = (tuple(text_column),) if text_column else task.texts
+        single_column = next((names[0] for names in column_choices if len(names) == 1), None)
+        if single_column is not None and not any(set(names) <= cells for names in column_choices):
             lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n") if content else []
-            rows = (json.dumps({single: line.removesuffix("\r")}) + "\n" for line in lines)
+            rows = (json.dumps({single_column: line.removesuffix("\r")}) + "\n" for line in lines)
             ending, content = "jsonl", "".join(rows).encode()
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
-        spooled = Path(folder) / f"standard-input.{ending}"
-        spooled.write_bytes(content)
-        yield spooled
+        temporary_file = Path(folder) / f"standard-input.{ending}"
+        temporary_file.write_bytes(content)
+        yield temporary_file

@@ -120,19 +120,19 @@ class Prepare(
                     store = (
                         self._merge(names, out, display) if self.merge else self._build(names, out, display)
                     )
-            state = "already complete" if existed else "written"
+            outcome = "already complete" if existed else "written"
             if number is not None:
-                display.say(f"{state}: shard {self.shard} in {place if is_remote(place) else out}")
+                display.say(f"{outcome}: shard {self.shard} in {place if is_remote(place) else out}")
                 return None  # type: ignore[return-value]  # a shard is not a store
             if is_remote(place):
                 store = Store(fetch_store(place))
             else:
                 place = str(out)
-            display.say(f"{state}: {place} (data {store.tokens.digest[:16]})")
+            display.say(f"{outcome}: {place} (data {store.tokens.digest[:16]})")
             source = optional_name(self.tokenizer)
-            begin = f"--init {source} " if stores.holds_weights(source) else ""
+            init_option = f"--init {source} " if stores.holds_weights(source) else ""
             data = f"--store {place}" if is_remote(place) else place
-            display.say(f"next: electra pretrain {data} {begin}--out runs/NAME --budget 30m")
+            display.say(f"next: electra pretrain {data} {init_option}--out runs/NAME --budget 30m")
         return store
 
     @override

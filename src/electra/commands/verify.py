@@ -62,8 +62,8 @@ def _print(findings: Iterable[Finding], wrong: str) -> int:
     problems = 0
     for finding in findings:
         problems += bool(finding.problem)
-        state = wrong if finding.problem else "ok" if finding.compared else "?"
-        sys.stdout.write(f"{state:8}{finding.path}  {finding.problem or finding.what}\n")
+        status = wrong if finding.problem else "ok" if finding.compared else "?"
+        sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
     return problems
 
 

@@ -57,7 +57,7 @@ class Claims(Generic[P]):
         """Returns the jobs that others have completed since the last call, and the next job to do.
 
         The next job is None if none can be taken now. If `wait` is False, the jobs that others hold are then
-        forgotten.
+        forgotten. Raises DiskError if a lease cannot be written.
         """
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
@@ -88,7 +88,10 @@ class Claims(Generic[P]):
         return lease is not None and lease.lost()
 
     def release(self, job: P) -> bool:
-        """Releases a job. Returns False if another process took it over; its result is then awaited."""
+        """Releases a job. Returns False if another process took it over before it was done.
+
+        The result of the other process is then awaited.
+        """
         lease = self._held.pop(id(job), None)
         if lease is None:
             return True

@@ -148,7 +148,8 @@ def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
         where: the file or section that the values come from, for messages.
 
     Raises:
-        ConfigError: a name is unknown, or a value has the wrong type or is outside its limits.
+        ConfigError: a name is unknown, a required field is missing, or a value has the wrong type or is
+            outside its limits.
     """
     hints = typing.get_type_hints(cls)
     kinds = {f.name: hints[f.name] for f in dataclasses.fields(cls)}  # type: ignore[arg-type]

@@ -88,16 +88,16 @@ def sha256(path: Path, size: int | None = None) -> str:
     with open(path, "rb") as file:
         if size is None:
             return hashlib.file_digest(file, "sha256").hexdigest()
-        state = hashlib.sha256()
+        hasher = hashlib.sha256()
         while size > 0 and (block := file.read(min(size, 1 << 20))):
-            state.update(block)
+            hasher.update(block)
             size -= len(block)
-        return state.hexdigest()
+        return hasher.hexdigest()
 
 
 @contextmanager
 def explain_disk_errors(path: Path) -> Iterator[None]:
-    """Turns the system's write errors, except a broken pipe, into a DiskError that names the free space."""
+    """Turns operating-system errors, except a broken pipe, into the DiskError of `disk_error`."""
     try:
         yield
     except BrokenPipeError:
@@ -213,8 +213,9 @@ def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
     """Writes a directory of files with a manifest, all or nothing.
 
-    An existing directory is replaced atomically if the file system can exchange names. A link stays and its
-    target is replaced. Raises DiskError.
+    `files` maps names, which may contain subfolders, to contents. An existing directory is replaced
+    atomically if the file system can exchange names. A link stays and its target is replaced. Raises the same
+    errors as `commit_file`.
     """
     path = _follow_link(Path(path))
     if path.exists() and not path.is_dir():
@@ -372,7 +373,7 @@ def recover(path: Path) -> None:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Removes what killed processes left half-written or half-deleted in `parent`."""
+    """Restores interrupted replacements in `parent`, then removes what killed processes left there."""
     for leftover in [*parent.glob(f"{_TEMPORARY}*"), *parent.glob(f"{_TRASH}*")]:
         name = leftover.name.removeprefix(_TEMPORARY).removeprefix(_TRASH).rpartition("-")[0]
         recover(parent / name)
@@ -413,7 +414,8 @@ def lock(folder: Path) -> Iterator[IO[str]]:
     """Locks a folder for this process; the kernel releases the lock however the process ends.
 
     On a file system without locks, a file that names the process serves as the lock; if that process has
-    ended, the lock is taken over. Raises RunFolderError if another process holds the folder.
+    ended, the lock is taken over. A missing folder is made. Raises RunFolderError if another process holds
+    the folder, and DiskError if the lock cannot be written.
     """
     with explain_disk_errors(folder), ExitStack() as stack:
         make_folder(folder)
@@ -428,8 +430,8 @@ def lock(folder: Path) -> Iterator[IO[str]]:
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()
-        entered = stack.pop_all()
-    with entered:
+        locks = stack.pop_all()
+    with locks:
         yield file
 
 
@@ -442,9 +444,9 @@ def _in_use(folder: Path, holder: str, fix: str = "") -> RunFolderError:
 def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
     """Locks a folder by a file that names this process and machine."""
     mark, host = folder / ".writer", socket.gethostname()
-    own = f"process {os.getpid()} on {host}"
+    this_process = f"process {os.getpid()} on {host}"
     claim = mark.with_name(f".writer-{os.getpid()}")
-    claim.write_text(own, encoding="utf-8")
+    claim.write_text(this_process, encoding="utf-8")
     try:
         try:
             os.link(claim, mark)
@@ -457,7 +459,7 @@ def _lock_by_name(folder: Path, problem: OSError) -> Iterator[None]:
             os.replace(claim, mark)
     finally:
         claim.unlink(missing_ok=True)
-    if mark.read_text(encoding="utf-8") != own:  # another process took it over at the same moment
+    if mark.read_text(encoding="utf-8") != this_process:  # another process took it over at the same moment
         raise _in_use(folder, mark.read_text(encoding="utf-8"))
     reason = os.strerror(problem.errno or 0)
     warnings.warn(

@@ -120,7 +120,10 @@ class Kind:
         return self._validated(_module_of_entry(point), f"{point.value} of {package}")
 
     def identity(self, name: str) -> dict[str, str]:
-        """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension."""
+        """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension.
+
+        Raises ConfigError as `load` does.
+        """
         module = self.load(name)
         if module.__name__.startswith(f"{self.package}."):
             return {}
@@ -157,7 +160,7 @@ PROBES = Kind("probe", "electra.laboratory.analysis.probes", ("Config", "Probe")
 
 
 def _entry_points(group: str) -> Sequence[EntryPoint]:
-    """Returns those of the installed packages. They are read again when a folder of the path has changed."""
+    """Returns the entry points of a group. They are read again once a folder in sys.path has changed."""
     folders = [Path(folder or ".") for folder in sys.path]
     return _read_entry_points(*((str(f), f.stat().st_mtime_ns if f.exists() else 0) for f in folders))[group]
 

@@ -97,8 +97,8 @@ def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> I
             yield from done_elsewhere
             if job is not None:
                 job.state = "running"
-                ended = partial(_either, stop, partial(claims.lost, job))
-                job.state, job.result, job.error = _perform(job.work, job.arguments, say, ended)
+                stop_or_lost = partial(_either, stop, partial(claims.lost, job))
+                job.state, job.result, job.error = _perform(job.work, job.arguments, say, stop_or_lost)
         finally:  # the caller may have closed this generator
             is_ours = job is not None and claims.release(job)
         if is_ours and job is not None:
@@ -165,7 +165,7 @@ def run_parallel(
     """Runs jobs in child processes, `at_once` at a time with `threads` threads each; yields each as it ends.
 
     `on_poll` is called several times a second. On a request to stop, running jobs save and end, and the
-    others stay in the state "waiting".
+    others stay in the state "waiting". Raises DiskError if a child process cannot be started.
     """
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     from multiprocessing.connection import wait

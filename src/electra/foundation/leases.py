@@ -72,7 +72,7 @@ class Leases:
 
     def __init__(self, folder: Path, beat: float = BEAT, patience: float = PATIENCE) -> None:
         self.folder, self.beat, self.patience = folder, beat, patience
-        self._seen: dict[str, tuple[Any, float]] = {}  # name -> its lease as read, and since when
+        self._seen: dict[str, tuple[Any, float]] = {}  # file name -> the lease as last read, and since when
 
     def take(self, name: str) -> Lease | None:
         """Returns a lease on a piece of work, or None if another process holds it. Raises DiskError."""
@@ -138,20 +138,20 @@ def _own_record() -> dict[str, Any]:
 
 def _is_gone(record: dict[str, Any]) -> bool:
     """Whether the holder was a process on this machine that has ended."""
-    number = record.get("process")
-    if not isinstance(number, int) or (record.get("host"), record.get("boot")) != (
+    process = record.get("process")
+    if not isinstance(process, int) or (record.get("host"), record.get("boot")) != (
         socket.gethostname(),
         _boot_id(),
     ):
         return False
-    return not durable.is_running(number) or _start_time(number) != record.get("started")
+    return not durable.is_running(process) or _start_time(process) != record.get("started")
 
 
 def _boot_id() -> str:
     """Returns an identifier of this boot and this process namespace; "" if there is none."""
     try:
-        start = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{start} {os.readlink('/proc/self/ns/pid')}"
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
 
@@ -166,8 +166,8 @@ def _start_time(process: int) -> str:
 
 
 def _numbers(folder: Path, file_name: str) -> list[int]:
-    names = (path.name.removeprefix(f"{file_name}.") for path in folder.glob(f"{file_name}.*"))
-    return [int(name) for name in names if name.isdecimal()]
+    suffixes = (path.name.removeprefix(f"{file_name}.") for path in folder.glob(f"{file_name}.*"))
+    return [int(suffix) for suffix in suffixes if suffix.isdecimal()]
 
 
 def _succeeded(path: Path) -> bool:

@@ -111,8 +111,8 @@ def cores() -> int:
     This is the smaller of its CPU affinity (taskset, a batch system) and the CPU limit of its control group
     (a container).
     """
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, int(min(bound, cpu_quota())))
+    num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min(num_cpus, cpu_quota())))
 
 
 def cpu_quota(root: Path = Path("/")) -> float:
@@ -179,11 +179,11 @@ def launch_variable(name: str, default: int | None = None) -> int:
     """Returns WORLD_SIZE, RANK or LOCAL_RANK, as set by a launcher.
 
     Raises:
-        ConfigError: the variable is not a number, or it is not set and has no default.
+        ConfigError: the variable is not a number, WORLD_SIZE is 0, or it is not set and has no default.
     """
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
-        problem = f"{text!r} is not a number of processes" if text else "not set, though WORLD_SIZE is"
+        problem = f"{text!r} is not a valid number" if text else "not set, though WORLD_SIZE is"
         raise ConfigError(problem, where=name, fix=UNSET_VARIABLES)
     return int(text)
 

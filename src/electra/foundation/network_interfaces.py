@@ -29,20 +29,20 @@ def local_address(host: str) -> str | None:
 
 def interfaces() -> dict[str, set[str]]:
     """Returns the interfaces other than the loopback one, with their addresses; {} if they are not known."""
-    known: dict[str, set[str]] = {}
+    addresses_by_interface: dict[str, set[str]] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
             except OSError:  # it has no IPv4 address, or this is not Linux
                 continue
-            known.setdefault(name, set()).add(socket.inet_ntoa(answer[20:24]))
+            addresses_by_interface.setdefault(name, set()).add(socket.inet_ntoa(answer[20:24]))
     lines = _IPV6.read_text(encoding="ascii").splitlines() if _IPV6.is_file() else []
     for fields in map(str.split, lines):
-        known.setdefault(fields[-1], set()).add(str(ip_address(bytes.fromhex(fields[0]))))
+        addresses_by_interface.setdefault(fields[-1], set()).add(str(ip_address(bytes.fromhex(fields[0]))))
     return {
         name: addresses
-        for name, addresses in known.items()
+        for name, addresses in addresses_by_interface.items()
         if not all(ip_address(address).is_loopback for address in addresses)
     }
 

@@ -44,17 +44,17 @@ def as_name(source: Source, key: str = "") -> str:
 
 
 def optional_name(source: Source | None, key: str = "") -> str | None:
-    """Returns `as_name`, or None for an option that was left out."""
+    """Returns the result of `as_name`, or None for an option that was left out."""
     return None if source is None else as_name(source, key)
 
 
 def as_names(source: Source | Sequence[Source], key: str = "") -> list[str]:
-    """Returns the names of one source or several as a list."""
+    """Returns the names of one source or several as a list; see `as_name`."""
     return [as_name(each, key) for each in as_tuple(source)]
 
 
 def as_path(source: Source, key: str = "") -> Path:
-    """Returns `as_name` as a path."""
+    """Returns the result of `as_name` as a path."""
     return Path(as_name(source, key))
 
 

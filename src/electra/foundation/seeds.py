@@ -31,10 +31,10 @@ def mix(x: UInt64) -> UInt64:
 
 def keys(seed: int, stream: str, step: int, indices: npt.ArrayLike) -> UInt64:
     """Returns a 64-bit key for each index. `stream` names the use: order, mask, sample, dropout, init, ..."""
-    name = int.from_bytes(hashlib.blake2b(stream.encode(), digest_size=8).digest(), "little")
+    stream_hash = int.from_bytes(hashlib.blake2b(stream.encode(), digest_size=8).digest(), "little")
     with np.errstate(over="ignore"):
         key = np.asarray(indices, dtype=np.uint64)
-        for word in (step, name, seed):
+        for word in (step, stream_hash, seed):
             key = mix((key + _GOLDEN) ^ mix(np.asarray(word & _MASK, dtype=np.uint64) + _GOLDEN))
     return key
 
@@ -56,8 +56,8 @@ def permute(indices: npt.ArrayLike, size: int, permutation_key: int) -> UInt64:
     """Returns where a keyed permutation of range(size) sends each index (uint64, the shape of `indices`).
 
     A four-round Feistel network with cycle walking gives random access: the order of an epoch costs no
-    memory and no start-up time, whatever the size of the corpus. Raises ValueError for an index outside
-    range(size).
+    memory and no start-up time, whatever the size of the corpus. If `size` is at most 1, returns zeros.
+    Otherwise raises ValueError for an index outside range(size).
     """
     if size <= 1:
         return np.zeros_like(np.asarray(indices, dtype=np.uint64))

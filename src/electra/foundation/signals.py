@@ -77,7 +77,10 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def interrupt_on_signal(where: object) -> Iterator[None]:
-    """Makes SIGTERM and SIGINT raise `Interrupted` at once; for work that leaves no files behind."""
+    """Makes SIGTERM and SIGINT raise `Interrupted` at once; for work that leaves no files behind.
+
+    Does nothing outside the main thread.
+    """
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise Interrupted(where, EXIT_CODES[signal.Signals(number)], saved=False)

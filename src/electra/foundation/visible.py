@@ -1,7 +1,7 @@
 """Text for a terminal or a log: articles, plurals, and a filter against control characters.
 
 Control characters (C0 and C1, hence escape sequences) and characters that change the direction of writing
-become U+FFFD. Line ends and tabs stay; `one_line` turns them into spaces.
+become U+FFFD. Newlines and tabs stay; `one_line` turns them into spaces.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TABLE = dict.fromkeys(HIDDEN_CODES, "\ufffd")
 
 
 def make_visible(text: str) -> str:
-    """Returns the text with each such character replaced by one U+FFFD, so that offsets do not change."""
+    """Returns the text with each of HIDDEN_CODES replaced by one U+FFFD, so that offsets do not change."""
     return text.translate(_TABLE)
 
 

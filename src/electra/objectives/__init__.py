@@ -55,8 +55,8 @@ def create(
             words.
 
     Raises:
-        ConfigError: for an unknown option, an invalid value, or an option that needs missing
-            `statistics`.
+        ConfigError: for an unknown objective or option, an invalid value, or an option that needs
+            `statistics` if there are none.
     """
     module = module_of(str(options.get("name", "rtd")))
     config = build(

@@ -119,11 +119,9 @@ class Objective(masking.MaskingObjective):
 
     def adversarial_share(self, progress: float) -> float:
         """Returns `a`: 0 while the generator learns by maximum likelihood, 1 once it is fully adversarial."""
-        first, last = self.config.anneal_from, self.config.anneal_to
+        start, end = self.config.anneal_from, self.config.anneal_to
         return (
-            min(max((progress - first) / (last - first), 0.0), 1.0)
-            if first < last
-            else float(progress >= last)
+            min(max((progress - start) / (end - start), 0.0), 1.0) if start < end else float(progress >= end)
         )
 
     @override
@@ -150,8 +148,8 @@ class Objective(masking.MaskingObjective):
             noise = conditional_gumbel(log_p.detach(), sampled)
             mixtures = ((log_p + noise) / config.temperature).softmax(-1) @ table.detach()
             # Its value is zero; its gradient is the reversed gradient of the mixtures.
-            zero = scale * (mixtures.detach() - mixtures)
-            variation = AddedVectors(slots, zero)
+            reversed_gradient = scale * (mixtures.detach() - mixtures)
+            variation = AddedVectors(slots, reversed_gradient)
         detection = detect(discriminator, corrupted, ids, variation)
 
         losses = {"mlm": with_gradient(mlm, 1 - a * (1 - config.mlm_weight)), "rtd": detection.loss()}

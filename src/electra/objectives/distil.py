@@ -132,16 +132,16 @@ class Objective(noise.NoisyObjective):
 
         layout = (corrupted.position_ids, corrupted.document_ids)
         student_states, teacher_states = LayerStates(), LayerStates()
-        last = student.encoder(ids, *layout, variation=student_states)
+        student_last = student.encoder(ids, *layout, variation=student_states)
         with torch.no_grad():
             teacher_ids = ids if config.teacher_reads == "same" else corrupted.input_ids
             teacher_last = teacher.encoder(teacher_ids, *layout, variation=teacher_states)
         # in the modern encoder, `observe` gets the last states before the final norm
-        student_states.layers[-1], teacher_states.layers[-1] = last, teacher_last
+        student_states.layers[-1], teacher_states.layers[-1] = student_last, teacher_last
 
         if self.auxiliary:
             is_replaced = (ids != corrupted.input_ids).flatten()[real]
-            logits = student.logits(last, corrupted.position_ids).float().flatten()[real]
+            logits = student.logits(student_last, corrupted.position_ids).float().flatten()[real]
             losses["rtd"] = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="sum")
             observed |= {"replaced_logits": logits.detach(), "replaced": is_replaced}
         shapes = student.encoder.config, teacher.encoder.config
@@ -155,9 +155,11 @@ class Objective(noise.NoisyObjective):
             sums = [distance.flatten()[real].sum() for distance in distances]
             losses["states"] = torch.stack(sums).mean()
         if "vectors" in self.teacher_weights:
-            text = _text_index(corrupted).flatten()[real]
-            projected = _project(pair, shapes[0].num_layers, last)
-            vectors = (_sum_by_text(states.flatten(0, 1)[real], text) for states in (projected, teacher_last))
+            text_index = _text_index(corrupted).flatten()[real]
+            projected = _project(pair, shapes[0].num_layers, student_last)
+            vectors = (
+                _sum_by_text(states.flatten(0, 1)[real], text_index) for states in (projected, teacher_last)
+            )
             losses["vectors"] = _cosine_distance(*vectors).sum()
         if "relations" in self.teacher_weights:
             mask = attention_mask(corrupted.document_ids)
@@ -183,9 +185,11 @@ def _paired_layers(
     student: EncoderConfig, teacher: EncoderConfig, states_layers: str
 ) -> list[tuple[int, int]]:
     """Returns pairs (student layer, teacher layer) at the same relative depth, counted from 1."""
-    last = student.num_layers
-    first = last if states_layers == "last" else 1
-    return [(depth, -(-depth * teacher.num_layers // last)) for depth in range(first, last + 1)]
+    num_layers = student.num_layers
+    first_depth = num_layers if states_layers == "last" else 1
+    return [
+        (depth, -(-depth * teacher.num_layers // num_layers)) for depth in range(first_depth, num_layers + 1)
+    ]
 
 
 def _project(pair: Pair, depth: int, states: Tensor) -> Tensor:
@@ -201,8 +205,10 @@ def _cosine_distance(a: Tensor, b: Tensor) -> Tensor:
 def _text_index(corrupted: CorruptedBatch) -> Tensor:
     """Returns the id of each token's text [B, T], unique within the batch; meaningless at padding."""
     B, T = corrupted.input_ids.shape
-    rows = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
-    return rows.expand(B, T) if corrupted.document_ids is None else rows + corrupted.document_ids
+    row_offsets = torch.arange(B, device=corrupted.input_ids.device)[:, None] * T
+    return (
+        row_offsets.expand(B, T) if corrupted.document_ids is None else row_offsets + corrupted.document_ids
+    )
 
 
 def _sum_by_text(states_ND: Tensor, text_N: Tensor) -> Tensor:

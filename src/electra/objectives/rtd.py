@@ -68,7 +68,10 @@ class Objective(masking.MaskingObjective):
         return detection if self.noise else {"mlm": 1.0, **detection}
 
     def learned_positions(self, corrupted: CorruptedBatch) -> Tensor:
-        """Returns the flattened positions that the discriminator learns from: every real token."""
+        """Returns the positions in the flattened batch that the discriminator learns from: every real token.
+
+        They are a mask [B x T] or indices.
+        """
         return corrupted.is_token().flatten()
 
     @override
@@ -97,15 +100,15 @@ class Objective(masking.MaskingObjective):
         return Outcome(losses, observed | {"replaced_logits": logits.detach(), "replaced": is_replaced})
 
     def _frequencies(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Returns the sampling weight of each token [V]; 0 for special tokens."""
-        uniform = self.config.generator == "uniform"
-        if not uniform and self.statistics is None:
+        """Returns each token's count in the training text, or 1 for `uniform` [V]; 0 for special tokens."""
+        is_uniform = self.config.generator == "uniform"
+        if not is_uniform and self.statistics is None:
             raise ConfigError(
                 "'unigram' needs the token frequencies of the training text", key="objective.generator"
             )
         weights = (
             np.ones(self.vocab_size)
-            if uniform or self.statistics is None
+            if is_uniform or self.statistics is None
             else self.statistics.counts.astype(np.float64)
         )
         weights[list(self.specials.values())] = 0

@@ -80,26 +80,26 @@ class Objective(noise.NoisyObjective):
 
     @override
     def phase(self, step: int, total_steps: int) -> tuple[int, int]:
-        first = self.config.mlm_first
-        switch = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= first)
+        mlm_first = self.config.mlm_first
+        switch = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= mlm_first)
         return (0, switch) if step < switch else (switch, total_steps)
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
-        first, masked = self.config.mlm_first, self.mean_mask_fraction
-        share = first + (1 - first) * self.config.mlm_share
-        mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=masked)
-        rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=masked)
-        return share * mlm + (1 - share) * rtd
+        mlm_first, mask_fraction = self.config.mlm_first, self.mean_mask_fraction
+        mlm_share = mlm_first + (1 - mlm_first) * self.config.mlm_share
+        mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=mask_fraction)
+        rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=mask_fraction)
+        return mlm_share * mlm + (1 - mlm_share) * rtd
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
-        share = self.share_of_mlm(progress)
-        mlm_rows = np.floor((batch.examples + 1.0) * share) > np.floor(batch.examples * share)
-        real = int((batch.document_ids[~mlm_rows] >= 0).sum())
+        mlm_share = self.share_of_mlm(progress)
+        mlm_rows = np.floor((batch.examples + 1.0) * mlm_share) > np.floor(batch.examples * mlm_share)
+        num_real = int((batch.document_ids[~mlm_rows] >= 0).sum())
         mlm_slots = mlm_rows[masked.masked_positions.numpy() // batch.input_ids.shape[1]]
-        counts = {"mlm": int((~mlm_slots).sum()), "rtd": real, "naming": int(mlm_slots.sum())}
+        counts = {"mlm": int((~mlm_slots).sum()), "rtd": num_real, "naming": int(mlm_slots.sum())}
         drawn = self.draw_noise(batch, seed)[masked.masked_positions]
         return SplitBatch(
             **vars(masked) | {"counts": counts}, mlm_rows=torch.from_numpy(mlm_rows), noise=drawn

@@ -75,8 +75,8 @@ class Objective(masking.MaskingObjective):
         corrupted = super().corrupt(batch, seed, progress)
         # "spared" names the random stream; another name would select other texts
         draws = seeds.uniforms(seeds.keys(seed, "spared", 0, batch.examples), batch.input_ids.shape[1])
-        drawn = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
-        untouched = torch.from_numpy((drawn < self.config.untouched_share).reshape(-1))
+        text_draws = np.take_along_axis(draws, batch.document_ids.clip(min=0), axis=1)
+        untouched = torch.from_numpy((text_draws < self.config.untouched_share).reshape(-1))
         counts = corrupted.counts | {"sentence": int((batch.input_ids == self.specials["cls"]).sum())}
         return UntouchedBatch(
             **vars(corrupted) | {"counts": counts}, untouched=untouched[corrupted.masked_positions]
@@ -95,8 +95,8 @@ class Objective(masking.MaskingObjective):
         detection = detect(discriminator, corrupted, replacing.insert_samples(corrupted, shown))
 
         begins = (corrupted.input_ids == self.specials["cls"]).flatten()  # every text begins with [CLS]
-        text = begins.cumsum(0) - 1  # index of the text that each position belongs to
-        is_corrupted = torch.bincount(text[detection.replaced], minlength=int(begins.sum())) > 0
+        text_index = begins.cumsum(0) - 1  # index of the text that each position belongs to
+        is_corrupted = torch.bincount(text_index[detection.replaced], minlength=int(begins.sum())) > 0
         logits = pair.heads["sentence"](detection.hidden[begins]).squeeze(-1).float()
         sentence = F.binary_cross_entropy_with_logits(logits, is_corrupted.float(), reduction="sum")
         observed = {"top1_correct": replaced.top1_correct} | replaced.observed(corrupted)

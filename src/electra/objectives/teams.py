@@ -90,11 +90,11 @@ class Objective(masking.MaskingObjective):
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
         masked = super().corrupt(batch, seed, progress)
-        others = self.config.candidates - 1
+        num_others = self.config.candidates - 1
         draws = seeds.uniforms(
-            seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * others
+            seeds.keys(seed, "candidates", 0, batch.examples), batch.input_ids.shape[1] * num_others
         )
-        choices = torch.from_numpy(draws.reshape(-1, others))[masked.masked_positions]
+        choices = torch.from_numpy(draws.reshape(-1, num_others))[masked.masked_positions]
         return CandidatesBatch(**vars(masked), choices=choices)
 
     @override
@@ -115,9 +115,9 @@ class Objective(masking.MaskingObjective):
             -1
         ) + selection.bias[words]
         # the original is the first candidate
-        loss = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")
+        selection_loss = F.cross_entropy(logits.float(), torch.zeros_like(targets), reduction="sum")
         observed = {"top1_correct": top1_correct, "sample_correct": sampled == targets, "sampled": sampled}
-        losses = {"mlm": mlm, "rtd": detection.loss(), "selection": loss}
+        losses = {"mlm": mlm, "rtd": detection.loss(), "selection": selection_loss}
         return Outcome(losses, observed | detection.observed())
 
 

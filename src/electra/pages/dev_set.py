@@ -25,7 +25,7 @@ BINS = 10  # intervals of probability, for the calibration
 
 
 def sections(records: Sequence[Record], labels: Mapping[str, Mapping[str, int]]) -> list[Section]:
-    """Returns the sections for predictions with gold labels or numbers; empty if there are none of these.
+    """Returns the sections for predictions; empty if none of them has a gold label or number.
 
     `labels` holds, by split and label, the number of examples.
     """
@@ -64,19 +64,21 @@ def _labels(rows: Sequence[Record], counts: Mapping[str, Mapping[str, int]]) -> 
         }
         for name in names
     ]
-    counted = [(name, name, "plain") for name in ("in train", "in dev", "predicted")]
-    scored = [(name, name, "score") for name in ("precision", "recall", "F1")]
-    return [Table.of(records, ("label", "label"), *counted, *scored), *_confusion(rows, names)]
+    count_columns = [(name, name, "plain") for name in ("in train", "in dev", "predicted")]
+    score_columns = [(name, name, "score") for name in ("precision", "recall", "F1")]
+    return [Table.of(records, ("label", "label"), *count_columns, *score_columns), *_confusion(rows, names)]
 
 
 def _confusion(rows: Sequence[Record], names: Sequence[str]) -> list[Block]:
     pairs = Counter((record["gold"], record["predicted"]) for record in rows)
     if len(names) <= MAX_LABELS:
         cells = [(gold, *(Number(pairs[gold, predicted]) for predicted in names)) for gold in names]
-        total = Counter(record["gold"] for record in rows)
+        gold_counts = Counter(record["gold"] for record in rows)
         series = [
             Series(
-                gold, names, [pairs[gold, label] / total[gold] if total[gold] else None for label in names]
+                gold,
+                names,
+                [pairs[gold, label] / gold_counts[gold] if gold_counts[gold] else None for label in names],
             )
             for gold in names
         ]
@@ -95,17 +97,17 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
         bins.setdefault(min(int(record["probability"] * BINS), BINS - 1), []).append(record)
     rows: list[Sequence[object]] = []
     points: list[tuple[float, float]] = []
-    error = 0.0
+    calibration_error = 0.0
     for i, members in sorted(bins.items()):
         mean = sum(record["probability"] for record in members) / len(members)
-        right = sum(record["gold"] == record["predicted"] for record in members) / len(members)
-        error += abs(mean - right) * len(members) / len(scored)
-        points.append((mean, right))
+        accuracy = sum(record["gold"] == record["predicted"] for record in members) / len(members)
+        calibration_error += abs(mean - accuracy) * len(members) / len(scored)
+        points.append((mean, accuracy))
         span = f"{i / BINS:.1f} to {(i + 1) / BINS:.1f}"
-        rows.append((span, Number(len(members)), Number(mean, "percent"), Number(right, "percent")))
+        rows.append((span, Number(len(members)), Number(mean, "percent"), Number(accuracy, "percent")))
     bins_used = "1 bin" if len(rows) == 1 else f"{len(rows)} bins"
     series = [
-        Series("right", [mean for mean, _ in points], [right for _, right in points]),
+        Series("right", [mean for mean, _ in points], [accuracy for _, accuracy in points]),
         Series("perfectly calibrated", [0, 1], [0, 1], style="reference"),
     ]
     note = "Below the dotted line, the model is more confident than it is right."
@@ -113,7 +115,7 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
     table = Table(("probability", "predictions", "mean probability", "right"), rows)
     return [
         Figures.of(figure),
-        Text(f"Expected calibration error over {bins_used}: {error:.3f}.", "quiet"),
+        Text(f"Expected calibration error over {bins_used}: {calibration_error:.3f}.", "quiet"),
         Fold("Numbers of predictions", [table]),
     ]
 
@@ -139,8 +141,8 @@ def _shown(record: Record) -> str:
     rest = {
         name: value for name, value in record.items() if name not in OWN_COLUMNS and not name.startswith("p(")
     }
-    others = " \u00b7 ".join(f"{name}: {_short(value, MAX_CELL)}" for name, value in rest.items())
-    return Markup('{}<br><span class="none">{}</span>').format(text, others) if others else text
+    details = " \u00b7 ".join(f"{name}: {_short(value, MAX_CELL)}" for name, value in rest.items())
+    return Markup('{}<br><span class="none">{}</span>').format(text, details) if details else text
 
 
 def _short(value: object, limit: int) -> str:

@@ -94,7 +94,7 @@ class Figure:
 
 
 def draw(figure: Figure) -> str | None:
-    """Returns the figure as standalone SVG without its title, or None if nothing was measured."""
+    """Returns the figure as SVG without its title; None if nothing was measured. Needs Matplotlib."""
     # Colours are assigned before series without values are dropped, so that the others keep theirs.
     shown = [
         replace(series, color=i if series.color is None else series.color).without_missing()
@@ -157,8 +157,8 @@ def _names(series: Iterable[Series]) -> list[str]:
 def _look(series: Series) -> tuple[str, Any, str]:
     """Returns colour, dashes and marker. Colours repeat after six, with other dashes and markers."""
     color = series.color or 0
-    other = color + color // len(PALETTE)
-    return PALETTE[color % len(PALETTE)], DASHES[other % len(DASHES)], MARKERS[other % len(MARKERS)]
+    look_index = color + color // len(PALETTE)
+    return PALETTE[color % len(PALETTE)], DASHES[look_index % len(DASHES)], MARKERS[look_index % len(MARKERS)]
 
 
 def _lines(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
@@ -214,12 +214,12 @@ def _matrix(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
     columns = _names(figure.series)
     values = [y for series in shown for y in series.y if y is not None]
     low, high = figure.y_range or (min(values), max(values))
-    spread = (high - low) or 1.0
+    value_range = (high - low) or 1.0
     for row, series in enumerate(shown):
         for name, y in zip(series.x, series.y, strict=True):
             column = columns.index(str(name))
             # One hue whose strength shows the value, and the number on it: readable without colour.
-            shade = 0.06 + 0.5 * min(max((y - low) / spread, 0.0), 1.0)
+            shade = 0.06 + 0.5 * min(max((y - low) / value_range, 0.0), 1.0)
             corner = (column - 0.48, row - 0.46)
             axes.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=PALETTE[0], alpha=shade, linewidth=0))
             if len(columns) <= 12:

@@ -79,8 +79,10 @@ def _figure(plot: Plot, axis: Axis, marks: Sequence[float]) -> Figure:
 
 
 def _mark_positions(marks: Sequence[Event], points: Sequence[Point], axis: Axis) -> list[float]:
-    known = sorted(
+    sorted_points = sorted(
         (point for point in points if getattr(point, axis) is not None), key=lambda point: point.step
     )
-    mark_points = (next((point for point in known if point.step >= mark.step), None) for mark in marks)
+    mark_points = (
+        next((point for point in sorted_points if point.step >= mark.step), None) for mark in marks
+    )
     return [float(getattr(point, axis)) for point in mark_points if point is not None]

@@ -92,7 +92,8 @@ def arrange(record: Mapping[str, Any]) -> dict[str, Any]:
 class Cells:
     """The numbers of a table or figure; `by_place` maps (places down, place across) to a cell.
 
-    They come from the frame with exactly the axes of `view`, at the places that the view keeps.
+    They come from the frame whose axes are `down`, the axis across, and those that `view` keeps, at the
+    places that the view keeps.
     """
 
     def __init__(
@@ -103,9 +104,11 @@ class Cells:
         axes = frame["axes"]
         self.by_place: dict[tuple[tuple[Any, ...], Any], Any] = {}
         for row in frame["rows"]:
-            at = dict(zip(axes, row, strict=False))
-            if all(at[axis] in _listed(places) for axis, places in keep.items()):
-                self.by_place[tuple(at[axis] for axis in down), at[across]] = _cell_of(row[len(axes) :])
+            place_on = dict(zip(axes, row, strict=False))
+            if all(place_on[axis] in _listed(places) for axis, places in keep.items()):
+                self.by_place[tuple(place_on[axis] for axis in down), place_on[across]] = _cell_of(
+                    row[len(axes) :]
+                )
         self.down = _ordered([places for places, _ in self.by_place], [keep.get(axis) for axis in down])
         self.across = [
             place for (place,) in _ordered([(place,) for _, place in self.by_place], [keep.get(across)])
@@ -166,17 +169,17 @@ def section(record: Mapping[str, Any]) -> Section:
     tables: list[Block | None] = []
     for table in record["tables"]:
         # With a single model, its name is not repeated in every row.
-        first = int(len(record["models"]) == 1 and table["columns"][0] == "model")
-        rows = [[_cell(cell) for cell in row[first:]] for row in table["rows"]]
+        first_column = int(len(record["models"]) == 1 and table["columns"][0] == "model")
+        rows = [[_cell(cell) for cell in row[first_column:]] for row in table["rows"]]
         note = Text(table["note"], "quiet") if table["note"] else None
-        blocks = [Table(table["columns"][first:], rows, table["title"]), note]
+        blocks = [Table(table["columns"][first_column:], rows, table["title"]), note]
         tables += blocks if len(rows) <= MAX_ROWS else [Fold(f"{table['title']} ({len(rows)} rows)", blocks)]
-    # The most important numbers, of the first model.
-    headline = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
+    # The headline numbers are those of the first model.
+    headline_rows = [(name, _cell(estimate)) for name, estimate in record["headline"].items()]
     return Section(
         record["title"],
         [
-            Table(("", record["models"][0]["name"]), headline) if headline else None,
+            Table(("", record["models"][0]["name"]), headline_rows) if headline_rows else None,
             *map(Text, record["notes"]),
             Figures.of(*(_figure(record["stem"], figure) for figure in record["figures"])),
             *tables,
@@ -204,13 +207,13 @@ def _settings(record: Mapping[str, Any]) -> Table:
     rows = {"probe": f"{record['probe']}, version {record['version']}"}
     for model in record["models"]:
         training = model.get("training")
-        at = "" if training is None else f", {training['objective']}, seed {training['seed']}"
-        at += "" if model["step"] is None else f", step {model['step']}"
+        training_text = "" if training is None else f", {training['objective']}, seed {training['seed']}"
+        training_text += "" if model["step"] is None else f", step {model['step']}"
         shapes = "; ".join(
             f"{kind}: {shape['layers']} layers of {shape['hidden_size']}"
             for kind, shape in model["networks"].items()
         )
-        rows[f"model {model['name']}"] = f"{model['source']}{at} ({shapes})"
+        rows[f"model {model['name']}"] = f"{model['source']}{training_text} ({shapes})"
     for key, files in record["data"].items():
         rows[f"data: {key}"] = ", ".join(f"{file['folder']}/{file['file']}" for file in files)
     return Table.pairs({**rows, **{f"option {key}": value for key, value in record["options"].items()}})

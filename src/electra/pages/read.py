@@ -43,8 +43,8 @@ class RunRecord:
     @property
     def last(self) -> Point | None:
         """The last row of training or evaluation; None if there is none."""
-        ends = [points[-1] for points in (self.ledger.train, self.ledger.evals) if points]
-        return max(ends, key=lambda point: point.step, default=None)
+        last_points = [points[-1] for points in (self.ledger.train, self.ledger.evals) if points]
+        return max(last_points, key=lambda point: point.step, default=None)
 
     @property
     def final(self) -> Point | None:
@@ -53,7 +53,7 @@ class RunRecord:
 
     @property
     def total_steps(self) -> int | None:
-        """The steps of the whole run, which run.toml fixes when it starts."""
+        """The steps of the whole run, which run.toml fixes when it starts; None if unknown."""
         return RunFolder.steps_of(self.recipe)
 
     @property
@@ -63,7 +63,7 @@ class RunRecord:
 
     @property
     def objective(self) -> str | None:
-        """The name of the objective."""
+        """The name of the objective; None if unknown."""
         return self.setting("objective.name")
 
     @property
@@ -79,12 +79,12 @@ class RunRecord:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """The median throughput of the training rows."""
+        """The median throughput of the training rows; None if there are none."""
         speeds = self.ledger.curve("train", "tokens_per_s").y
         return median(speeds) if speeds else None
 
     def setting(self, *dotted: str) -> str | None:
-        """Returns the value of the first of these keys that is set, as text: `setting("model.size")`."""
+        """Returns the value of the first of these keys that is set, as text; None if none is."""
         for name in dotted:
             value: Any = {**self.recipe, "identity": self.identity, "environment": self.environment}
             for part in name.split("."):

@@ -52,7 +52,8 @@ _PRIMARY = ("auc", "mlm_accuracy", "generator_accuracy")  # the first that exist
 def write_report(run: Path, out: Path | None = None, compare: Sequence[Path] = (), reload: int = 0) -> Path:
     """Writes the report of a run (RUN/report.html, or `out`) and its figures; returns the page's path.
 
-    A browser reloads the page every `reload` seconds (0: never).
+    A browser reloads the page every `reload` seconds (0: never). Raises RunFolderError if `run` or one of
+    `compare` is not a run folder.
     """
     run, out = Path(run), Path(out) if out else RunFolder(Path(run)).page
     others = dict.fromkeys(other for other in map(Path, compare) if other.resolve() != run.resolve())
@@ -158,12 +159,12 @@ def _numbers(run: RunRecord) -> list[Block]:
     primary = next((key for key in _PRIMARY if key in results), None)
     large = [results.pop(primary)] if primary else []
     last = run.last
-    shape, named = RunFolder.describe_shape(run.recipe)
+    shape, shape_note = RunFolder.describe_shape(run.recipe)
     facts: list[tuple[str, Number | str | None, str]] = [
         ("Status", _STATES[run.status], ""),
         ("Recipe", run.setting("environment.recipe", "identity.recipe"), ""),
         ("Objective", run.objective, ""),
-        ("Model", shape or None, named),
+        ("Model", shape or None, shape_note),
         ("Steps", Number(last.step if last else None), f"of {run.total_steps:,}" if run.total_steps else ""),
         ("Tokens seen", Number(last.tokens if last else None, "large"), ""),
         ("Training FLOPs", Number(last.flops if last else None, "power"), ""),
@@ -220,8 +221,10 @@ def _held_out_plots(run: RunRecord) -> list[Plot]:
         measures = [Measure(run, "eval", key, "held out", color=1)]
         if key in _REFERENCE_LINES:
             label, level = _REFERENCE_LINES[key]
-            at: dict[str, Any] = {"key": level} if isinstance(level, str) else {"key": key, "level": level}
-            measures.append(Measure(run, "eval", label=label, style="reference", **at))
+            level_arguments: dict[str, Any] = (
+                {"key": level} if isinstance(level, str) else {"key": key, "level": level}
+            )
+            measures.append(Measure(run, "eval", label=label, style="reference", **level_arguments))
         plots.append(Plot(key, METRICS[key].title, METRICS[key].meaning, measures))
     return plots
 
@@ -315,8 +318,8 @@ def _events(run: RunRecord) -> Section:
         Table(("Step", "Event", "Details"), rows) if rows else quiet("The run recorded no events.")
     ]
     if saved:
-        plural, last = "s" * (len(saved) > 1), saved[-1].step
-        blocks.append(quiet(f"{len(saved)} checkpoint{plural} written, the last at step {last:,}."))
+        plural, last_step = "s" * (len(saved) > 1), saved[-1].step
+        blocks.append(quiet(f"{len(saved)} checkpoint{plural} written, the last at step {last_step:,}."))
     return Section("Events", blocks)
 
 

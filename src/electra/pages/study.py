@@ -128,8 +128,8 @@ def _missing(results: Results) -> str:
     """Returns a sentence on the runs that are still to be done, by arm."""
     seeds: dict[str, list[str]] = {}
     for job in results["missing"]:
-        at = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
-        seeds.setdefault(f"{results.arm_title(job['arm'])}{at}", []).append(str(job["seed"]))
+        budget_note = "" if job["share"] == 1 else f" at {job['share']:g} of the budget"
+        seeds.setdefault(f"{results.arm_title(job['arm'])}{budget_note}", []).append(str(job["seed"]))
     listed = [f"{arm}, seed{'s' * (len(numbers) > 1)} {', '.join(numbers)}" for arm, numbers in seeds.items()]
     return f"Missing: {'; '.join(listed)}."
 
@@ -187,13 +187,13 @@ def _result(results: Results) -> Section | None:
         source = Text(f"Paper: {paper['metric']}, {paper['source']}. {paper['note']} {SCALE_NOTE}", "quiet")
     elif paper["source"]:
         source = Text(f"Paper ({paper['source']}): {paper['note']}", "quiet")
-    done = max((score["n"] for score in results.scores(metric).values()), default=0)
+    num_seeds = max((score["n"] for score in results.scores(metric).values()), default=0)
     lead = (
-        f"Mean over {done} seeds with 95 % intervals; every arm is tested against {results.baseline}, with a"
-        " t-test paired by seed."
+        f"Mean over {num_seeds} seeds with 95 % intervals; every arm is tested against {results.baseline},"
+        " with a t-test paired by seed."
     )
-    if done < 2:
-        lead = "One seed so far: no intervals and no tests; differences may be chance."
+    if num_seeds < 2:
+        lead = "One seed so far: no intervals and no tests; differences may be due to chance."
     figures = Figures.of(_score(results, metric), _differences(results, metric))
     return Section("Result", [figures, _tests(results, metric), source, *_reached(results)], lead)
 
@@ -250,9 +250,9 @@ def _reached(results: Results) -> list[Block]:
         if flops is None:
             sentences.append(f"{results.arm_title(arm)} does not reach {goal} within the budget.")
             continue
-        first = " or less: it is above that at its smallest budget" if flops == smallest["flops"] else ""
-        share = f"{100 * flops / largest['flops']:.0f} % of its compute{first}"
-        sentences.append(f"{results.arm_title(arm)} reaches {goal} with {share}.")
+        or_less = " or less: it is above that at its smallest budget" if flops == smallest["flops"] else ""
+        compute = f"{100 * flops / largest['flops']:.0f} % of its compute{or_less}"
+        sentences.append(f"{results.arm_title(arm)} reaches {goal} with {compute}.")
     return [Text(text) for text in sentences]
 
 
@@ -285,8 +285,10 @@ def _along_compute(results: Results) -> Section | None:
         for name, arm in curves.items():
             x, y, low, high = [*arm[metric].values()] if metric in arm else ([], [], [], [])
             ends = [clip_interval(metric, *pair) for pair in zip(low, high, strict=True)]
-            enough = len(results["seeds"]) >= MIN_SEEDS and any(least is not None for least, _ in ends)
-            series.append(Series(results.arm_title(name), x, y, *(zip(*ends, strict=True) if enough else ())))
+            has_bands = len(results["seeds"]) >= MIN_SEEDS and any(least is not None for least, _ in ends)
+            series.append(
+                Series(results.arm_title(name), x, y, *(zip(*ends, strict=True) if has_bands else ()))
+            )
         name, title = f"curve-{metric.replace('_', '-')}", METRICS[metric].title
         figures.append(Figure(name, title, METRICS[metric].meaning, series, y=title, axis="flops"))
     return Section("During training", [Figures.of(*figures)], lead) if figures else None
@@ -362,11 +364,12 @@ def _differences(results: Results, metric: str) -> Figure | None:
 
 
 def _cost(results: Results) -> Section:
-    several = len(results["budgets"]) > 1
+    several_budgets = len(results["budgets"]) > 1
     rows = [
         {
             **arm,
-            "name": results.arm_title(name) + (f", {budget['share']:g} of the budget" if several else ""),
+            "name": results.arm_title(name)
+            + (f", {budget['share']:g} of the budget" if several_budgets else ""),
             "off": arm["flops"] / budget["flops"] - 1,
             "alarms": f"{arm['collapsed']} of {arm['runs']}",
         }
@@ -411,19 +414,19 @@ def _statistical_power(results: Results) -> Section:
 
 def _recipes(results: Results) -> Section:
     """Returns the section on the settings in which the arms differ, and those they share."""
-    flat: dict[str, dict[str, Any]] = {
+    settings_by_arm: dict[str, dict[str, Any]] = {
         name: dict(Table.pairs(recipe).rows)  # type: ignore[arg-type]
         for name, recipe in results["arms"].items()
     }
-    keys = dict.fromkeys(key for recipe in flat.values() for key in recipe)
-    differing = [key for key in keys if len({recipe.get(key) for recipe in flat.values()}) > 1]
-    rows = [[key, *(recipe.get(key) for recipe in flat.values())] for key in differing]
-    first = next(iter(flat.values()))
-    same = Table.pairs({key: first.get(key) for key in keys if key not in differing})
+    keys = dict.fromkeys(key for recipe in settings_by_arm.values() for key in recipe)
+    differing = [key for key in keys if len({recipe.get(key) for recipe in settings_by_arm.values()}) > 1]
+    rows = [[key, *(recipe.get(key) for recipe in settings_by_arm.values())] for key in differing]
+    one_arm = next(iter(settings_by_arm.values()))
+    shared = Table.pairs({key: one_arm.get(key) for key in keys if key not in differing})
     return Section(
         "Settings of the arms",
         [
-            Table(["Key", *map(results.arm_title, flat)], rows),
-            Fold("Settings that all arms share", [same]),
+            Table(["Key", *map(results.arm_title, settings_by_arm)], rows),
+            Fold("Settings that all arms share", [shared]),
         ],
     )

@@ -84,8 +84,8 @@ def verdict(record: Mapping[str, Any], groups: Sequence[Group]) -> str:
     if not others:
         return f"{sentence}."
     baseline = max(others, key=others.__getitem__)
-    ahead = 100 * (ours[best] - others[baseline])
-    return f"{sentence}, {abs(ahead):.1f} {'above' if ahead > 0 else 'below'} the best baseline, {baseline}."
+    lead = 100 * (ours[best] - others[baseline])
+    return f"{sentence}, {abs(lead):.1f} {'above' if lead > 0 else 'below'} the best baseline, {baseline}."
 
 
 def _groups(record: Mapping[str, Any]) -> list[Group]:
@@ -154,12 +154,12 @@ def _remarks(group: Group) -> Table | None:
 
 
 def _problems(record: Mapping[str, Any]) -> list[Block]:
-    states = {"failed": "failed", "done": "undefined"}
+    status_labels = {"failed": "failed", "done": "undefined"}
     return [
-        Text(f"{row['title']}, {model}: {states[score['status']]}, {score['reason']}", "warning")
+        Text(f"{row['title']}, {model}: {status_labels[score['status']]}, {score['reason']}", "warning")
         for row in record["rows"]
         for model, score in row["scores"].items()
-        if score.get("reason") and score["status"] in states
+        if score.get("reason") and score["status"] in status_labels
     ]
 
 
@@ -186,9 +186,9 @@ def _with_published(record: Mapping[str, Any], group: Group) -> Table | None:
         scores = (_median(row["scores"][model["name"]]) for row in compared)
         rows.append((model["name"], *(Number(score, "points") for score in scores)))
     for column in record["published"]:
-        other, name = column.get("other_examples", False), column["title"]
+        other_examples, name = column.get("other_examples", False), column["title"]
         if any(row["published"].get(name) is not None for row in compared):
-            parenthesized = [other or not row["comparable"] for row in compared]
+            parenthesized = [other_examples or not row["comparable"] for row in compared]
             cells = [
                 Number(row["published"].get(name), "points", parenthesized=parenthesized)
                 for row, parenthesized in zip(compared, parenthesized, strict=True)
@@ -260,10 +260,10 @@ def _figure(group: Group, i: int, models: Sequence[str]) -> Figure:
 
 def _series(group: Group, model: str) -> Series:
     """Returns the first score of each task, and all scores of a probe."""
-    first, points = {row["task"]: row for row in reversed(group.rows)}, []
+    first_rows, points = {row["task"]: row for row in reversed(group.rows)}, []
     for row in group.rows:
         score = row["scores"][model]
-        if (row["split"] == "all" or first[row["task"]] is row) and score.get("median") is not None:
+        if (row["split"] == "all" or first_rows[row["task"]] is row) and score.get("median") is not None:
             low, high = score.get("low"), score.get("high")
             low = min(score["by_seed"]) if low is None else low
             high = max(score["by_seed"]) if high is None else high

@@ -124,12 +124,12 @@ def comparison(results: Mapping[str, Any]) -> Figure | None:
     if results.get(key) is None or not known:
         return None
     low, high = clip_interval(metric, *interval(results.get(f"{key}{BY_SEED}", ())))
-    bounded = low is not None
+    has_interval = low is not None
     ends = {"mean": results[key], "low": low, "high": high}
     model = Series.through("model", [("this model", ends)], "points")
     baselines = Series("baselines", list(known), list(known.values()), style="points")
     title = f"dev {metric.replace('_', ' ')}"
-    note = "The line is the 95 % interval over seeds." if bounded else "One seed: no interval."
+    note = "The line is the 95 % interval over seeds." if has_interval else "One seed: no interval."
     return Figure("comparison", title, note, [model, baselines], "categories", x=title)
 
 
@@ -162,12 +162,12 @@ def search_lead(record: Mapping[str, Any]) -> str:
 
 def search(record: Mapping[str, Any]) -> list[Block]:
     """Returns a table of the trials of a hyperparameter search, in order."""
-    names, chosen, rows = record["settings"], record.get("chosen"), []
+    names, chosen_values, rows = record["settings"], record.get("chosen"), []
     for i, trial in enumerate(record["trainings"], 1):
         values = [f"{trial['values'][name]:g}" for name in names]
-        baseline_score: object = trial.get("failed") or Number(trial["score"], "score")
-        mark = "chosen" if trial["values"] == chosen else ""
-        rows.append((str(i), *values, baseline_score, Number(trial["seconds"], "seconds"), mark))
+        outcome: object = trial.get("failed") or Number(trial["score"], "score")
+        mark = "chosen" if trial["values"] == chosen_values else ""
+        rows.append((str(i), *values, outcome, Number(trial["seconds"], "seconds"), mark))
     columns = (
         "",
         *(name.replace("_", " ") for name in names),
@@ -175,7 +175,7 @@ def search(record: Mapping[str, Any]) -> list[Block]:
         "time",
         "",
     )
-    unfinished = [] if chosen else [Text("Not finished: rerun the command to resume.", "quiet")]
+    unfinished = [] if chosen_values else [Text("Not finished: rerun the command to resume.", "quiet")]
     return [Table(columns, rows), *unfinished]
 
 
@@ -186,8 +186,8 @@ def interval(values: Sequence[float | None]) -> tuple[float | None, float | None
         return None, None
     from scipy.stats import t
 
-    half = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / len(known) ** 0.5
-    return mean(known) - half, mean(known) + half
+    half_width = float(t.ppf(0.975, len(known) - 1)) * stdev(known) / len(known) ** 0.5
+    return mean(known) - half_width, mean(known) + half_width
 
 
 def unfinished(seeds: Mapping[int, Mapping[str, Any]]) -> list[Block | None]:
@@ -218,11 +218,11 @@ def losses(seeds: Mapping[int, Mapping[str, Any]]) -> Figures:
 def settings(record: Mapping[str, Any], results: Mapping[str, Any]) -> Table:
     """Returns a table of the labels, settings and environment."""
     labels = record.get("identity", {}).get("labels", ())
-    chosen = results.get("search", {}).get("chosen", {})
+    chosen_values = results.get("search", {}).get("chosen", {})
     rows = {
         **({"labels": list(labels)} if labels else {}),
         **record.get("settings", {}),
-        **chosen,
+        **chosen_values,
         **record.get("environment", {}),
     }
     return Table.pairs({name: value for name, value in rows.items() if value is not None and value != []})

@@ -44,9 +44,10 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
     model = record["models"][0]["name"]
     result = f"{name[0].upper()}{name[1:]}: {value:z.3f}{format_interval(number)} for {model}"
     if record["probe"] in DESCRIPTIVE_PROBES:
-        other = baselines.get(_UNTRAINED)
+        untrained = baselines.get(_UNTRAINED)
         return Verdict(
-            "", f"{result}." if other is None else f"{result}; {other:z.3f} for random initialization."
+            "",
+            f"{result}." if untrained is None else f"{result}; {untrained:z.3f} for random initialization.",
         )
     if not baselines:
         return Verdict("", f"{result}. No baseline was recorded.")
@@ -58,7 +59,7 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
 
 
 def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tuple[str, float]]:
-    best = "best" in name or "strongest" in name  # chosen among depths, so the baseline may be chosen, too
+    is_best = "best" in name or "strongest" in name  # over depths; then the baseline's best counts as well
     value, chance = value_of(number), value_of(record["headline"].get(f"chance: {name}"))
     if chance is not None:
         yield "chance", chance
@@ -75,8 +76,8 @@ def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tu
                 continue
             if other["style"] == "reference":
                 yield other["label"], known.get(position, max(known.values()))
-            elif other["label"] in _BASELINES and (best or position in known):
-                yield other["label"], max(known.values()) if best else known[position]
+            elif other["label"] in _BASELINES and (is_best or position in known):
+                yield other["label"], max(known.values()) if is_best else known[position]
     for table in record["tables"]:
         column = next((row.index(number) for row in table["rows"] if number in row), 0)
         for row in table["rows"] if column else ():

@@ -226,8 +226,10 @@ def _checked(hint: Any, value: Any, name: str) -> Any:
         if typing.get_origin(annotation.kind) is tuple and isinstance(value, str | os.PathLike):
             return TypedNames((value,))
         return value
-    wide = any(typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint))
-    unchecked = hint is Any or wide or annotation_of(hint, Sections) is not None
+    has_path_or_mapping = any(
+        typing.get_origin(each) in (os.PathLike, _MAPPING) for each in typing.get_args(hint)
+    )
+    unchecked = hint is Any or has_path_or_mapping or annotation_of(hint, Sections) is not None
     return value if unchecked else convert(hint, value, name)
 
 
@@ -355,7 +357,7 @@ def options_of(command: type[Command[Any]], words: Sequence[str] = ()) -> list[O
 
 def section_options(field_name: str, sections: Sections, words: Sequence[str]) -> Iterable[Option]:
     """Yields the options of a field that is annotated with Sections."""
-    short = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
+    short_flags = {name: f"--{each.replace('_', '-')}" for each, name in sections.short.items()}
     for section, holder in sections.read(words).items():
         declared_in = holder if isinstance(holder, type) else type(holder)
         for each, hint, heading in _fields(declared_in):
@@ -363,7 +365,7 @@ def section_options(field_name: str, sections: Sections, words: Sequence[str]) -
                 continue
             name = f"{section}.{each.name}"
             default = each.default if isinstance(holder, type) else getattr(holder, each.name)
-            aliases = (short[name],) if name in short else ()
+            aliases = (short_flags[name],) if name in short_flags else ()
             kind, repeated = _typed_kind(hint)
             yield Option(name, field_name, kind, default, False, repeated, declared_in, aliases, heading)
 

@@ -36,17 +36,19 @@ def script(shell: str, commands: Mapping[str, type[Command[Any]]]) -> str:
     if shell not in SHELLS:
         fix = f"Choose from {', '.join(SHELLS)}"
         raise ConfigError(f"unknown shell {shell!r}", key="print_completion", fix=fix)
-    known = {name: _choices(command) for name, command in commands.items()}
+    choices_of = {name: _choices(command) for name, command in commands.items()}
     if shell == "fish":
-        return _fish(known)
+        return _fish(choices_of)
     values = [
         f'    "{command} {option}") words="{" ".join(choices)}" ;;'
-        for command, options in known.items()
+        for command, options in choices_of.items()
         for option, choices in options.items()
         if choices
     ]
-    flags = [f'      {name}) words="{" ".join([*options, *ANYWHERE])}" ;;' for name, options in known.items()]
-    text = BASH.format(commands=" ".join(known), values="\n".join(values), options="\n".join(flags))
+    flags = [
+        f'      {name}) words="{" ".join([*options, *ANYWHERE])}" ;;' for name, options in choices_of.items()
+    ]
+    text = BASH.format(commands=" ".join(choices_of), values="\n".join(values), options="\n".join(flags))
     load = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
     return load + text if shell == "zsh" else text
 

@@ -48,7 +48,10 @@ def overview(commands: Mapping[str, Path]) -> str:
 
 
 def summary(file: Path) -> tuple[str, str]:
-    """Returns the group of the command in a file, and the first line of its docstring."""
+    """Returns the group of the command in a file, and the first line of its docstring.
+
+    Raises ValueError if the file declares no command.
+    """
     classes = [node for node in ast.parse(file.read_bytes()).body if isinstance(node, ast.ClassDef)]
     for node in classes:
         for keyword in node.keywords:
@@ -71,17 +74,17 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
     lines += [""] if positional else []
     for option in positional:
         lines += _entry(option.metavar, option.text, width)
-    plain = sorted(
+    top_level = sorted(
         (o for o in options if not o.positional and "." not in o.name), key=lambda o: not o.is_required
     )
     lines += ["", "options:"]
-    for option in plain:
+    for option in top_level:
         if not option.heading:
             lines += _entry(*_described(option), width)
     if has_dry_run(command):
         lines += _entry("--dry-run", " ".join((inspect.getdoc(command.preview) or "").split()), width)
     lines += _entry("-h, --help", "Show this help and exit.", width)
-    lines += _under_headings([option for option in plain if option.heading], "", width)
+    lines += _under_headings([option for option in top_level if option.heading], "", width)
     for section in dict.fromkeys(option.name.partition(".")[0] for option in options if "." in option.name):
         lines += _under_headings([o for o in options if o.name.startswith(f"{section}.")], section, width)
     return "\n".join(lines)
@@ -89,8 +92,8 @@ def help_page(command: type[Command[Any]], words: Sequence[str]) -> str:
 
 def _under_headings(options: Sequence[Option], section: str, width: int) -> Iterable[str]:
     for heading, members in itertools.groupby(options, key=lambda option: option.heading):
-        within = heading[:1].lower() + heading[1:] if section else heading
-        yield from ("", f"{', '.join(filter(None, (section, within)))}:")
+        title = heading[:1].lower() + heading[1:] if section else heading
+        yield from ("", f"{', '.join(filter(None, (section, title)))}:")
         for option in members:
             yield from _entry(*_described(option), width)
 
@@ -133,9 +136,9 @@ def _described(option: Option) -> tuple[str, str]:
 
 def _entry(head: str, text: str, width: int) -> Iterable[str]:
     body = _wrapped(text, width - WIDTH - 2)
-    first = [] if len(head) >= WIDTH else body[:1]
-    others = (f"  {'':<{WIDTH}}{line}" for line in body[len(first) :])
-    return [f"  {head:<{WIDTH}}{''.join(first)}".rstrip(), *others]
+    beside_head = [] if len(head) >= WIDTH else body[:1]
+    below_head = (f"  {'':<{WIDTH}}{line}" for line in body[len(beside_head) :])
+    return [f"  {head:<{WIDTH}}{''.join(beside_head)}".rstrip(), *below_head]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

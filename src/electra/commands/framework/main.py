@@ -37,7 +37,7 @@ FOLDER = Path(__file__).parents[1]
 
 
 def commands() -> dict[str, Path]:
-    """Returns each command's file in `electra/commands/` (`import_.py` is `import`)."""
+    """Returns each command's file in `electra/commands/`, in the help's order (`import_.py` is `import`)."""
     files = {path.stem.rstrip("_"): path for path in FOLDER.glob("*.py") if path.stem != "__init__"}
     ordered = [name for name in ORDER.split() if name in files]
     return {name: files[name] for name in (*ordered, *sorted({*files} - {*ordered}))}
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    debug, shared = "--debug" in arguments, os.environ.get("WORLD_SIZE", "1") not in ("0", "1")
+    debug, is_shared = "--debug" in arguments, os.environ.get("WORLD_SIZE", "1") not in ("0", "1")
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         with warnings.catch_warnings():
@@ -91,7 +91,7 @@ def _main(arguments: list[str]) -> int:
             sys.stderr.write("interrupted\n")
             return 130
         error = _user_error(raised)
-        if (error is None and not shared) or (error is not None and debug):
+        if (error is None and not is_shared) or (error is not None and debug):
             raise
         if error is None:
             import traceback
@@ -100,7 +100,7 @@ def _main(arguments: list[str]) -> int:
         else:
             sys.stderr.write(f"error: {error.line(as_flag)}\n")
         code = 1 if error is None else error.exit_code
-        if shared:
+        if is_shared:
             sys.stderr.flush()
             os._exit(code)  # no collective can finish any more: exit at once; the launcher ends the others
         return code

@@ -121,7 +121,9 @@ def flags_of(options: Iterable[Option]) -> dict[str, Option]:
         for alias in option.aliases:
             flags[alias] = option
         by_last[f"--{option.flag.removeprefix('--').rpartition('.')[2]}"].append(option)
-    short = {flag: same[0] for flag, same in by_last.items() if len(same) == 1 and not same[0].positional}
+    short = {
+        flag: owners[0] for flag, owners in by_last.items() if len(owners) == 1 and not owners[0].positional
+    }
     return short | flags
 
 
@@ -131,13 +133,12 @@ def _parser(
     parser = RaisingParser(
         add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS
     )
-    names = defaultdict(list)
+    flags_by_option = defaultdict(list)
     for flag, option in flags.items():
-        names[option.name].append(flag)
+        flags_by_option[option.name].append(flag)
     for option in options:
-        spellings = sorted(
-            names[option.name], key=len, reverse=True
-        )  # messages use the first, with its section
+        # argparse's messages use the first flag: the longest one, which names the section
+        spellings = sorted(flags_by_option[option.name], key=len, reverse=True)
         if option.positional:
             parser.add_argument(option.name, nargs="*" if option.takes_several else "?")
         if option.is_switch:

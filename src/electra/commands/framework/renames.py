@@ -124,10 +124,10 @@ def rename_arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Returns the arguments of a call with old names replaced. Raises ConfigError for an unknown name."""
     command, values = kind.__module__.rpartition(".")[2].rstrip("_"), dict(named)
-    places = sum(not each.kw_only for each in dataclasses.fields(kind))
-    if len(args) == places + 1 and (name := POSITIONAL.get(command)) and name not in values:
-        _note(f"argument {places + 1} of electra.{command}", f"{name}=")
-        values[name], args = args[places], args[:places]
+    num_positional = sum(not each.kw_only for each in dataclasses.fields(kind))
+    if len(args) == num_positional + 1 and (name := POSITIONAL.get(command)) and name not in values:
+        _note(f"argument {num_positional + 1} of electra.{command}", f"{name}=")
+        values[name], args = args[num_positional], args[:num_positional]
     for old, new in OPTIONS.get(command, {}).items():
         if old in values:
             _note(f"{old}=", f"{new}=")

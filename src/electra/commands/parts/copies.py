@@ -81,11 +81,11 @@ def print_missing(left: Sequence[str]) -> int:
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """Returns a command line without some options and their values."""
-    kept: list[str] = []
+    remaining_words: list[str] = []
     rest = iter(words)
     for word in rest:
         if word in options:
             next(rest, None)
         elif word.partition("=")[0] not in options:
-            kept.append(word)
-    return kept
+            remaining_words.append(word)
+    return remaining_words

@@ -63,8 +63,8 @@ class Option:
     @property
     def has_enough_tokens(self) -> bool:
         """Whether its layers get TOKENS_PER_PARAMETER tokens per parameter, in at most EPOCHS epochs."""
-        useful = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
-        return useful >= TOKENS_PER_PARAMETER * self.cost.encoder_parameters
+        useful_tokens = self.tokens * min(1.0, EPOCHS / max(self.epochs, 1e-9))
+        return useful_tokens >= TOKENS_PER_PARAMETER * self.cost.encoder_parameters
 
     def facts(self) -> list[tuple[str, str]]:
         """Returns names and values for a table."""
@@ -142,28 +142,31 @@ def with_warm_start(recipe: Recipe, inputs: Inputs, warm: WarmStart) -> Recipe:
     shape = warm.shapes.get(module_of(str(recipe.objective.get("name", "rtd"))).Objective.main)
     if shape is not None:
         recipe = with_shape_of(recipe, shape)
-    name = split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
+    tokenizer_source = split_layers(inputs.init_discriminator or "")[0] or inputs.init_generator
     rate = recipe.training.learning_rate * (1.0 if inputs.learning_rate_is_set else SHARE_OF_RATE)
     return replace(
         recipe,
-        tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or name),
+        tokenizer=replace(recipe.tokenizer, source=recipe.tokenizer.source or tokenizer_source),
         training=replace(recipe.training, learning_rate=rate),
     )
 
 
 def at_size(recipe: Recipe, size: str, overrides: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe at another model size, with the learning rate for that size unless one was set."""
+    """Returns the recipe at another model size, with the learning rate for that size unless one was set.
+
+    Raises ConfigError for an unknown size.
+    """
     from electra.model.sizes import SIZES as SHAPES
 
     if size not in SHAPES:
         raise ConfigError(f"no size named {size!r}", key="sizes", fix=nearest(size, list(SHAPES)))
-    before, after = (
+    old_width, new_width = (
         recipe.model.hidden_size or SHAPES[recipe.model.size].hidden_size,
         SHAPES[size].hidden_size,
     )
     rate = recipe.training.learning_rate
-    if "training.learning_rate" not in overrides and {before, after} <= LEARNING_RATES.keys():
-        rate *= LEARNING_RATES[after] / LEARNING_RATES[before]
+    if "training.learning_rate" not in overrides and {old_width, new_width} <= LEARNING_RATES.keys():
+        rate *= LEARNING_RATES[new_width] / LEARNING_RATES[old_width]
     model = replace(recipe.model, size=size, layers=None, hidden_size=None)
     return replace(recipe, model=model, training=replace(recipe.training, learning_rate=rate))
 
@@ -185,12 +188,12 @@ def corpus_size(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[
         return store.train.num_tokens, store.vocab_size
     section = recipe.tokenizer
     tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
-    text = survey(data, tokenizer, recipe.data, character_progress(display))
+    estimate = survey(data, tokenizer, recipe.data, character_progress(display))
     display.say(
-        f"{text.documents:,} documents, {text.characters:,} characters, about {text.tokens:,} tokens with a"
-        f" vocabulary of {text.vocab_size:,}"
+        f"{estimate.documents:,} documents, {estimate.characters:,} characters, about {estimate.tokens:,}"
+        f" tokens with a vocabulary of {estimate.vocab_size:,}"
     )
-    return text.tokens, text.vocab_size
+    return estimate.tokens, estimate.vocab_size
 
 
 def is_store(data: Sequence[str]) -> bool:
@@ -255,8 +258,8 @@ def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
     )
     objective = str(recipe.objective.get("name", "rtd"))
     shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
-    similar = expected(objective, *shape, flops=steps * cost.flops_per_update)
-    return Option(recipe, cost, steps, steps * cost.tokens_per_update / max(1, corpus_tokens), similar)
+    expectation = expected(objective, *shape, flops=steps * cost.flops_per_update)
+    return Option(recipe, cost, steps, steps * cost.tokens_per_update / max(1, corpus_tokens), expectation)
 
 
 def duration(seconds: float) -> str:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
-    """Checks the inputs, then trains in this process or in several. Returns the run."""
+    """Checks the inputs, then trains in this process or in several. Returns the run.
+
+    Raises ConfigError if both a store and a corpus were passed, or the processes cannot share a batch evenly.
+    """
     from electra.commands.results.run import Run
     from electra.training.record import read_record
 
@@ -39,27 +42,29 @@ def run_training(recipe: Recipe, inputs: Inputs, display: Display) -> Run:
 
 
 def train_in_processes(recipe: Recipe, inputs: Inputs, display: Display) -> None:
-    """Trains in several processes of this machine. Raises the error of the first that fails."""
+    """Trains in several processes on this machine. Raises the error of the first that fails."""
     from electra.training.launch import launch, temporary_folder
 
     with temporary_folder() as folder:
         job = folder / "job.json"
         job.write_text(json.dumps({"recipe": recipe.to_sections(), "inputs": asdict(inputs)}))
         say = None if isinstance(display, Terminal) else display.say
-        ended = launch(["electra.commands.parts.train", str(job)], inputs.processes, say)
+        outcome = launch(["electra.commands.parts.train", str(job)], inputs.processes, say)
         lines = error_file(job).read_text().splitlines() if error_file(job).exists() else []
-    failed = [from_json(json.loads(line)) for line in lines]
-    if causes := [error for error in failed if not isinstance(error, LostProcess)]:
+    errors = [from_json(json.loads(line)) for line in lines]
+    if causes := [error for error in errors if not isinstance(error, LostProcess)]:
         raise causes[0]
-    if ended.killed is not None:
-        rank, signal_number = ended.killed
+    if outcome.killed is not None:
+        rank, signal_number = outcome.killed
         ending, cause = describe_exit(-signal_number)
         problem = f"process {rank} of {inputs.processes} {ending}{', ' * bool(cause)}{cause}"
         raise RunFailed(problem, where=inputs.out, fix="Rerun to resume")
-    if failed:
-        raise failed[0]
-    if ended.code in EXIT_CODES.values():
-        raise Interrupted(inputs.out, ended.code)
-    if ended.code:
-        last = "".join(ended.output.strip().splitlines()[-1:])
-        raise RunFailed(f"a process ended with code {ended.code}{': ' * bool(last)}{last}", where=inputs.out)
+    if errors:
+        raise errors[0]
+    if outcome.code in EXIT_CODES.values():
+        raise Interrupted(inputs.out, outcome.code)
+    if outcome.code:
+        last_line = "".join(outcome.output.strip().splitlines()[-1:])
+        raise RunFailed(
+            f"a process ended with code {outcome.code}{': ' * bool(last_line)}{last_line}", where=inputs.out
+        )

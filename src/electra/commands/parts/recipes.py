@@ -92,9 +92,10 @@ def _peek(words: Sequence[str], flag: str) -> str | None:
 def recipe_for(
     recipe: Source | None, purpose: str | None, out: Source | None = None, default: str = PURPOSES["pairs"]
 ) -> Source:
-    """Returns the recipe that was named, or the one for a purpose. Raises ConfigError if both are given.
+    """Returns the recipe that was named, or the one for a purpose.
 
     With neither, it is the recipe of the run in the folder `out`, so that it resumes, or else `default`.
+    Raises ConfigError if both are given, or for an unknown purpose.
     """
     if purpose is None:
         if recipe is not None:

@@ -23,7 +23,10 @@ def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[F
 
 
 def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
-    """Returns the rows of the batch of update `step` as text. The documents of a row are joined."""
+    """Returns the rows of the batch of update `step` as text. The documents of a row are joined.
+
+    Raises ConfigError if the run has no such step.
+    """
     from electra.data.batches import Batches
     from electra.training.recipe import recorded_recipe
 

@@ -69,7 +69,10 @@ def build(
 
 
 def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | VocabularyCut:
-    """Returns the existing tokenizer, the settings for cutting it, or those for training one."""
+    """Returns the existing tokenizer, the settings for cutting it, or those for training one.
+
+    Raises ConfigError if a tokenizer is to be cut but none is named.
+    """
     from electra.data.cut_vocabulary import VocabularyCut
 
     if section.source is None:

@@ -40,6 +40,10 @@ def source_names(
         field: the field or column with the text.
         format: the format that the user gave for files, or auto.
         say: shows a line.
+
+    Raises:
+        ConfigError: the argument is neither names nor texts, has no split train, or has an empty corpus.
+        CorpusError: the text column is missing, or an item is not a text.
     """
     with ExitStack() as stack:
 
@@ -92,11 +96,11 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
         items: Iterator[Any] = iter(table[field])
         return (_text(item, field, number) for number, item in enumerate(items, 1))
     items = iter(data)
-    first = list(islice(items, SAMPLED_ITEMS))
-    names = all(isinstance(item, str | os.PathLike) for item in first)
-    if not any(isinstance(item, str | Mapping) for item in first) or (names and not _are_texts(first)):
-        return [as_name(item, key) for item in chain(first, items)]
-    return (_text(item, field, number) for number, item in enumerate(chain(first, items), 1))
+    sample = list(islice(items, SAMPLED_ITEMS))
+    are_names = all(isinstance(item, str | os.PathLike) for item in sample)
+    if not any(isinstance(item, str | Mapping) for item in sample) or (are_names and not _are_texts(sample)):
+        return [as_name(item, key) for item in chain(sample, items)]
+    return (_text(item, field, number) for number, item in enumerate(chain(sample, items), 1))
 
 
 def is_data_set(data: Mapping[Any, Any]) -> bool:

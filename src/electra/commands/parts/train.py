@@ -124,7 +124,7 @@ def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool =
         return TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
     out = RunFolder(inputs.folder).store.path
     if not is_main:
-        while not StoreFolder(out).exists():  # before the process group exists, because its timeout is short
+        while not StoreFolder(out).exists():  # before it joins the process group, whose timeout is short
             time.sleep(0.5)
         return TokenStore.open(out)
     require_same_store(RunFolder(inputs.folder))
@@ -221,11 +221,11 @@ def mlm_threshold(run: Training, language_model: Generator) -> float | None:
     texts = [tokenizer.decode(ids) for row in held_out.input_ids for ids in np.array_split(row, 4)]
     corrupted = insert_wrong_words(tokenizer, [text for text in texts if text.strip()])
     detections = detect_by_mlm(scorer, [text for text, _ in corrupted])
-    p, replaced = [], []
+    scores, is_replaced = [], []
     for (_, starts), detection in zip(corrupted, detections, strict=True):
-        p += [word.p_replaced for word in detection.words]
-        replaced += [word.start in starts for word in detection.words]
-    probabilities, labels = np.clip(np.array(p), 1e-12, 1 - 1e-12), np.array(replaced)
+        scores += [word.p_replaced for word in detection.words]
+        is_replaced += [word.start in starts for word in detection.words]
+    probabilities, labels = np.clip(np.array(scores), 1e-12, 1 - 1e-12), np.array(is_replaced)
     if not 0 < labels.sum() < len(labels):
         return None
     return best_threshold(np.log(probabilities / (1 - probabilities)), labels)

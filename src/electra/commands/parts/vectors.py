@@ -41,8 +41,8 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
     if path is not None and split_name(path)[1] in TABLES:
         rows = list(open_table(path).rows)
         return [cell_text(row, column, where) for where, row in rows], [row for _, row in rows]
-    read = list(each_text_of(texts, column))
-    return read, [{"text": text} for text in read]
+    all_texts = list(each_text_of(texts, column))
+    return all_texts, [{"text": text} for text in all_texts]
 
 
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
@@ -135,8 +135,8 @@ def _is_file(path: Path) -> bool:
 
 def _looks_like_a_file(name: str) -> bool:
     """Whether this is one word with a path separator or the extension of a file of texts."""
-    known = (*TABLES, *COMPRESSIONS, ".txt")
-    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in known or "/" in name)
+    suffixes = (*TABLES, *COMPRESSIONS, ".txt")
+    return not any(map(str.isspace, name)) and (Path(name).suffix.lower() in suffixes or "/" in name)
 
 
 def is_text(argument: str) -> bool:

@@ -31,7 +31,10 @@ SHARE_OF_RATE = 0.2  # factor on the recipe's learning rate for trained weights
 def initial_models(
     init: Source | None, discriminator: Source | None, generator: Source | None
 ) -> tuple[str | None, str | None]:
-    """Returns the models that the discriminator and the generator start from; `init` names both."""
+    """Returns the models that the discriminator and the generator start from (None: random weights).
+
+    `init` names both. Raises ConfigError if it is combined with a model for one of them.
+    """
     main, auxiliary = optional_name(discriminator), optional_name(generator)
     if init is not None:
         if main is not None or auxiliary is not None:
@@ -89,13 +92,13 @@ def warm_start(
 
     source, layers = split_layers(main or "")
     if layers is not None:
-        cut = keep_layers(load_main(source), layers)
+        cut_encoder = keep_layers(load_main(source), layers)
         if tokenizer is not None:
-            cut = in_vocabulary(cut, tokenizer) or cut
+            cut_encoder = in_vocabulary(cut_encoder, tokenizer) or cut_encoder
         return WarmStart(
             names={EXPORTED[0]: main or ""},
-            shapes={EXPORTED[0]: shape(cut)},
-            load=lambda pair: start_from(pair, cut, tokenizer),
+            shapes={EXPORTED[0]: shape(cut_encoder)},
+            load=lambda pair: start_from(pair, cut_encoder, tokenizer),
         )
     shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(load_main(main))} if main else {}
     if auxiliary:
@@ -117,12 +120,12 @@ def with_reduced_rate(recipe: Recipe, warm: WarmStart, folder: Path) -> tuple[Re
     training = recipe.training
     recorded = RunFolder(folder).record["training"] if RunFolder.is_at(folder) else {}
     rate = float(recorded.get(RATE, training.learning_rate * SHARE_OF_RATE))
-    of_generator = training.generator_learning_rate
-    if of_generator is not None:
-        of_generator *= rate / training.learning_rate
-    reduced = replace(training, learning_rate=rate, generator_learning_rate=of_generator)
+    generator_rate = training.generator_learning_rate
+    if generator_rate is not None:
+        generator_rate *= rate / training.learning_rate
+    reduced_training = replace(training, learning_rate=rate, generator_learning_rate=generator_rate)
     note = (
         f"learning rate {rate:.3g}, {SHARE_OF_RATE:g} of the recipe's, because the networks start from"
         " trained weights (set `training.learning_rate` to change it)"
     )
-    return replace(recipe, training=reduced), replace(warm, notes=(*warm.notes, note))
+    return replace(recipe, training=reduced_training), replace(warm, notes=(*warm.notes, note))

@@ -67,6 +67,8 @@ class Model:
 
         Raises:
             AbsentNetwork: the model does not have this network.
+            ModelError: the model is damaged or not supported.
+            CheckpointError: the requested checkpoint is missing or damaged.
         """
         if kind not in self._networks:
             from electra.exchange.load import load as load_network
@@ -148,7 +150,7 @@ class Model:
         Args:
             texts: one text or several.
             threshold: the lowest P(replaced) at which a word is marked (None: the best one on the
-                model's held-out text).
+                model's held-out text, or 0.5 for a model that has none).
             scorer: "discriminator" scores a text in one pass. "language-model" masks each word in turn, one
                 pass per word; it is better at words that no generator would have written (see
                 `electra.inference.mlm_detection`). "auto": the latter if the model comes with a full-size
@@ -188,6 +190,11 @@ class Model:
             seed: for masking and sampling.
             mask_fraction: the fraction of tokens to mask (at least one token).
             generator: the model with the generator, if this one has none.
+
+        Raises:
+            AbsentNetwork: there is neither a discriminator nor a generator.
+            ConfigError: `mask_fraction` is not above 0 and at most 1.
+            DataError: `text` is not a string.
         """
         from electra.inference.examples import COLUMNS, SENTENCE, example_rows
 
@@ -204,7 +211,8 @@ class Model:
     def pair(self, generator: Source | None = None) -> tuple[Loaded | None, Loaded | None]:
         """Returns the discriminator and the generator, None for a missing one.
 
-        `generator` names another model to take the generator from. Raises AbsentNetwork if both are missing.
+        `generator` names another model to take the generator from. Raises AbsentNetwork if both are missing
+        or, with `generator`, if either is.
         """
         if generator is not None:
             return self.network("discriminator"), load(generator, device=self.device).network("generator")
@@ -278,7 +286,8 @@ class Model:
             int8: whether to store the weights as 8-bit integers.
 
         Raises:
-            ModelError: the outputs of the graph differ from the model's; nothing is written.
+            ModelError: the model cannot be exported, or the outputs of the graph differ from the model's;
+                nothing is written.
         """
         from electra.exchange.onnx_graph import write_onnx
         from electra.finetuning.predict import export_tuned, is_tuned
@@ -325,5 +334,8 @@ def load(
         average: average the weights of this many checkpoints, the last ones up to `step`, in float64.
         device: "auto" uses a GPU if there is one.
         backend: "onnx" runs a folder that `export_onnx` wrote, on the CPU.
+
+    Raises:
+        ModelError: there is no such model, or the hub cannot be reached.
     """
     return Model(source, step=step, average=average, device=device, backend=backend)

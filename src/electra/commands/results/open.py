@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from electra.commands.results.artifact import Artifact
     from electra.commands.results.model import Model
 
-CLASSES = {  # kind of folder -> the class of its result
+CLASSES = {  # class of a folder -> class of its result, in electra.commands
     "StoreFolder": "results.store.Store",
     "RunFolder": "results.run.Run",
     "PairFolder": "results.model.Model",
@@ -35,10 +35,10 @@ def open(path: Source) -> Artifact[Any] | Model:
         RunFolderError: there is no such folder, or electra did not write it.
     """
     folder = open_folder(as_name(path, "path"))
-    home = CLASSES.get(type(folder).__name__)
-    if home is None:
+    class_path = CLASSES.get(type(folder).__name__)
+    if class_path is None:
         return Part(path)
-    module, _, name = home.rpartition(".")
+    module, _, name = class_path.rpartition(".")
     kind: Any = getattr(import_module(f"electra.commands.{module}"), name)
     result: Artifact[Any] | Model = kind(path)
     return result

@@ -50,11 +50,11 @@ def records(rows: Any, where: str = "") -> list[Any]:
 
     Other iterables are returned as a list. Raises DataError, naming `where`, for anything else.
     """
-    if hasattr(rows, "features") and hasattr(rows, "with_format"):  # no library is imported to find out
+    if hasattr(rows, "features") and hasattr(rows, "with_format"):  # tested without importing a library
         from electra.data.columnar import class_names, with_class_names
 
-        known = class_names(rows.features.to_dict())
-        return [with_class_names(row, known) for row in rows.with_format(None)]
+        class_names_of = class_names(rows.features.to_dict())
+        return [with_class_names(row, class_names_of) for row in rows.with_format(None)]
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
         return list(rows.to_dict("records"))
     for method in ("to_dicts", "to_pylist"):

@@ -121,7 +121,14 @@ class Run(Artifact[RunFolder]):
         return Model(self, step=step, average=average)
 
     def batch(self, step: int, store: Source | None = None) -> list[str]:
-        """Returns the decoded text of each row that update `step` was trained on."""
+        """Returns the decoded text of each row that update `step` was trained on.
+
+        `store` is the store that the run was trained on (None: RUN/store, or the recorded path).
+
+        Raises:
+            ConfigError: the run has no such step, or does not record where its store is.
+            StoreError: the store is missing, or is not the one that the run was trained on.
+        """
         from electra.commands.parts.replay import batch_texts
 
         return batch_texts(self.folder, convert(int, step, "step"), store)
@@ -149,7 +156,10 @@ class Run(Artifact[RunFolder]):
         return write_report(self.path, None if out is None else checked_path(out, "out"), others)
 
     def plot(self, key: str, against: Axis = "tokens") -> Figure:
-        """Returns a matplotlib figure of a held-out metric ("auc") or a training metric ("losses.rtd")."""
+        """Returns a matplotlib figure of a held-out metric ("auc") or a training metric ("losses.rtd").
+
+        Raises ConfigError for a metric that the run does not have, or if matplotlib is not installed.
+        """
         matplotlib = library("matplotlib.figure", "report")
         metrics = self.metrics
         held_out = any(row["kind"] == "eval" and key in row for row in metrics)

@@ -17,7 +17,10 @@ class Study(Artifact[StudyFolder]):
 
     @property
     def results(self) -> dict[str, Any]:
-        """The contents of results.json: statistics of each metric, by arm."""
+        """The contents of results.json: statistics of each metric, by arm.
+
+        Raises RunFolderError if there is no such file yet.
+        """
         from electra.foundation import durable
         from electra.foundation.errors import RunFolderError
 

@@ -42,7 +42,10 @@ class FineTuned(Artifact[TuningFolder]):
 
     @property
     def scores(self) -> dict[str, float]:
-        """The mean of each dev metric over the seeds, and its standard deviation as NAME_sd."""
+        """The mean of each dev metric over the seeds, and its standard deviation as NAME_sd.
+
+        Raises RunFolderError before the last seed has finished.
+        """
         return self.folder.scores()
 
     @property
@@ -74,18 +77,20 @@ class FineTuned(Artifact[TuningFolder]):
     ) -> Rows:
         """Returns a row for each text or, from taggers, for each word.
 
-        A row has the columns of the input, then `predicted`, `probability` and the probability of each label.
+        A row has the columns of the input, then `predicted` and, for tasks with labels, `probability` and
+        (taggers: only with `scores`) the probability of each label.
 
         Args:
             texts: texts, pairs (tuples), sentences as lists of words, or rows (dicts or a DataFrame); or the
                 path of a file of them, as a Path, since a str is a text.
             threshold: for taggers with two labels, the probability from which a word is marked; for questions
-                that may have no answer, the no-answer score above which none is given.
+                that may have no answer, the no-answer score above which none is given (None: the model's).
             scores: for taggers, whether to add the probability of each label for each word.
             device: where to compute.
 
         Raises:
             DataError: an input is not a text.
+            ConfigError: a `threshold` was passed, but the model has none, or it is out of range.
         """
         from electra.finetuning.predict import open_predictor
 
@@ -102,7 +107,7 @@ class FineTuned(Artifact[TuningFolder]):
         examples are returned, the largest error first.
 
         Raises:
-            ConfigError: the folder, written by an old version, lacks the predictions on dev.
+            ConfigError: the folder lacks dev.jsonl, because it is unfinished or from an old version.
         """
         from electra.finetuning.runner.records import is_wrong
 
@@ -113,10 +118,12 @@ class FineTuned(Artifact[TuningFolder]):
         return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
 
     def export_onnx(self, out: Source, *, int8: bool = False) -> ExportReport:
-        """Writes the saved model as a folder with an ONNX graph; returns a comparison of their outputs.
+        """Writes an ONNX graph of the saved model to the folder `out`, and compares their outputs.
+
+        `int8` stores the weights as 8-bit integers.
 
         Raises:
-            ModelError: the outputs differ; nothing is written.
+            ModelError: the outputs differ, or the head cannot be exported; nothing is written.
         """
         from electra.finetuning.predict import export_tuned
 

@@ -24,10 +24,10 @@ class CorpusCounts:
     def counts(self) -> Ints:
         """Number of occurrences of each token, int64 [V]."""
         tokens, size = self.store.train.tokens, self.store.vocab_size
-        total = np.zeros(size, dtype=np.int64)
+        counts = np.zeros(size, dtype=np.int64)
         for start in range(0, len(tokens), BLOCK):
-            total += np.bincount(tokens[start : start + BLOCK], minlength=size)
-        return total
+            counts += np.bincount(tokens[start : start + BLOCK], minlength=size)
+        return counts
 
     @cached_property
     def continues(self) -> Bools:

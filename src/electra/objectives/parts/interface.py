@@ -40,7 +40,7 @@ class CorruptedBatch:
     position_ids: Tensor | None  # [B, T]; None: 0, 1, 2, ... in every row
     document_ids: Tensor | None  # [B, T] document within the row, -1 at padding; None: one document per row
     piece_ids = property(lambda self: self.document_ids)  # its old name
-    counts: dict[str, int]  # number of terms in each summed loss
+    counts: dict[str, int]  # loss -> number of terms in its sum
     progress: float = 1.0  # fraction of training done, 0 to 1, for objectives with a schedule
 
     def to(self, device: torch.device) -> Self:
@@ -53,16 +53,16 @@ class CorruptedBatch:
         return replace(self, **tensors)
 
     def rows(self, selected: Tensor) -> CorruptedBatch:
-        """Returns the batch with only the rows where `selected` [B] is True; `counts` are unchanged."""
+        """Returns a plain CorruptedBatch of the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
-        slots = selected[self.masked_positions // T]
-        new_rows = (selected.cumsum(0) - 1)[self.masked_positions[slots] // T]
+        in_selected = selected[self.masked_positions // T]
+        new_rows = (selected.cumsum(0) - 1)[self.masked_positions[in_selected] // T]
         return CorruptedBatch(
             input_ids=self.input_ids[selected],
             masked_ids=self.masked_ids[selected],
-            masked_positions=new_rows * T + self.masked_positions[slots] % T,
-            targets=self.targets[slots],
-            uniforms=self.uniforms[slots.to(self.uniforms.device)],
+            masked_positions=new_rows * T + self.masked_positions[in_selected] % T,
+            targets=self.targets[in_selected],
+            uniforms=self.uniforms[in_selected.to(self.uniforms.device)],
             position_ids=None if self.position_ids is None else self.position_ids[selected],
             document_ids=None if self.document_ids is None else self.document_ids[selected],
             counts=self.counts,
@@ -202,26 +202,29 @@ class Objective(ABC):
         """
 
     def language_model(self, pair: Pair) -> Generator | None:
-        """Returns the full-size network that predicts masked tokens: by default the main one, or None."""
+        """Returns the full-size network that predicts masked tokens.
+
+        By default, this is the main network if it is a generator, else None.
+        """
         return pair.main if isinstance(pair.main, Generator) else None
 
     @property
     def mean_mask_fraction(self) -> float:
         """The fraction of positions that are masked, averaged over the training."""
-        first: float = getattr(self.config, "mask_fraction", 0.15)
+        initial: float = getattr(self.config, "mask_fraction", 0.15)
         final: float | None = getattr(self.config, "final_mask_fraction", None)
-        return first if final is None else first + (final - first) * self.mean_progress
+        return initial if final is None else initial + (final - initial) * self.mean_progress
 
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Returns the FLOPs of training on one sequence of `length` tokens, averaged over the training.
 
         The conventions are the paper's; see model/flops.py.
         """
-        masked, small = self.mean_mask_fraction, networks.auxiliary
-        total = flops.training_flops(networks, length, masked_fraction=masked)
-        if small is not None and not getattr(self.config, "sampling_dropout", True):
+        mask_fraction, auxiliary = self.mean_mask_fraction, networks.auxiliary
+        total = flops.training_flops(networks, length, masked_fraction=mask_fraction)
+        if auxiliary is not None and not getattr(self.config, "sampling_dropout", True):
             # a second forward pass, which costs half of a training pass
-            total += flops.sequence_flops(small, None, length, masked_fraction=masked) / 2
+            total += flops.sequence_flops(auxiliary, None, length, masked_fraction=mask_fraction) / 2
         return total
 
     @abstractmethod

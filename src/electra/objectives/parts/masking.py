@@ -115,7 +115,7 @@ def mask_batch(
     Args:
         batch: The rows.
         seed: The run's seed.
-        fraction: Fraction of the non-special tokens to mask.
+        fraction: Fraction of the non-special tokens to mask (unused if `chosen` is passed).
         mask_share: Fraction of the masked positions that show [MASK].
         random_share: Fraction of the masked positions that show a random token.
         mask_id: Id of [MASK].
@@ -128,14 +128,16 @@ def mask_batch(
     uniforms = seeds.uniforms(_keys(seed, "mask", batch), 2 * T)
     if chosen is None:
         chosen = choose(batch.special, uniforms[:, :T], fraction)
-    kind = uniforms[:, T:]
-    masked_ids = np.where(chosen & (kind < mask_share), mask_id, batch.input_ids)
+    show_draws = uniforms[:, T:]
+    masked_ids = np.where(chosen & (show_draws < mask_share), mask_id, batch.input_ids)
     if random_share > 0:
-        ordinary = np.setdiff1d(np.arange(vocab_size), special_ids)
+        ordinary_ids = np.setdiff1d(np.arange(vocab_size), special_ids)
         draws = seeds.uniforms(_keys(seed, "random-token", batch), T)
-        random_ids = ordinary[(draws * len(ordinary)).astype(np.int64)]
+        random_ids = ordinary_ids[(draws * len(ordinary_ids)).astype(np.int64)]
         masked_ids = np.where(
-            chosen & (kind >= mask_share) & (kind < mask_share + random_share), random_ids, masked_ids
+            chosen & (show_draws >= mask_share) & (show_draws < mask_share + random_share),
+            random_ids,
+            masked_ids,
         )
     positions = np.flatnonzero(chosen)
     sample_uniforms = seeds.uniforms(_keys(seed, "sample", batch), T)
@@ -169,7 +171,7 @@ def num_masked(special: Bools, fraction: float) -> Ints:
 
 
 def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
-    """Returns bool [B, T]: True at the non-special positions with the lowest scores in each row."""
+    """Returns bool [B, T]: True at the `num_masked` non-special positions with the lowest scores per row."""
     order = np.argsort(np.where(special, np.inf, scores), axis=1, kind="stable")
     chosen = np.zeros_like(special)
     np.put_along_axis(
@@ -209,14 +211,14 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
     """
     after_special = np.pad(special[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     begins = ~special & (~continues | after_special)
-    word = np.where(special, -1, np.cumsum(begins, axis=1) - 1)
+    word_index = np.where(special, -1, np.cumsum(begins, axis=1) - 1)
     chosen = np.zeros_like(special)
     for row, room in enumerate(num_masked(special, fraction)):
         starts = np.flatnonzero(begins[row])
-        sizes = np.bincount(word[row][~special[row]], minlength=len(starts))
-        drawn = np.argsort(scores[row, starts], kind="stable")
+        sizes = np.bincount(word_index[row][~special[row]], minlength=len(starts))
+        order = np.argsort(scores[row, starts], kind="stable")
         none_fits = len(sizes) > 0 and sizes.min() > room
-        chosen[row] = np.isin(word[row], drawn[:1] if none_fits else _fill(drawn, sizes, int(room)))
+        chosen[row] = np.isin(word_index[row], order[:1] if none_fits else _fill(order, sizes, int(room)))
     return chosen
 
 

@@ -62,9 +62,9 @@ class NoisyObjective(masking.MaskingObjective):
         if not self.config.noise_share:
             return torch.full((B * T,), -1)
         draws = seeds.uniforms(seeds.keys(seed, "noise", 0, batch.examples), 2 * T)
-        chosen, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
+        choice_draws, uniforms = draws[:, :T].reshape(-1), draws[:, T:].reshape(-1)
         drawn = self.frequencies.draw(torch.from_numpy(uniforms))
-        return torch.where(torch.from_numpy(chosen < self.config.noise_share), drawn, -1)
+        return torch.where(torch.from_numpy(choice_draws < self.config.noise_share), drawn, -1)
 
 
 def replace(

@@ -40,7 +40,7 @@ def block_sums(probabilities_MV: Tensor) -> Tensor:
 
 
 def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | None = None) -> Tensor:
-    """Draws a token for each row by inverse CDF.
+    """Draws a token [M] for each row by inverse CDF.
 
     There are two levels: first a block of the vocabulary is drawn, by float64 cumulative sums of the blocks,
     then a token of the block. This avoids a float32 cumulative sum over the vocabulary, whose rounding would
@@ -115,9 +115,9 @@ class _LossAndSample(torch.autograd.Function):
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
         grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
-            size = slots_per_chunk(V, device)
-            for start in range(0, M, size):
-                chunk = slice(start, start + size)
+            chunk_size = slots_per_chunk(V, device)
+            for start in range(0, M, chunk_size):
+                chunk = slice(start, start + chunk_size)
                 logits = F.linear(hidden[chunk], table).float().add_(bias_V)
                 target = targets_M[chunk, None]
                 maximum = logits.amax(-1)
@@ -127,27 +127,27 @@ class _LossAndSample(torch.autograd.Function):
                 top1_correct[chunk] = (
                     target_logit == maximum if needs_gradient else logits.argmax(-1) == targets_M[chunk]
                 )
-                reshaped = (
+                sampling_weights = (
                     _sampling_weights(logits, target, sampling)
                     if uniforms_M is not None and sampling != Sampling()
                     else None
                 )
                 exponentials = logits.sub_(maximum[:, None]).exp_()
                 blocks = block_sums(exponentials)
-                total = blocks.sum(-1).float().to(exponentials.device)
-                losses, weights = total.log() + maximum - target_logit, None
+                normaliser = blocks.sum(-1).float().to(exponentials.device)
+                losses, weights = normaliser.log() + maximum - target_logit, None
                 if rule is not None:
                     losses, weights, grads = _apply_rule(rule, -losses, [extra[chunk] for extra in extras_M])
                     for grad_extra, grad in zip(grad_extras, grads, strict=True):
                         grad_extra[chunk] = grad
                 loss += losses.sum()
                 if uniforms_M is not None:
-                    if reshaped is None:
+                    if sampling_weights is None:
                         sampled[chunk] = sample(exponentials, uniforms_M[chunk], blocks)
                     else:
-                        sampled[chunk] = sample(reshaped, uniforms_M[chunk])
+                        sampled[chunk] = sample(sampling_weights, uniforms_M[chunk])
                 if grad_hidden is not None and grad_table is not None and grad_bias is not None:
-                    grad_logits = exponentials.div_(total[:, None])
+                    grad_logits = exponentials.div_(normaliser[:, None])
                     grad_logits.scatter_add_(1, target, torch.full_like(target, -1, dtype=torch.float32))
                     if weights is not None:
                         grad_logits *= weights[:, None]
