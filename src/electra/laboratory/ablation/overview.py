@@ -46,10 +46,10 @@ class Overview:
 
     def _time_left(self, done: int, total: int) -> str:
         """Returns the estimated time left, from all updates made since the start; "" before the first."""
-        gained = done - self.done_before
-        if not gained:
+        updates_made = done - self.done_before
+        if not updates_made:
             return ""
-        minutes, seconds = divmod(int((total - done) * (time.monotonic() - self.began) / gained), 60)
+        minutes, seconds = divmod(int((total - done) * (time.monotonic() - self.began) / updates_made), 60)
         hours, minutes = divmod(minutes, 60)
         return f"; about {hours}h{minutes:02d}m left" if hours else f"; about {minutes}m{seconds:02d}s left"
 

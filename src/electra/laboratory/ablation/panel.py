@@ -52,10 +52,11 @@ class Subject:
     encoder: Encoder
     tokenizer: Tokenizer
     run: Path
+    """The run's folder, with the exported model."""
     data: Path
     """The folder with the panel's data."""
     seed: int
-    """Seed of the fine-tuning."""
+    """Seed of the fine-tuning; probes of the frozen encoder do not depend on it."""
     say: Say
     stop: Stop
 
@@ -73,6 +74,7 @@ class PanelTask:
             DataError: There is no training or no dev file.
         """
         files = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
+        # `find_data` adds a note if there is no training file.
         missing = "train" if files is None or files.notes else "dev" if files.dev is None else ""
         if files is None or missing:
             fix = f"Put a {missing} file there, or choose other tasks with `eval_task`"
@@ -122,7 +124,10 @@ class PanelTask:
 def states_and_tags(
     encoder: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]
 ) -> tuple[Tensor, list[str]]:
-    """Returns the states [layers + 1, words, D] and the tags of all words that have a token."""
+    """Returns the states [layers + 1, words, D] and the tags of all words that have a token.
+
+    The encoder is read in evaluation mode and keeps its own mode.
+    """
     training = encoder.training
     rows = rows_of_words(tokenizer, [example.texts for example in examples], encoder.config.max_positions)
     states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])

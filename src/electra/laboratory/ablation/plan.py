@@ -86,7 +86,7 @@ def make_plan(
 
     Raises:
         ConfigError: An arm's recipe is invalid, or the budget is too small.
-        RunFolderError: `out` holds a different study.
+        RunFolderError: `out` holds a different study, or a damaged record of one.
     """
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     arms = {name: _plan_arm(study, arm, store, recipe, threads) for name, arm in study.arms.items()}
@@ -162,13 +162,16 @@ def budget_in_flops(
     """Returns the FLOPs that each arm gets, from a budget such as 2e14flops, 10Mtokens, 500steps or 30m.
 
     For a time, the baseline arm is trained for a few updates to measure their speed.
+
+    Raises:
+        ConfigError: The text is not a budget.
     """
     amount, unit = budget.parse(text)
     if unit == "flops":
         return amount
     if unit == "seconds":
-        seconds = seconds_per_step(build_run(baseline.recipe, Path("."), store, World()))
-        return amount / seconds * baseline.flops_per_step
+        step_seconds = seconds_per_step(build_run(baseline.recipe, Path("."), store, World()))
+        return amount / step_seconds * baseline.flops_per_step
     return max(
         amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step
         for arm in arms.values()
@@ -211,7 +214,7 @@ def read_plan(out: Path) -> dict[str, Any]:
 
 
 def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out: Path) -> None:
-    """Compares a new plan with the recorded one; new arms are allowed.
+    """Checks that a new plan agrees with the recorded one; new arms are allowed.
 
     Raises:
         RunFolderError: Anything else that determines a number differs; the message names the keys.

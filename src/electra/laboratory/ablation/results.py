@@ -88,6 +88,11 @@ def primary_metric(
     """Returns the name of the score that decides the study; None if there is none.
 
     It is the panel's or, without a panel, a metric that is comparable across arms.
+
+    Args:
+        panel_metrics: The names of the panel's scores, the mean first; empty without a panel.
+        arms: Each arm's results at the full budget.
+        recipes: Each arm's recipe.
     """
     if panel_metrics:
         return panel_metrics[0]
@@ -121,6 +126,9 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
     """Returns a run's score on each panel task (`tasks` None: all), and their mean as `PANEL`.
 
     Empty if there are no tasks.
+
+    Raises:
+        RunFolderError: score.json is missing or damaged.
     """
     record = durable.read_json(run.score, RunFolderError)["scores"]
     scores = {name: float(record[name]["value"]) for name in (record if tasks is None else tasks)}
@@ -129,10 +137,10 @@ def panel_scores(run: RunFolder, tasks: Iterable[str] | None = None) -> dict[str
 
 def _costs(done: Sequence[JobStatus], arm: Mapping[str, Any], index: int) -> dict[str, Any]:
     steps = arm["steps"][index]
-    rows = [row for row in (_evaluations(status)[-1:] for status in done) if row]
+    last_rows = [row for row in (_evaluations(status)[-1:] for status in done) if row]
     ledgers = [RunFolder(status.folder).ledger() for status in done]
     collapsed = sum(any(event.name == "collapse" for event in ledger.events) for ledger in ledgers)
-    seconds = [row[0]["seconds"] for row in rows]
+    seconds = [row[0]["seconds"] for row in last_rows]
     return {
         "steps": steps,
         "tokens": steps * arm["tokens_per_step"],
@@ -178,25 +186,27 @@ def _compare_arms(
 def flops_to_baseline(
     budgets: Sequence[Mapping[str, Any]], baseline: str, metric: str
 ) -> dict[str, float | None]:
-    """Returns the FLOPs at which each arm first reaches the baseline's score at the full budget.
+    """Returns the FLOPs at which each arm's mean score first reaches the baseline's at the full budget.
 
     None for an arm that never does; {} with a single budget, or if the baseline has no score.
     """
-    level = budgets[-1]["arms"][baseline]["scores"].get(metric)
-    if len(budgets) < 2 or level is None:
+    baseline_summary = budgets[-1]["arms"][baseline]["scores"].get(metric)
+    if len(budgets) < 2 or baseline_summary is None:
         return {}
     crossings = {}
     for arm in budgets[-1]["arms"]:
         scored = [budget for budget in budgets if metric in budget["arms"][arm]["scores"]]
         means = [budget["arms"][arm]["scores"][metric]["mean"] for budget in scored]
-        crossings[arm] = first_crossing([budget["flops"] for budget in scored], means, level["mean"])
+        crossings[arm] = first_crossing(
+            [budget["flops"] for budget in scored], means, baseline_summary["mean"]
+        )
     return crossings
 
 
 def _curves(done: Sequence[JobStatus]) -> dict[str, Any]:
     """Returns an arm's held-out metrics over FLOPs: mean and interval over seeds.
 
-    Points that some run lacks are left out.
+    A point that some run lacks is left out.
     """
     runs = [_evaluations(status) for status in done]
     curves: dict[str, Any] = {}

@@ -56,7 +56,11 @@ class Execution:
 
 
 def job_status(out: Path, job: Job, plan: Mapping[str, Any]) -> JobStatus:
-    """Returns a job's status when the study starts: done if it is trained and scored, else waiting."""
+    """Returns a job's status when the study starts: done if it is trained and scored, else waiting.
+
+    Raises:
+        RunFolderError: The run's score.json is damaged.
+    """
     folder, fixed = job.folder(out), plan["fixed"]
     status = JobStatus(job, folder, fixed["arms"][job.arm]["steps"][fixed["budgets"].index(job.share)])
     status.read_row()
@@ -76,7 +80,7 @@ def run_jobs(
     """Runs the waiting jobs in order. A job that fails does not stop the others.
 
     Args:
-        execution: The folder of the study and the number of processes.
+        execution: How to run them.
         statuses: All jobs; their state, row and problem are updated in place.
         stopping: Returns True once the study is to stop.
         refresh: Called several times a second.
@@ -120,7 +124,11 @@ def output_file(status: JobStatus) -> Path:
 
 
 def is_scored(folder: Path, identity: dict[str, Any]) -> bool:
-    """Whether a run is fully trained, and scored with the panel of this `identity`."""
+    """Whether a run is fully trained, and scored with the panel of this `identity`.
+
+    Raises:
+        RunFolderError: The run's score.json is damaged.
+    """
     if not RunFolder(folder).score.exists():
         return False
     record = durable.read_json(

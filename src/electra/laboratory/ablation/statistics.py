@@ -26,7 +26,10 @@ class Summary:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An arm minus the baseline, over the `n` seeds that both have, with a 95 % interval and p-value."""
+    """An arm minus the baseline, over the `n` seeds that both have.
+
+    Mean difference, standard deviation and 95 % interval of the differences, and two-sided p-value.
+    """
 
     n: int
     difference: float | None = None
@@ -59,8 +62,8 @@ def summarise(values: Sequence[float]) -> Summary:
     if n < 2:
         return Summary(n, mean)
     sd = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1) * sd / math.sqrt(n)
-    return Summary(n, mean, sd, mean - half, mean + half)
+    half_width = _t_quantile(1 - (1 - CONFIDENCE) / 2, n - 1) * sd / math.sqrt(n)
+    return Summary(n, mean, sd, mean - half_width, mean + half_width)
 
 
 def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Comparison:
@@ -79,7 +82,7 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Returns adjusted p-values in the same order (Holm 1979). None stays None and is not counted."""
+    """Returns adjusted p-values in the same order (Holm 1979). None, for no test, stays None."""
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     highest = 0.0
@@ -127,12 +130,15 @@ def first_crossing(flops: Sequence[float], scores: Sequence[float], level: float
 
     Interpolates linearly in the logarithm of the FLOPs between the points.
     """
-    for index, (x, y) in enumerate(zip(flops, scores, strict=True)):
-        if y >= level:
+    for index, (point_flops, score) in enumerate(zip(flops, scores, strict=True)):
+        if score >= level:
             if index == 0:
-                return x
-            before, below = flops[index - 1], scores[index - 1]
-            return float(before * (x / before) ** ((level - below) / (y - below)))
+                return point_flops
+            previous_flops, previous_score = flops[index - 1], scores[index - 1]
+            return float(
+                previous_flops
+                * (point_flops / previous_flops) ** ((level - previous_score) / (score - previous_score))
+            )
     return None
 
 

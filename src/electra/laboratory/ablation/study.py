@@ -29,6 +29,7 @@ from electra.training.recipe import Recipe, make_recipe, paths_from, read_recipe
 STUDIES = Path(__file__).with_name("studies")
 DEFAULT_RECIPE = "budget-tiny"
 SET_BY_COMMAND = {"training.seed": "`seed`", "training.steps": "`budget`", "training.budget": "`budget`"}
+# Sections and settings that decide which rows are read; they cannot differ between arms.
 SHARED_SECTIONS = {"data", "tokenizer", "evaluation"}
 SHARED = {"training.length", "training.precision", "training.device"}
 
@@ -90,7 +91,11 @@ class Study(_StudyFile):
 
 
 def find_study(name: str) -> Path:
-    """Returns the path of a built-in study's file, by name, or of a file of your own."""
+    """Returns the path of a built-in study's file, by name, or of a file of your own.
+
+    Raises:
+        ConfigError: There is no such study.
+    """
     return find_named(STUDIES, name, "study", key="study")
 
 
@@ -117,7 +122,7 @@ def read_study(path: Path) -> Study:
             raise ConfigError(f"{baseline!r} is not one of the arms", where=f"{path}: {key}", fix=fix)
     shares = file.budgets
     if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
-        raise ConfigError("must be different shares above 0 and up to 1", where=f"{path}: budgets")
+        raise ConfigError("must be distinct shares above 0 and at most 1", where=f"{path}: budgets")
     _check_sections(file.base, f"{path}: base")
     completed = {"name": path.stem, "title": file.title or path.stem, "budgets": tuple(sorted(shares))}
     return Study(**vars(file) | completed | {"arms": arms})
@@ -129,7 +134,7 @@ def _arm(name: str, section: Any, path: Path) -> Arm:
         raise ConfigError(f"expected a table, got {section!r}", where=where)
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
         problem = (
-            "the name of an arm may only have letters, digits, '-', '_' and '.', which cannot be the first"
+            "the name of an arm may contain only letters, digits, '-', '_' and '.', and not begin with '.'"
         )
         raise ConfigError(problem, where=where)
     arm_keys, sections = ([item.name for item in dataclasses.fields(kind)] for kind in (_ArmKeys, Recipe))
@@ -165,7 +170,16 @@ def _check_sections(sections: Mapping[str, Any], where: str) -> list[str]:
 
 
 def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
-    """Returns the recipe of an arm, without seed, steps and budget."""
+    """Returns the recipe of an arm, without seed, steps and budget.
+
+    Args:
+        study: The study.
+        arm: One of its arms.
+        recipe: Name or path of the recipe that the study changes.
+
+    Raises:
+        ConfigError: The recipe is missing or invalid.
+    """
     path = find_recipe(recipe)
     base = merge(read_recipe(path), study.base)
     training = base.get("training", {}).items()
@@ -175,10 +189,10 @@ def arm_recipe(study: Study, arm: Arm, recipe: str) -> Recipe:
 
 
 def carry_over(options: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arm's objective: its name, and the options of the recipe's objective that it also has."""
+    """Returns the arm's objective before its changes: its name, and the recipe's options that it also has."""
     from electra import objectives
 
-    before, now = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))
-    known = {item.name for item in dataclasses.fields(objectives.module_of(now).Config)}
-    carried = {key: value for key, value in options.items() if now == before or key in known}
-    return carried | {"name": now}
+    old_name, name = str(options.get("name", "rtd")), str(changes.get("name", options.get("name", "rtd")))
+    fields_of_arm = {item.name for item in dataclasses.fields(objectives.module_of(name).Config)}
+    carried = {key: value for key, value in options.items() if name == old_name or key in fields_of_arm}
+    return carried | {"name": name}

@@ -35,6 +35,8 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
 
     Raises:
         Interrupted: A stop was requested before the end. Rerunning resumes from the last checkpoint.
+        RunFailed: The training failed, such as with a loss that is not finite.
+        RunFolderError: Another process keeps the run folder locked.
     """
     plan, folder = read_plan(out), job.folder(out)
     with ExitStack() as stack:
@@ -57,8 +59,13 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
 def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[str, Any] | None:
     """Scores the run's full-size encoder on each task of the panel.
 
+    `panel_plan` is the study's description of the panel (`panel.panel_record`).
+
     Returns:
         The contents of score.json, or None if a stop was requested.
+
+    Raises:
+        DataError: A task's files are missing.
     """
     data, began = Path(panel_plan["folder"]), time.perf_counter()
     subject = panel.Subject(

@@ -41,7 +41,8 @@ def module_of(name: str) -> Any:
     """Returns the module of a probe, by its name or the path of its file.
 
     Raises:
-        ConfigError: Its `Probe` is not a subclass of `contract.Probe`.
+        ConfigError: There is no such probe, its file is not trusted or cannot be imported, or its `Probe` is
+            not a subclass of `contract.Probe`.
     """
     module = PROBES.load(name)
     if not (isinstance(module.Probe, type) and issubclass(module.Probe, Probe)):
@@ -52,10 +53,10 @@ def module_of(name: str) -> Any:
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
-    """Returns a probe with these options.
+    """Returns a probe with these options, by name; the others have their defaults.
 
     Raises:
-        ConfigError: An option is unknown, of the wrong type or out of range.
+        ConfigError: The probe cannot be loaded, or an option is unknown, of the wrong type or out of range.
     """
     module = module_of(name)
     config = build(module.Config, options or {}, where=f"{OPTION} {name}")
@@ -83,13 +84,15 @@ def describe_options(name: str) -> list[tuple[str, Any, str]]:
 
 
 def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Returns each chosen probe's options, from `key=value` (for all that have it) and `probe.key=value`.
+    """Returns the options of each probe in `chosen`, by name.
+
+    A text is `key=value`, for all of them that have the option, or `probe.key=value`.
 
     Raises:
         ConfigError: A text is malformed, its probe is not chosen, or its option or value is invalid.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
-    path_of = {name_of(name): name for name in chosen}
+    passed_as = {name_of(name): name for name in chosen}
     for option in texts:
         name, equals, text = option.partition("=")
         probe, dot, key = name.rpartition(".")
@@ -97,11 +100,11 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
         if not equals:
             fix = f"For example: {OPTION} resamples=200"
             raise ConfigError(f"expected key=value, got {option!r}", where=OPTION, fix=fix)
-        if dot and name_of(probe) not in path_of:
-            fix = nearest(probe, list(path_of))
+        if dot and name_of(probe) not in passed_as:
+            fix = nearest(probe, list(passed_as))
             raise ConfigError(f"{probe!r} is not among the chosen probes", where=where, fix=fix)
-        named = [path_of[name_of(probe)]] if dot else chosen
-        fields = {name: module_of(name).Config.__dataclass_fields__ for name in named}
+        receivers = [passed_as[name_of(probe)]] if dot else chosen
+        fields = {name: module_of(name).Config.__dataclass_fields__ for name in receivers}
         if not any(key in known for known in fields.values()):
             fix = nearest(key, sorted({field for known in fields.values() for field in known}))
             raise ConfigError("unknown option", where=where, fix=fix)
@@ -112,10 +115,10 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
 
 
 def _value(config: type, key: str, text: str) -> Any:
-    """Returns the first reading of `text` that fits the option: TOML, plain text, or a list with commas.
+    """Returns the first reading of `text` that fits the option: TOML, plain text, or a comma-separated list.
 
     Raises:
-        ConfigError: None fits.
+        ConfigError: No reading fits; the error is that of the first.
     """
     try:
         readings: list[Any] = [tomllib.loads(f"value = {text}")["value"]]

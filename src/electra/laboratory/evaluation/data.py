@@ -40,7 +40,7 @@ class TaskFiles:
     """Remarks on the files for readers of the table."""
 
     def digests(self) -> dict[str, str]:
-        """Returns the digest of each file, by split ("dev", "test", "train 1", ...) or file name."""
+        """Returns the SHA-256 of each file, by split ("dev", "test", "train 1", ...) or by file name."""
         paths = {"dev": self.dev, "test": self.test}
         paths |= {f"train {i}": path for i, path in enumerate(self.train, 1)}
         paths |= {path.name: path for path in self.also}
@@ -105,9 +105,9 @@ def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Returns the first match of the first pattern that matches; for "a + b", that of each part.
+    """Returns the first file that matches the first matching pattern; empty if no pattern matches.
 
-    "a + b" matches if every part does. Empty if no pattern matches.
+    A pattern "a + b" matches if every part does, and gives a file for each.
     """
     for pattern in patterns:
         matches = [

@@ -21,14 +21,14 @@ class Column:
     how: str
     """How the scores were measured: split, number of seeds, model size."""
     scores: dict[str, float]
-    """Task, or "task.metric" -> points, as printed."""
+    """Task or average, or "task.metric" -> points, as printed."""
     other_examples: bool = False
     """Whether it was measured on examples other than those of the complete files; shown in parentheses."""
 
     def score(self, name: str, metric: str, primary: bool) -> float | None:
         """Returns the score as a share; None if it is not published.
 
-        `primary`: whether `metric` is the one that a bare task name stands for.
+        `name` is a task. `primary`: whether `metric` is the one that a bare task name stands for.
         """
         points = self.scores.get(f"{name}.{metric}", self.scores.get(name) if primary else None)
         return None if points is None else round(points / 100, 6)

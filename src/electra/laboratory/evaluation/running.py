@@ -118,8 +118,9 @@ def evaluate(
         The contents of evaluation.json, or None if a stop was requested before the end.
 
     Raises:
+        ConfigError: An option is invalid.
         DataError: There are no data for any task or probe.
-        DiskError: The disk is full.
+        DiskError: A file cannot be written.
     """
     suite = with_probe_options(suite, options.probe_options)
     ready_tasks = find_tasks(suite, options, roots)
@@ -191,7 +192,10 @@ def steps_of(
     folder: EvaluationFolder,
     options: Options,
 ) -> list[Step]:
-    """Returns a step for each task and probe with each model it applies to, then the helpers' steps."""
+    """Returns a step for each task and probe with each model it applies to, then the helpers' steps.
+
+    A task has a helper for each seed but one.
+    """
 
     def applies(work: Work, model: ModelEntry, helper: int) -> bool:
         if isinstance(work, ReadyProbe):  # probes measure what pre-training taught
@@ -259,7 +263,11 @@ def with_probe_options(suite: Suite, texts: Sequence[str]) -> Suite:
 
 
 def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
-    """Returns the probes that have data. A probe whose inputs are all optional needs at least one of them."""
+    """Returns the probes that have data. A probe whose inputs are all optional needs at least one of them.
+
+    Raises:
+        ConfigError: A probe cannot be loaded, or an option is invalid.
+    """
     ready = []
     for entry in suite.probe:
         try:
@@ -321,7 +329,7 @@ def make_plan(
 
 
 def file_digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
-    """Returns the SHA-256 of each file, by folder and name."""
+    """Returns the SHA-256 of each file, by FOLDER/NAME."""
     return {
         f"{path.parent.name}/{path.name}": durable.sha256(path) for paths in data.values() for path in paths
     }
@@ -329,8 +337,9 @@ def file_digests(data: Mapping[str, Sequence[Path]]) -> dict[str, str]:
 
 def write(state: EvaluationState) -> dict[str, Any]:
     """Writes evaluation.json and evaluation.tsv, and returns the record."""
-    known = state.folder.merged_with_recorded(state.merged_plan)  # other processes may have added to the plan
-    record = make_record(replace(state, merged_plan=known))
+    # Other processes may have added to the plan.
+    merged_plan = state.folder.merged_with_recorded(state.merged_plan)
+    record = make_record(replace(state, merged_plan=merged_plan))
     state.folder.write_record(record)
     durable.commit_file(state.folder.table, format_table(record))
     return record

@@ -36,6 +36,7 @@ class ReadyTask:
     entry: TaskEntry
     files: TaskFiles
     version: int
+    """The version of the fine-tuning task."""
     settings: Mapping[str, Any]
 
 
@@ -90,7 +91,7 @@ class Step:
         return self.helper > 0 and not set(self.seeds_left()) - Leases(folder.leases).held().keys()
 
     def seeds_left(self) -> list[str]:
-        """Returns the names of the seeds that are not finished."""
+        """Returns the names of a task's seeds that are not finished, such as "seed 0"."""
         folder = self.out.task(self.model.folder, self.name)
         folder_of = seed_folders(folder, range(self.seeds), untrained=False)
         return [name for name, (parent, seed) in folder_of.items() if not parent.seed(seed).exists()]
@@ -102,11 +103,11 @@ class Step:
         """
         if self.is_done() or self.helper:
             return []
-        whole = Leases(self.out.leases).label(self.title)
+        step_label = Leases(self.out.leases).label(self.title)
         if not isinstance(self.work, ReadyTask) or self.model.init == BASELINE or self.seeds == 1:
-            return [whole]
+            return [step_label]
         leases = Leases(self.out.task(self.model.folder, self.name).leases)
-        return [f"{self.title}, {leases.label(name)}" for name in self.seeds_left()] or [whole]
+        return [f"{self.title}, {leases.label(name)}" for name in self.seeds_left()] or [step_label]
 
     def run(self, *, say: Say, stop: Stop) -> None:
         """Runs the step if it is not done.

@@ -116,10 +116,14 @@ class Suite:
 
 
 def load_suite(name: str) -> Suite:
-    """Returns the built-in suite of this name, all of them as one ("all"), or the suite in a TOML file."""
+    """Returns the built-in suite of this name, all of them as one ("all"), or the suite in a TOML file.
+
+    Raises:
+        ConfigError: There is no such suite, or its file is invalid.
+    """
     if name == ALL:
         suites = [load_suite(stem) for stem in toml_names(SUITES)]
-        return _union(sorted(suites, key=lambda suite: not suite.average))  # GLUE first
+        return _union(sorted(suites, key=lambda suite: not suite.average))  # those with averages (GLUE) first
     return read_suite(find_named(SUITES, name, "suite", key="suite", also=[ALL]))
 
 

@@ -29,22 +29,22 @@ METRIC_NAMES = {
     "best_f1": "best F1",
 }
 COPIED_RESULTS = ("train_samples", "eval_samples", "test_samples", "epochs", "learning_rate", "max_length")
-MIN_SHARE_OF_PUBLISHED = (
-    0.99  # minimum share of the published number of examples: QQP has a few malformed rows
-)
+# Minimum share of the published number of examples; QQP has a few malformed rows.
+MIN_SHARE_OF_PUBLISHED = 0.99
 
 
 Init = Literal["pretrained", "random", "frozen", "floor"]
 BASELINE: Final = "floor"  # name in records of a baseline without a network
-BASELINES = {BASELINE, "frozen"}
+BASELINES = {BASELINE, "frozen"}  # kinds of columns that are baselines
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model of the table, or a baseline without a network."""
+    """A model of the table, or a baseline."""
 
     name: str
     source: str
+    """Its folder or name; "" for a baseline without a network."""
     init: Init
     """pretrained: the source's weights; random: random weights in its shape; frozen: the source's encoder
     with a linear model; floor: a baseline without a network.
@@ -180,7 +180,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
 
 
 def has_baseline(suite: Suite, name: str) -> bool:
-    """Whether the baselines support the task of this name: no probe, and no extraction of spans."""
+    """Whether the baselines support the task of this name: not probes, and not span extraction."""
     return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
 
 
@@ -269,23 +269,23 @@ def _average(
     Published numbers and baselines are averaged over the same tasks if they have a number for each. If no
     task is missing, a published average takes precedence.
     """
-    # A task's first row has its primary metric.
-    primary = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
+    # Reversed, so that a task's first row wins, which has its primary metric.
+    primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
     models = [model.name for model in state.models if model.init != BASELINE]
 
     def mean(model: str) -> float | None:
-        values = [primary[task]["scores"][model].get("median") for task in shared]
+        values = [primary_rows[task]["scores"][model].get("median") for task in common_tasks]
         return sum(values) / len(values) if values and None not in values else None
 
-    shared = [
+    common_tasks = [
         name
         for name in average.tasks
-        if all(primary[name]["scores"][model].get("median") is not None for model in models)
+        if all(primary_rows[name]["scores"][model].get("median") is not None for model in models)
     ]
-    complete = len(shared) == len(average.tasks)
+    complete = len(common_tasks) == len(average.tasks)
     published = {}
     for column in columns:
-        values = [primary[name]["published"].get(column.title) for name in shared]
+        values = [primary_rows[name]["published"].get(column.title) for name in common_tasks]
         if complete and average.published in column.scores:
             published[column.title] = round(column.scores[average.published] / 100, 6)
         elif values and None not in values:
@@ -295,10 +295,10 @@ def _average(
         "title": average.title,
         "about": average.about,
         "tasks": list(average.tasks),
-        "over": shared,
+        "over": common_tasks,
         "scores": {model.name: mean(model.name) for model in state.models},
         "published": published,
-        "comparable": complete and all(primary[name]["comparable"] for name in shared),
+        "comparable": complete and all(primary_rows[name]["comparable"] for name in common_tasks),
     }
 
 

@@ -34,7 +34,10 @@ Cell = str | int | float | Estimate | None
 
 @dataclass(frozen=True)
 class Table:
-    """A table: a row for each combination of places on the axes `down`, a column for each on `across`."""
+    """A table: a row for each combination of places on the axes `down`, a column for each place on `across`.
+
+    It shows the numbers whose axes are exactly `down`, `across` and those of `keep`.
+    """
 
     title: str
     down: Sequence[str]
@@ -49,7 +52,8 @@ class Figure:
     """A figure over the numbers, drawn by `electra.pages.figures`.
 
     "lines" plots the numbers against the places on the axis `x`; "categories" has a horizontal row for each
-    place on `x`, and "matrix" a column. Each place on the axis `series` is a line, a mark or a row.
+    place on `x`, and "matrix" a column. Each place on the axis `series` is a line, a mark or a row. `keep`
+    selects numbers as in a table.
     """
 
     name: str
@@ -127,7 +131,10 @@ def _cells(cell: Cell) -> list[Cell]:
 
 
 def as_json(value: Any) -> Any:
-    """Returns a value as JSON: dataclasses become objects, arrays and tuples lists, NaN and infinity null."""
+    """Returns a value as JSON: dataclasses become objects, arrays and tuples lists, NaN and infinity null.
+
+    Paths become strings, and the keys of mappings too.
+    """
     if hasattr(value, "__dataclass_fields__"):
         return {name: as_json(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, Mapping):

@@ -37,8 +37,8 @@ class Input:
 
     def find(self, roots: Sequence[Path]) -> list[Path]:
         """Returns the matching files below these roots; [] if there are none."""
-        files = [root for root in roots if root.is_file()]
-        for places in (files, [root for root in roots if root not in files]):
+        named_files = [root for root in roots if root.is_file()]
+        for places in (named_files, [root for root in roots if root not in named_files]):
             for pattern in self.patterns:
                 if matches := _distinct([path for root in places for path in _matches(root, pattern)]):
                     return matches
@@ -56,7 +56,7 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 
 def _matches_compressed(name: str, pattern: str) -> bool:
-    """Whether a pattern matches a name. A trailing * matches only a compression suffix: .gz, but not .bak."""
+    """Whether a file that a pattern found matches: a trailing * stands for .gz and the like, not for .bak."""
     plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
     return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
 

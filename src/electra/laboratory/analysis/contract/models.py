@@ -45,7 +45,8 @@ class Model:
         """Returns the network of this kind.
 
         Raises:
-            ModelError: The source has no such network; the message says what it is instead.
+            ModelError: The source is not a model or has no such network; the message says what it is instead.
+            CheckpointError: The run has no intact checkpoint at `step`.
         """
         if kind not in self._loaded:
             from electra.exchange.load import load
@@ -54,7 +55,12 @@ class Model:
         return self._loaded[kind]
 
     def optional(self, kind: Network) -> Loaded | None:
-        """Returns the network of this kind, or None if the model has none."""
+        """Returns the network of this kind, or None if the model has none.
+
+        Raises:
+            ModelError: The source is not a model.
+            CheckpointError: The run has no intact checkpoint at `step`.
+        """
         try:
             return self.network(kind)
         except AbsentNetwork:
@@ -73,7 +79,7 @@ class Model:
 
     @property
     def encoder(self) -> Loaded:
-        """The main encoder: the discriminator's, or the masked language model's if there is none."""
+        """The discriminator's encoder, or the masked language model's if there is no discriminator."""
         return self.network("encoder")
 
     @property
@@ -92,14 +98,18 @@ class Model:
         return {**self._identity(), "networks": networks, "absent": sorted(self._absent)}
 
     def matches_record(self, recorded: Mapping[str, Any]) -> bool:
-        """Whether the model is the recorded one: same name, training, weights and missing networks."""
+        """Whether the model is as recorded: name, source, step, training, weights and missing networks."""
         try:
-            now = {kind: self._describe(kind) for kind in recorded["networks"]}
+            networks = {kind: self._describe(kind) for kind in recorded["networks"]}
         except ElectraError:
             return False
-        absent = recorded.get("absent", [])
-        still_absent = all(self.optional(kind) is None for kind in absent)
-        return still_absent and dict(recorded) == {**self._identity(), "networks": now, "absent": absent}
+        recorded_absent = recorded.get("absent", [])
+        still_absent = all(self.optional(kind) is None for kind in recorded_absent)
+        return still_absent and dict(recorded) == {
+            **self._identity(),
+            "networks": networks,
+            "absent": recorded_absent,
+        }
 
     def _identity(self) -> dict[str, Any]:
         origin = self.origin
@@ -133,8 +143,8 @@ def named_models(sources: Sequence[str], device: torch.device | str = "cpu") -> 
     paths = [Path(os.path.abspath(s) if Path(s).name in ("", "..") else s) for s in sources]
     names = distinct_names([path.parts or (s,) for path, s in zip(paths, sources, strict=True)])
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ModelError("the model was passed twice", where=twice, fix="Pass each model once")
+        repeated_name = next(name for name in names if names.count(name) > 1)
+        raise ModelError("the model was passed twice", where=repeated_name, fix="Pass each model once")
     return [Model(name, source, device=device) for name, source in zip(names, sources, strict=True)]
 
 
@@ -142,6 +152,11 @@ def require_same_vocabulary(
     models: Sequence[Model], probe: str, fix: str = "Pass models with the same tokenizer"
 ) -> None:
     """Checks that the models can be compared by token ids.
+
+    Args:
+        models: The models.
+        probe: What compares them, for the message.
+        fix: What to do instead, for the message.
 
     Raises:
         ModelError: Two models have different vocabularies.

@@ -38,7 +38,7 @@ RECIPE_KEYS = (
 
 @dataclass(frozen=True)
 class Origin:
-    """A training: its objective, its seed, and the rest of its recipe."""
+    """How a model was trained: objective, seed, and the recipe's sections (those in `RECIPE_KEYS`)."""
 
     objective: str
     seed: int
@@ -53,7 +53,11 @@ class Origin:
 
 
 def origin_of(source: str) -> Origin | None:
-    """Returns the origin of a run folder or of a model folder in a run; None if it cannot be known."""
+    """Returns the origin of a run folder or of a model exported in it; None if it cannot be known.
+
+    Raises:
+        RunFolderError: The run's record is damaged.
+    """
     path = Path(source).expanduser()
     run = next((RunFolder(folder) for folder in (path, path.parent) if RunFolder.is_at(folder)), None)
     if run is None or (run.path != path and path.name not in EXPORTED):
@@ -66,9 +70,10 @@ def origin_of(source: str) -> Origin | None:
 
 
 def difference(first: Origin | None, other: Origin | None) -> str:
-    """Returns how the other training differs from the first, such as "a different seed".
+    """Returns how the other training differs from the first: one of the constants above.
 
-    Options that only one of their records has are ignored.
+    `RECIPE` is followed by the names of at most three options. Options that only one of their records has are
+    ignored.
     """
     if first is None or other is None:
         return UNKNOWN

@@ -63,12 +63,12 @@ class Probe(ABC):
 
         Args:
             models: The model under study, then those it is compared with.
-            data: The files of each input.
+            data: The files of each input, by its key.
             progress: Receives the current activity and the fraction done.
         """
 
     def find(self, roots: Sequence[Path]) -> dict[str, list[Path]]:
-        """Returns the files of each input that has any.
+        """Returns the files of each input that has any, by the input's key.
 
         Raises:
             ProbeDataError: A required input has none.

@@ -35,7 +35,7 @@ class ProbeOutcome:
     left_out: Sequence[str]
     """A line on each model that could not take part."""
     changed: Sequence[str] = ()
-    """The keys that differ from the record that it replaces: options, data, models, ..."""
+    """The keys that differ from the record that it replaces, if any: options, data, models, ..."""
 
 
 def run_probe(
@@ -61,6 +61,7 @@ def run_probe(
 
     Raises:
         ModelError: The first model lacks a network that the probe needs, or a source is not a model.
+        DataError: The data cannot be used.
         RunFolderError: `over_training` is set, but the first model is not a run or has no usable checkpoint.
     """
     probe_name = PROBES.canonical_name(name)
@@ -74,11 +75,12 @@ def run_probe(
         "data": {key: [_describe(path) for path in paths] for key, paths in data.items()},
         "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
-    earlier = _previous_record(path)
+    previous_record = _previous_record(path)
     changed = [
-        name for name, _, _ in differences({key: earlier.get(key) for key in request}, as_json(request))
+        name
+        for name, _, _ in differences({key: previous_record.get(key) for key in request}, as_json(request))
     ]
-    if not changed and not _matches_models(earlier, models):
+    if not changed and not _matches_models(previous_record, models):
         changed = ["models"]
     if not changed:
         return ProbeOutcome(path, reused=True, left_out=left_out)
@@ -93,7 +95,7 @@ def run_probe(
     record |= {"models": [model.describe() for model in models], **findings.to_json()}
     with digests.replacing(path):
         durable.commit_json(path, record)
-    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if earlier else [])
+    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if previous_record else [])
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
@@ -169,6 +171,7 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
     """Returns the probe's headline numbers at each checkpoint of a run.
 
     Raises:
+        ModelError: The run lacks a network that the probe needs.
         RunFolderError: The model is not a run, or has no usable checkpoint.
     """
     run = locate(model.source)
@@ -201,9 +204,9 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
     )
     findings.tables.append(Table("Headline numbers", ("step",)))
     measures = list(next(iter(by_step.values())).headline)
-    for step, at_step in by_step.items():
+    for step, findings_at_step in by_step.items():
         for measure in measures:
-            findings.add(at_step.headline.get(measure, Estimate(None)), step=step, measure=measure)
+            findings.add(findings_at_step.headline.get(measure, Estimate(None)), step=step, measure=measure)
     findings.figures.extend(_figure_over_steps(measure) for measure in measures)
     return findings
 

@@ -15,18 +15,18 @@ import numpy as np
 from electra.foundation.arrays import Floats, Ints
 from electra.laboratory.analysis.measures.reliability import sigmoid
 
-RIDGE = 1e4  # inverse strength of the penalty, which keeps the coefficients of a group without events finite
+RIDGE = 1e4  # scikit-learn's C, the inverse of the penalty, which keeps all coefficients finite
 
 
 def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
-    """Returns each group's share of events [groups]; NaN for an empty group."""
-    total = np.bincount(group, weights, num_groups)
+    """Returns each group's weighted rate [groups] of the events (0 or 1); NaN for a group of weight 0."""
+    group_weight = np.bincount(group, weights, num_groups)
     events = np.bincount(group, weights * event, num_groups)
-    return np.where(total > 0, events / np.where(total > 0, total, 1.0), np.nan)
+    return np.where(group_weight > 0, events / np.where(group_weight > 0, group_weight, 1.0), np.nan)
 
 
 def standardise(columns: Floats) -> Floats:
-    """Returns the columns [N, C] centred and scaled, and their squares: [N, 2C]."""
+    """Returns the z-scores of the columns [N, C], followed by their squares: [N, 2C]."""
     spread = columns.std(0)
     scaled = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
     return np.concatenate([scaled, scaled**2], axis=1)
@@ -34,7 +34,10 @@ def standardise(columns: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RateModel:
-    """Events [N] explained by groups [N] and standardised covariates [N, C]."""
+    """Events [N] (0 or 1) explained by groups [N] and covariates [N, 2C] as returned by `standardise`.
+
+    The `weights` [N] of its methods say how often each item was drawn (by the bootstrap; 1 for all items).
+    """
 
     event: Floats
     group: Ints
@@ -42,13 +45,13 @@ class RateModel:
     covariates: Floats
 
     def adjusted(self, weights: Floats) -> Floats:
-        """Returns each group's rate [groups] if every item belonged to it; NaN for an empty group.
+        """Returns each group's rate [groups] if every item belonged to it; NaN for a group of weight 0.
 
-        If all events are equal, every group gets their value.
+        If all drawn events are equal, every group gets their value, even an empty one.
         """
-        drawn = weights > 0
-        if self.event[drawn].min(initial=1.0) == self.event[drawn].max(initial=0.0):  # no variance
-            return np.full(self.num_groups, self.event[drawn].mean() if drawn.any() else np.nan)
+        has_weight = weights > 0
+        if self.event[has_weight].min(initial=1.0) == self.event[has_weight].max(initial=0.0):  # no variance
+            return np.full(self.num_groups, self.event[has_weight].mean() if has_weight.any() else np.nan)
         coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
         from_covariates = self.covariates @ coefficients[self.num_groups :]
         present = np.bincount(self.group, weights, self.num_groups) > 0
@@ -58,18 +61,23 @@ class RateModel:
         return adjusted_rates
 
     def remaining_share(self, weights: Floats) -> float:
-        """Returns the share of the groups' explained deviance that the covariates do not explain.
+        """Returns how much of the groups' effect remains once the covariates are in the model.
 
-        NaN if there is no deviance, or the groups explain none.
+        It is the deviance that the groups explain in addition to the covariates, divided by what they explain
+        alone; NaN if there is no deviance, or the groups explain none.
         """
-        drawn = weights > 0
-        if self.event[drawn].min(initial=1.0) == self.event[drawn].max(initial=0.0):
+        has_weight = weights > 0
+        if self.event[has_weight].min(initial=1.0) == self.event[has_weight].max(initial=0.0):
             return float("nan")
         ones, dummies = np.ones((len(self.event), 1)), self._dummies()
-        both = [np.concatenate([features, self.covariates], axis=1) for features in (ones, dummies)]
-        alone = self._deviance(ones, weights) - self._deviance(dummies, weights)
-        remaining = self._deviance(both[0], weights) - self._deviance(both[1], weights)
-        return remaining / alone if alone > 0 else float("nan")
+        without_and_with_groups = [
+            np.concatenate([features, self.covariates], axis=1) for features in (ones, dummies)
+        ]
+        explained = self._deviance(ones, weights) - self._deviance(dummies, weights)
+        still_explained = self._deviance(without_and_with_groups[0], weights) - self._deviance(
+            without_and_with_groups[1], weights
+        )
+        return still_explained / explained if explained > 0 else float("nan")
 
     def _dummies(self) -> Floats:
         return np.eye(self.num_groups)[self.group]
@@ -82,9 +90,10 @@ class RateModel:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        drawn = weights > 0
+        has_weight = weights > 0
         fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
-        with warnings.catch_warnings():  # the penalty bounds a perfectly separated group
+        # A perfectly separated group may not converge, but the penalty keeps its coefficient finite.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            fitter.fit(features[drawn], self.event[drawn], sample_weight=weights[drawn])
+            fitter.fit(features[has_weight], self.event[has_weight], sample_weight=weights[has_weight])
         return np.asarray(fitter.coef_[0], np.float64)

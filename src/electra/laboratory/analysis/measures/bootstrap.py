@@ -39,7 +39,7 @@ def estimates(
     resamples: int = 500,
     seed: int = 0,
 ) -> dict[Key, Estimate]:
-    """Returns the numbers of a measure with intervals.
+    """Returns the numbers of a measure with intervals, by key. Undefined numbers (NaN) become None.
 
     Args:
         measure: Takes weights [N] and returns numbers by key.
@@ -63,7 +63,8 @@ def estimates(
 def interval(value: float, resampled: Floats) -> Estimate:
     """Returns `value` with the percentile interval of the resampled values.
 
-    The interval is None if `value` is undefined, or if more than half of the resampled values are.
+    There is no interval if `value` is undefined, or if fewer than two, or fewer than half, of the resampled
+    values are defined. An undefined (not finite) `value` becomes None.
     """
     defined = resampled[np.isfinite(resampled)]
     if not np.isfinite(value) or len(defined) < max(2, 0.5 * len(resampled)):
@@ -77,8 +78,8 @@ def halves(groups: npt.ArrayLike, seed: int = 0) -> Bools:
     groups = np.asarray(groups, np.int64)
     num_groups = int(groups.max()) + 1 if len(groups) else 0
     positions = seeds.permute(np.arange(num_groups), num_groups, seeds.key(seed, "halves"))
-    chosen: Bools = np.asarray(positions < num_groups / 2)[groups]
-    return chosen
+    in_half: Bools = np.asarray(positions < num_groups / 2)[groups]
+    return in_half
 
 
 def _finite(value: float) -> float | None:

@@ -1,6 +1,6 @@
-"""Intervals from half-samples, for measures that repeated units would mislead.
+"""Intervals from half-samples, for measures that repeated items would mislead.
 
-A bootstrap sample repeats some of its units, and repeated words are similar by any measure of similarity. So
+A bootstrap sample repeats some of its items, and repeated words are similar by any measure of similarity. So
 half of the sentences are drawn without replacement, many times, and the spread of the resulting values around
 their mean estimates the spread for all sentences: it has the same sampling variance (Shao and Wu 1989,
 "delete-half jackknife"), and the bias of having half the data cancels.
@@ -17,7 +17,7 @@ from electra.foundation.arrays import Ints
 from electra.foundation.seeds import keys, uniforms
 from electra.laboratory.analysis.contract import Estimate
 
-ENDS = (2.5, 97.5)  # percentiles
+ENDS = (2.5, 97.5)  # percentiles at the ends of the interval
 MIN_GROUPS = 8  # with fewer, many statistics are undefined on a half
 
 
@@ -28,24 +28,24 @@ def half_samples(
 
     Args:
         statistic: Takes the indices of items and returns one number or several.
-        groups: The group of each item [N].
+        groups: The group of each item [N], such as its sentence; at least one item.
         resamples: How many halves to draw.
         seed: Seed of the draws.
 
     Returns:
-        One estimate for each number; without intervals if there are fewer than `MIN_GROUPS` groups or 2
-        resamples.
+        One estimate for each number; without intervals if there are fewer than `MIN_GROUPS` groups or fewer
+        than two resamples.
     """
     group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
     num_groups = int(group_index.max()) + 1
     values = np.ravel(np.asarray(statistic(np.arange(len(group_index))), np.float64))
     if num_groups < MIN_GROUPS or resamples < 2:
         return [Estimate(float(value)) for value in values]
-    of_halves = []
+    half_values = []
     for key in keys(seed, "half-samples", 0, np.arange(resamples)):
         drawn = np.zeros(num_groups, bool)
         drawn[uniforms(key, num_groups).argsort(kind="stable")[: num_groups // 2]] = True
-        of_halves.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[group_index])), np.float64)))
-    spread = np.stack(of_halves) - np.mean(of_halves, axis=0)
-    low, high = np.percentile(spread, ENDS, axis=0)
+        half_values.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[group_index])), np.float64)))
+    deviations = np.stack(half_values) - np.mean(half_values, axis=0)
+    low, high = np.percentile(deviations, ENDS, axis=0)
     return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(values, low, high, strict=True)]

@@ -38,17 +38,17 @@ def classify(
     Returns:
         The predicted labels of the test words, and the weight [L] of each layer.
     """
-    names = sorted(set(labels))
-    index = {name: i for i, name in enumerate(names)}
+    label_names = sorted(set(labels))
+    index = {name: i for i, name in enumerate(label_names)}
     mean, scale = train_LND.mean(1, keepdim=True), train_LND.std(1, keepdim=True) + 1e-6
     targets = torch.tensor([index[label] for label in labels])
-    weights = fit((train_LND - mean) / scale, targets, len(names), penalty)
+    weights = fit((train_LND - mean) / scale, targets, len(label_names), penalty)
     predicted = _logits((test_LND - mean) / scale, weights).argmax(1)
-    return np.array(names)[predicted.numpy()], weights[0].softmax(0)
+    return np.array(label_names)[predicted.numpy()], weights[0].softmax(0)
 
 
 def fit(layers_LND: Tensor, targets_N: Tensor, num_labels: int, penalty: float) -> list[Tensor]:
-    """Returns mix logits [L], matrix [labels, D] and bias [labels] with the least penalised cross-entropy."""
+    """Returns mix logits [L], matrix [labels, D] and bias [labels] that minimise penalised cross-entropy."""
     num_layers, _, size = layers_LND.shape
     weights = [torch.zeros(num_layers), torch.zeros(num_labels, size), torch.zeros(num_labels)]
     for weight in weights:

@@ -21,22 +21,23 @@ from electra.foundation.arrays import Bools, Floats, Ints
 from electra.laboratory.analysis.measures.bootstrap import halves
 from electra.laboratory.analysis.measures.word_errors import word_errors
 
-# The grid of score weights and word bonuses, in units of the acoustic scores' spread within a list.
+# Grids. Bonuses are in units of the acoustic scores' spread within lists; weights apply to sentence scores
+# rescaled to that spread.
 WEIGHTS = (0.0, *(float(weight) for weight in np.geomspace(0.02, 5.0, 25)))
 BONUSES = (0.0, *(float(sign * bonus) for bonus in np.geomspace(0.02, 1.0, 8) for sign in (1, -1)))
 
 
 @dataclass(frozen=True)
 class NBestLists:
-    """The counts of errors and words in U lists."""
+    """The numbers of errors and words in U lists."""
 
-    errors: Ints  # [U, N]
-    words: Ints  # [U, N] in the hypothesis
+    errors: Ints  # [U, N] number of word errors of each hypothesis
+    words: Ints  # [U, N] number of words of each hypothesis
     reference_words: Ints  # [U]
     present: Bools  # [U, N]; False where a list is shorter
 
     def chosen_errors(self, totals: Floats) -> Floats:
-        """Returns the errors [U] of the hypothesis with the highest total score; the mean over ties."""
+        """Returns the errors [U] of the hypotheses with the highest `totals` [U, N]; the mean over ties."""
         totals = np.where(self.present, totals, -np.inf)
         best = totals == totals.max(1, keepdims=True)
         return np.asarray((best * self.errors).sum(1) / best.sum(1))
@@ -51,7 +52,10 @@ class NBestLists:
 
 
 def make_lists(utterances: Sequence[tuple[str, Sequence[str]]]) -> NBestLists:
-    """Counts the errors and words of each (reference, hypotheses); texts are split at white space."""
+    """Returns the error and word counts of utterances, given as (reference, hypotheses).
+
+    Texts are split at white space. Needs at least one utterance, and at least one hypothesis for each.
+    """
     references = [reference.split() for reference, _ in utterances]
     hypotheses = [[text.split() for text in texts] for _, texts in utterances]
     errors = [word_errors(reference, texts) for reference, texts in zip(references, hypotheses, strict=True)]
@@ -70,37 +74,51 @@ class Weights:
     score: float
     """Weight of the sentence score."""
     word: float
-    """Bonus of a word."""
+    """Bonus for each word of the hypothesis."""
 
 
 def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[str, float]:
-    """Returns the weights with which the recogniser combined `scores` [n] into its total (least squares)."""
+    """Estimates, by least squares, the weights with which the recogniser combined its scores.
+
+    Args:
+        scores: Values [hypotheses] by name, the total included.
+        total: The name of the total.
+
+    Returns:
+        The weight of each other score, by name.
+    """
     names = [name for name in scores if name != total]
     weights = np.linalg.lstsq(np.stack([scores[name] for name in names], 1), scores[total], rcond=None)[0]
     return dict(zip(names, map(float, weights), strict=True))
 
 
 def spread(values: Floats, present: Bools) -> float:
-    """Returns the standard deviation within lists, which is all that matters for a choice within a list."""
+    """Returns the pooled standard deviation within lists; 0 if no list has two hypotheses.
+
+    Differences between lists do not affect the choice within a list.
+    """
     counts = present.sum(1, keepdims=True)
     padded = np.where(present, values, 0.0)
     centred = np.where(present, padded - padded.sum(1, keepdims=True) / counts, 0.0)
-    freedom = int(counts.sum()) - len(counts)
-    return float(np.sqrt((centred**2).sum() / freedom)) if freedom else 0.0
+    degrees_of_freedom = int(counts.sum()) - len(counts)
+    return float(np.sqrt((centred**2).sum() / degrees_of_freedom)) if degrees_of_freedom else 0.0
 
 
 def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools) -> Weights:
-    """Returns the weights with the fewest word errors on the utterances of `half`; the smallest if tied."""
-    tuned = NBestLists(
+    """Returns the weights with the fewest word errors on the utterances of `half`; the smallest if tied.
+
+    If `score` is None, only the bonus is tuned.
+    """
+    half_lists = NBestLists(
         lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
     )
-    unit = spread(acoustic[half], tuned.present)
-    scale = spread(score[half], tuned.present) if score is not None else 0.0
-    weights = [weight * unit / scale for weight in WEIGHTS] if scale > 0 else [0.0]
-    bonuses = [bonus * unit for bonus in BONUSES]
+    acoustic_spread = spread(acoustic[half], half_lists.present)
+    score_spread = spread(score[half], half_lists.present) if score is not None else 0.0
+    weights = [weight * acoustic_spread / score_spread for weight in WEIGHTS] if score_spread > 0 else [0.0]
+    bonuses = [bonus * acoustic_spread for bonus in BONUSES]
     grid = [(weight, bonus) for weight in weights for bonus in bonuses]
     errors = [
-        float(tuned.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum())
+        float(half_lists.chosen_errors(_totals(acoustic, score, lists, Weights(*point))[half]).sum())
         for point in grid
     ]
     order = sorted(range(len(grid)), key=lambda i: (round(errors[i], 6), grid[i][0], abs(grid[i][1])))
@@ -110,15 +128,19 @@ def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools)
 def cross_validated_errors(
     lists: NBestLists, acoustic: Floats, score: Floats | None
 ) -> tuple[Floats, tuple[Weights, Weights]]:
-    """Returns the errors [U] of each choice under weights tuned on the other half, and the two weights."""
-    first = halves(np.arange(len(lists.errors)))
-    errors = np.zeros(len(first))
-    both = []
-    for half in (first, ~first):
+    """Chooses hypotheses in each half of the utterances, with weights tuned on the other half.
+
+    Returns:
+        The errors [U] of the chosen hypotheses, and the weights tuned on the first and on the second half.
+    """
+    first_half = halves(np.arange(len(lists.errors)))
+    errors = np.zeros(len(first_half))
+    tuned = []
+    for half in (first_half, ~first_half):
         weights = tune(lists, acoustic, score, half)
         errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
-        both.append(weights)
-    return errors, (both[0], both[1])
+        tuned.append(weights)
+    return errors, (tuned[0], tuned[1])
 
 
 def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: Weights) -> Floats:
@@ -127,7 +149,7 @@ def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: 
 
 
 def pad(rows: Sequence[npt.ArrayLike]) -> Floats:
-    """Returns rows of different lengths as [U, N], padded with zeros."""
+    """Returns rows of different lengths as [U, N], padded with zeros. Needs at least one row."""
     arrays = [np.asarray(row, np.float64) for row in rows]
     out = np.zeros((len(arrays), max(map(len, arrays))))
     for padded, row in zip(out, arrays, strict=True):

@@ -20,7 +20,7 @@ Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How often a scorer preferred the good sentence."""
+    """How often a scorer preferred the good sentence, over at least one pair."""
 
     wins: int
     ties: int
@@ -35,8 +35,8 @@ class Accuracy:
         """Returns the 95 % interval of the share (Wilson 1927)."""
         n, p = self.pairs, self.value
         centre = (p + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
-        half = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
-        return max(0.0, centre - half), min(1.0, centre + half)
+        half_width = Z95 / (1 + Z95**2 / n) * math.sqrt(p * (1 - p) / n + Z95**2 / (4 * n * n))
+        return max(0.0, centre - half_width), min(1.0, centre + half_width)
 
 
 def compare_scores(good: Floats, bad: Floats) -> Accuracy:
@@ -46,14 +46,14 @@ def compare_scores(good: Floats, bad: Floats) -> Accuracy:
 
 
 def average(parts: Sequence[Accuracy]) -> Estimate:
-    """Returns the mean over paradigms, as BLiMP reports it.
+    """Returns the mean over paradigms (`parts`, at least one), as BLiMP reports it.
 
     The interval is for new pairs from the same paradigms; other paradigms would differ by more. Its variance
     is recovered from each paradigm's interval (Zou and Donner 2008).
     """
     mean = sum(part.value for part in parts) / len(parts)
-    low, high = (
+    below, above = (
         math.sqrt(sum((part.value - part.interval()[end]) ** 2 for part in parts)) / len(parts)
         for end in (0, 1)
     )
-    return Estimate(mean, mean - low, mean + high)
+    return Estimate(mean, mean - below, mean + above)

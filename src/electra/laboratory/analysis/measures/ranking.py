@@ -13,25 +13,28 @@ from electra.foundation.arrays import Floats
 
 
 class Ranking:
-    """Scores [N] (higher: more suspicious) and binary labels [N], sorted once."""
+    """Scores [N] (higher: more suspicious) and binary labels [N], sorted once.
+
+    The `weights` [N] of its methods say how often each item counts.
+    """
 
     def __init__(self, scores: npt.ArrayLike, positive: npt.ArrayLike) -> None:
         scores, self.positive = np.asarray(scores, np.float64), np.asarray(positive, bool)
         self._order = np.argsort(-scores, kind="stable")
-        ordered = scores[self._order]
+        sorted_scores = scores[self._order]
         self._ends = (
-            np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-            if len(ordered)
+            np.flatnonzero(np.append(sorted_scores[1:] != sorted_scores[:-1], True))
+            if len(sorted_scores)
             else np.zeros(0, np.int64)
         )
         self.scores, self._positive = scores, self.positive[self._order]
-        self.thresholds = ordered[self._ends]  # each distinct score, from the highest
+        self.thresholds = sorted_scores[self._ends]  # each distinct score, from the highest
 
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Returns the weights of true and of false positives at each distinct score as the threshold."""
-        ordered = weights[self._order]
-        true = np.cumsum(ordered * self._positive)[self._ends]
-        return true, np.cumsum(ordered)[self._ends] - true
+        """Returns the total weight of true and of false positives at each of the `thresholds`."""
+        sorted_weights = weights[self._order]
+        true = np.cumsum(sorted_weights * self._positive)[self._ends]
+        return true, np.cumsum(sorted_weights)[self._ends] - true
 
     def auc(self, weights: Floats) -> float:
         """Returns the probability that a positive scores higher than a negative, ties counting half."""
@@ -56,24 +59,24 @@ class Ranking:
         true, false = self.counts(np.ones(len(self.positive)))
         if not len(true):
             return float("inf")
-        scores = f_score(true, false, self.positive.sum() - true, beta)
-        return float(self.thresholds[int(np.nanargmax(np.nan_to_num(scores, nan=-1.0)))])
+        f_scores = f_score(true, false, self.positive.sum() - true, beta)
+        return float(self.thresholds[int(np.nanargmax(np.nan_to_num(f_scores, nan=-1.0)))])
 
     def matched_threshold(self) -> float:
         """Returns the threshold that calls about as many items positive as there are positives.
 
         Infinity if there are none.
         """
-        positives = int(self.positive.sum())
-        ordered = self.scores[self._order]
-        return float(ordered[positives - 1]) if positives else float("inf")
+        num_positives = int(self.positive.sum())
+        sorted_scores = self.scores[self._order]
+        return float(sorted_scores[num_positives - 1]) if num_positives else float("inf")
 
     def at(self, threshold: float, weights: Floats, beta: float = 0.5) -> dict[str, float]:
         """Returns precision, recall and F-beta if scores from `threshold` up are called positive."""
-        called = self.scores >= threshold
-        true = float((weights * (called & self.positive)).sum())
-        false = float((weights * (called & ~self.positive)).sum())
-        missed = float((weights * (~called & self.positive)).sum())
+        called_positive = self.scores >= threshold
+        true = float((weights * (called_positive & self.positive)).sum())
+        false = float((weights * (called_positive & ~self.positive)).sum())
+        missed = float((weights * (~called_positive & self.positive)).sum())
         return {
             "precision": true / (true + false) if true + false else float("nan"),
             "recall": true / (true + missed) if true + missed else float("nan"),

@@ -1,7 +1,8 @@
 """Calibration of probabilities: calibration error, the Brier score and its parts, and recalibration.
 
-p [N] are probabilities of the positive class, y [N] outcomes (0 or 1) and w [N] weights. In a bin b, p_b is
-the mean probability, y_b the share of positives, and n_b the bin's share of the weight.
+p [N] are probabilities of the positive class, z [N] their log-odds, y [N] outcomes (0 or 1) and w [N]
+weights. In a bin b, p_b is the mean probability, y_b the share of positives, and n_b the bin's share of the
+weight.
 
     ECE   = sum over bins of n_b |y_b - p_b|                                  (Naeini et al. 2015)
     Brier = mean (p - y)^2 = reliability - resolution + uncertainty + within  (Murphy 1973,
@@ -23,7 +24,7 @@ from electra.foundation.arrays import Floats, Ints
 
 Recalibration = Callable[[Floats], Floats]
 """Maps log-odds to probabilities."""
-UNCALIBRATED = "uncalibrated"  # name of the map that changes nothing
+UNCALIBRATED = "uncalibrated"  # name of the map without recalibration: the sigmoid
 
 TINY = 1e-12
 
@@ -52,11 +53,11 @@ class Bins:
         """Returns each bin's weight, mean probability and share of positives (0 in empty bins)."""
         index, size = self.indices(p), len(self.edges) + 1
         weight = np.bincount(index, w, size).astype(np.float64)
-        safe = np.where(weight > 0, weight, 1.0)
+        divisor = np.where(weight > 0, weight, 1.0)
         return (
             np.asarray(weight, np.float64),
-            np.bincount(index, w * p, size) / safe,
-            np.bincount(index, w * y, size) / safe,
+            np.bincount(index, w * p, size) / divisor,
+            np.bincount(index, w * y, size) / divisor,
         )
 
 
@@ -68,29 +69,29 @@ def ece(p: Floats, y: Floats, w: Floats, bins: Bins) -> float:
 
 def brier(p: Floats, y: Floats, w: Floats, bins: Bins) -> dict[str, float]:
     """Returns the Brier score and its parts, as defined above; NaN if all weights are 0."""
-    total = w.sum()
-    if total <= 0:
+    total_weight = w.sum()
+    if total_weight <= 0:
         return dict.fromkeys(
             ("Brier", "reliability", "resolution", "uncertainty", "within bins"), float("nan")
         )
     weight, mean_p, mean_y = bins.sums(p, y, w)
-    base = float((w * y).sum() / total)
+    base_rate = float((w * y).sum() / total_weight)
     index = bins.indices(p)
     inner_p, inner_y = p - mean_p[index], y - mean_y[index]
     return {
-        "Brier": float((w * (p - y) ** 2).sum() / total),
-        "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total),
-        "resolution": float((weight * (mean_y - base) ** 2).sum() / total),
-        "uncertainty": base * (1 - base),
-        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total),
+        "Brier": float((w * (p - y) ** 2).sum() / total_weight),
+        "reliability": float((weight * (mean_p - mean_y) ** 2).sum() / total_weight),
+        "resolution": float((weight * (mean_y - base_rate) ** 2).sum() / total_weight),
+        "uncertainty": base_rate * (1 - base_rate),
+        "within bins": float((w * inner_p * (inner_p - 2 * inner_y)).sum() / total_weight),
     }
 
 
 def log_loss(p: Floats, y: Floats, w: Floats) -> float:
     """Returns the mean negative log-likelihood in nats; NaN if all weights are 0."""
-    q = np.clip(p, TINY, 1 - TINY)
+    clipped_p = np.clip(p, TINY, 1 - TINY)
     return (
-        float(-(w * (y * np.log(q) + (1 - y) * np.log1p(-q))).sum() / w.sum())
+        float(-(w * (y * np.log(clipped_p) + (1 - y) * np.log1p(-clipped_p))).sum() / w.sum())
         if w.sum() > 0
         else float("nan")
     )

@@ -18,14 +18,16 @@ def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -
     """
     width = max(map(len, hypotheses), default=0)
     index = {word: i for i, word in enumerate(dict.fromkeys(reference))}
-    words = np.full((len(hypotheses), width), -1)
+    word_index = np.full((len(hypotheses), width), -1)
     for row, hypothesis in enumerate(hypotheses):
-        words[row, : len(hypothesis)] = [index.get(word, -1) for word in hypothesis]
+        word_index[row, : len(hypothesis)] = [index.get(word, -1) for word in hypothesis]
     columns = np.arange(width + 1)
     costs = np.tile(columns, (len(hypotheses), 1))
     for word in reference:
         best = costs + 1  # delete the reference's word
-        best[:, 1:] = np.minimum(best[:, 1:], costs[:, :-1] + (words != index[word]))  # match or substitute
+        best[:, 1:] = np.minimum(
+            best[:, 1:], costs[:, :-1] + (word_index != index[word])
+        )  # match or substitute
         costs = np.minimum.accumulate(best - columns, axis=1) + columns
     lengths = np.array([len(hypothesis) for hypothesis in hypotheses], np.int64)
     return costs[np.arange(len(hypotheses)), lengths].astype(np.int64)

@@ -72,18 +72,19 @@ class ScoredTokens:
     log_odds: Floats
     replaced: Bools
     sentence: Ints
+    """Index of the token's sentence."""
     word: Ints
-    """Index in the lists that `factors` returns."""
+    """Index of the token's word in the lists that `factors` returns."""
     uncertainty: Floats
     """[N, 2] the generator's log p of the original token, and its entropy."""
     advantage: Floats
     """Log p(sample) - log p(original) where a token was resampled, else NaN."""
 
     def cases(self, threshold: float) -> dict[str, tuple[Bools, Bools]]:
-        """Returns two masks [N] for each kind of error: where it can happen, and where the prediction is it.
+        """Returns two masks [N] for each kind of error: where it can occur, and where the call would be one.
 
-        False alarms: original tokens, and those called replaced. Misses: replaced ones, and those called
-        original.
+        False alarms: original tokens, and all tokens called replaced. Misses: replaced tokens, and all tokens
+        called original.
         """
         called = self.log_odds >= threshold
         return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
@@ -126,20 +127,22 @@ class Probe(contract.Probe):
         groups: dict[str, list[str]] = {}
         for i, model in enumerate(models):
             progress(f"{model.name}: corrupting and scoring", (i + 0.1) / len(models))
-            fitting, rows = fit_rows(sentences, model)
+            usable_sentences, rows = fit_rows(sentences, model)
             scored = self.score(model, rows)
             progress(f"{model.name}: adjusting", (i + 0.6) / len(models))
-            by_word = factors(fitting, rows, frequency)
-            groups_of_model, threshold = add_rates(findings, model.name, scored, by_word, config)
+            word_groups = factors(usable_sentences, rows, frequency)
+            groups_of_model, threshold = add_rates(findings, model.name, scored, word_groups, config)
             groups = groups or groups_of_model
             findings.notes.append(
-                f"{model.name}: {len(scored.replaced):,} tokens of {len(fitting):,} sentences,"
+                f"{model.name}: {len(scored.replaced):,} tokens of {len(usable_sentences):,} sentences,"
                 f" {100 * scored.replaced.mean():.1f} % of them replaced; threshold P ="
                 f" {sigmoid(np.asarray(threshold)):.3f}."
             )
-            if len(fitting) < len(sentences):
-                left_out = len(sentences) - len(fitting)
-                findings.notes.append(f"{model.name}: {left_out} sentences are too long and were left out.")
+            if len(usable_sentences) < len(sentences):
+                left_out = len(sentences) - len(usable_sentences)
+                findings.notes.append(
+                    f"{model.name}: {left_out} sentences were left out: one token, or too long for the model."
+                )
             if model.tokenizer.encode("A").ids == model.tokenizer.encode("a").ids:
                 findings.notes.append(
                     f"{model.name} ignores case: its tokenizer lower-cases text. Differences by capitals come"
@@ -197,17 +200,17 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
     """
     tokenizer = model.discriminator.tokenizer
     max_length = token_rows.max_row_length(model.discriminator, model.generator)
-    fitting, rows, num_words = [], [], 0
+    usable_sentences, rows, num_words = [], [], 0
     for sentence in sentences:
         ids = tokenize(tokenizer, " ".join(sentence.words)).ids
         if 1 < len(ids) <= max_length:
-            fitting.append(sentence)
+            usable_sentences.append(sentence)
             rows.append(TokenRow(ids, num_words + owners(tokenizer, sentence.words)))
             num_words += len(sentence)
     if not rows:
         problem = "every sentence has one token, or is too long for the model"
         raise ProbeDataError(problem, where="bias", fix="Use other sentences")
-    return fitting, rows
+    return usable_sentences, rows
 
 
 def factors(
@@ -234,11 +237,14 @@ def factors(
 
 
 def bin_of(value: int, starts: Sequence[int], unit: str, ordinal: bool = False) -> str:
-    """Returns the name of a count's bin, such as "6-15 words" or, if ordinal, "word 4-10"."""
+    """Returns the name of a value's bin, such as "6-15 words" or, if ordinal, "word 4-10".
+
+    `starts` holds the lowest value of each bin, in ascending order; `value` is at least the first.
+    """
     index = max(i for i, start in enumerate(starts) if value >= start)
-    first, last = starts[index], index + 1 == len(starts)
-    end = None if last else starts[index + 1] - 1
-    span = f"{first} and more" if last else f"{first}" if first == end else f"{first}-{end}"
+    low, is_last = starts[index], index + 1 == len(starts)
+    high = None if is_last else starts[index + 1] - 1
+    span = f"{low} and more" if is_last else f"{low}" if low == high else f"{low}-{high}"
     return f"{unit} {span}" if ordinal else f"{span} {unit}".strip()
 
 
@@ -255,6 +261,8 @@ def add_rates(
     findings: Findings, model: str, scored: ScoredTokens, by_word: Mapping[str, list[str]], config: Config
 ) -> tuple[dict[str, list[str]], float]:
     """Adds a model's rates of false alarms and misses, overall and by factor.
+
+    `by_word` maps each factor to the group of each word.
 
     Returns:
         Each factor's groups in order, and the log-odds from which on a token is called replaced.
@@ -281,15 +289,15 @@ def add_rates(
     for kind, case in cases.items():
         findings.add(rates[(kind,)], measure=kind, model=model)
         group, names = index[PART_OF_SPEECH], groups[PART_OF_SPEECH]
-        equal = _adjusted(
+        adjusted_rates = _adjusted(
             findings, model, scored, kind=kind, case=case, group=group, names=names, config=config
         )
         for factor, names in groups.items():
             for i, name in enumerate(names):
                 count = int(((index[factor] == i) & case[0]).sum())
                 cells: dict[str, Cell] = {kind: rates[kind, factor, name]}
-                if factor == PART_OF_SPEECH and name in equal:
-                    cells[f"{kind}, adjusted"] = equal[name]
+                if factor == PART_OF_SPEECH and name in adjusted_rates:
+                    cells[f"{kind}, adjusted"] = adjusted_rates[name]
                 if count < MIN_TOKENS:
                     cells = dict.fromkeys(cells)
                 findings.add_all({POPULATIONS[kind]: count, **cells}, model=model, **{factor: name})
@@ -314,15 +322,15 @@ def _adjusted(
     mask, is_error = case
     if not mask.any():
         return {}
-    columns = scored.uncertainty[mask]
+    covariate_columns = scored.uncertainty[mask]
     if kind == "misses":  # a replacement more plausible than the original is harder to notice
-        columns = np.concatenate([columns, scored.advantage[mask, None]], axis=1)
-    covariates = adjusted.standardise(columns)
+        covariate_columns = np.concatenate([covariate_columns, scored.advantage[mask, None]], axis=1)
+    covariates = adjusted.standardise(covariate_columns)
     regression = adjusted.RateModel(is_error[mask].astype(np.float64), group[mask], len(names), covariates)
 
     def measure(w: Floats) -> dict[str, float]:
         rates = dict(zip(names, regression.adjusted(w).tolist(), strict=True))
-        return {**rates, "": regression.remaining_share(w)}
+        return {**rates, "": regression.remaining_share(w)}  # no part of speech has an empty name
 
     estimates = bootstrap.estimates(
         measure, scored.sentence[mask], resamples=config.resamples // 2, seed=config.seed

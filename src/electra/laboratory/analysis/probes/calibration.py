@@ -51,12 +51,12 @@ GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 WIDTH, MASS = "ECE, equal width", "ECE, equal mass"
 EXPLAINED = "resolution / uncertainty"
 MEAN, SHARE = "P(replaced)", "share of errors"
-HEADLINE = (  # name, recalibration, measure
+HEADLINE = (  # headline number, recalibration, measure
     ("calibration error", UNCALIBRATED, WIDTH),
     ("calibration error after temperature scaling", "temperature", WIDTH),
     (EXPLAINED, UNCALIBRATED, EXPLAINED),
 )
-SIMULATIONS = 50  # simulations for the calibration error expected by chance
+SIMULATIONS = 50  # for the calibration error expected by chance
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class ScoredItems:
     wrong: Floats
     """1 if it is, else 0."""
     sentence: Ints
+    """Index of the item's sentence or row."""
 
 
 class Probe(contract.Probe):
@@ -120,7 +121,7 @@ class Probe(contract.Probe):
             scored |= {(model.name, kind): items for kind, items in self.score(model, data).items()}
             progress(model.name, (i + 1) / (len(models) + 1))
         if not scored:
-            problem = "neither held-out text (with a generator to corrupt it) nor learners' sentences"
+            problem = "no held-out text with a generator to corrupt it, and no learners' sentences"
             fix = "Pass `data` with one of them, and a model with its generator"
             raise ProbeDataError(problem, where="calibration", fix=fix)
         findings = Findings()
@@ -144,7 +145,11 @@ class Probe(contract.Probe):
         return findings
 
     def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
-        """Returns the discriminator's log-odds on each kind of error for which there are data."""
+        """Returns the discriminator's log-odds by kind of error (`GENERATOR`, `HUMAN`), where there are data.
+
+        Raises:
+            ModelError: The discriminator's outputs are energies, not log-odds.
+        """
         config, scored = self.config, dict[str, ScoredItems]()
         require_log_odds(model.discriminator)
         generator = model.optional("generator")
@@ -156,9 +161,9 @@ class Probe(contract.Probe):
             log_odds = token_rows.log_odds(model.discriminator, corrupted.rows)
             scored[GENERATOR] = collect(log_odds, corrupted.replaced)
         if "learners" in data:
-            chosen = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
-            values = word_values(model.discriminator, [s.words for s in chosen], "odds", suspicion)
-            scored[HUMAN] = collect(values, [np.array(s.columns[0]) != learners.CORRECT for s in chosen])
+            sentences = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
+            values = word_values(model.discriminator, [s.words for s in sentences], "odds", suspicion)
+            scored[HUMAN] = collect(values, [np.array(s.columns[0]) != learners.CORRECT for s in sentences])
         return scored
 
 
@@ -171,18 +176,20 @@ def collect(log_odds: Sequence[Floats], wrong: Sequence[Bools]) -> ScoredItems:
 
 
 def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **at: str) -> None:
-    """Adds all measures, from the half of the sentences that the recalibrations were not fitted on.
+    """Adds all measures at the places `at`, from the half of the sentences that no map was fitted on.
 
     Raises:
         ProbeDataError: There are fewer than two sentences.
     """
-    fit = bootstrap.halves(scored.sentence, config.seed)
-    z, y = scored.log_odds[~fit], scored.wrong[~fit]
-    if not fit.any() or fit.all():
+    fitting_half = bootstrap.halves(scored.sentence, config.seed)
+    z, y = scored.log_odds[~fitting_half], scored.wrong[~fitting_half]
+    if not fitting_half.any() or fitting_half.all():
         raise ProbeDataError("fewer than two sentences", where="calibration", fix="Use more data")
-    groups = np.unique(scored.sentence[~fit], return_inverse=True)[1]
+    groups = np.unique(scored.sentence[~fitting_half], return_inverse=True)[1]
     resampled = {"resamples": config.resamples, "seed": config.seed}
-    for name, recalibrate in recalibrations(scored.log_odds[fit], scored.wrong[fit]).items():
+    for name, recalibrate in recalibrations(
+        scored.log_odds[fitting_half], scored.wrong[fitting_half]
+    ).items():
         p = recalibrate(z)
         width, mass = Bins.make(p, config.bins, "width"), Bins.make(p, config.bins, "mass")
 
@@ -202,8 +209,8 @@ def add_calibration(findings: Findings, scored: ScoredItems, config: Config, **a
         for b in np.flatnonzero(weight > 0).tolist():
             findings.add(curve[b], measure=SHARE, recalibrated=name, **{MEAN: float(mean_p[b])}, **at)
     findings.add(chance_error(sigmoid(z), config), measure="by chance", recalibrated=UNCALIBRATED, **at)
-    fitted = temperature(scored.log_odds[fit], scored.wrong[fit])
-    findings.add(fitted, measure="temperature", recalibrated="temperature", **at)
+    fitted_temperature = temperature(scored.log_odds[fitting_half], scored.wrong[fitting_half])
+    findings.add(fitted_temperature, measure="temperature", recalibrated="temperature", **at)
 
 
 def chance_error(p: Floats, config: Config) -> float:
@@ -215,42 +222,49 @@ def chance_error(p: Floats, config: Config) -> float:
 
 
 def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]], first: str) -> None:
-    """Adds tables and reliability diagrams. `scored` lists each model with each kind of error."""
+    """Adds tables and reliability diagrams.
+
+    `scored` lists each model with each kind of error; `first` is the first model.
+    """
     errors = (WIDTH, "by chance", MASS, "Brier", "log loss", "temperature")
     parts = ("Brier", "reliability", "resolution", "uncertainty", "within bins", EXPLAINED)
-    fitted = (
+    fitted_note = (
         "Fitted on one half of the sentences, tested on the other. By chance: the ECE of a calibrated model"
         " with the same probabilities and number of words. An ECE is biased upwards, more so in resamples:"
         " its interval may lie above it. Log loss in nats."
     )
-    sums = (
+    parts_note = (
         "Brier = reliability - resolution + uncertainty + within bins. Reliability 0 means calibrated;"
         " resolution is the model's information; uncertainty belongs to the data."
     )
     title, down = "Calibration error, before and after recalibration", ("model", "of", "recalibrated")
     uncalibrated = {"measure": parts, "recalibrated": UNCALIBRATED}
     findings.tables += [
-        Table(title, down, keep={"measure": errors}, note=fitted),
-        Table("Parts of the Brier score", ("model", "of"), keep=uncalibrated, note=sums),
+        Table(title, down, keep={"measure": errors}, note=fitted_note),
+        Table("Parts of the Brier score", ("model", "of"), keep=uncalibrated, note=parts_note),
     ]
     for kind, slug in ((GENERATOR, "generator"), (HUMAN, "learners")):
         keep = {"of": kind, "measure": SHARE}
         models = [model for model, of_model in scored if of_model == kind]
         if first in models:
-            kept, title = {**keep, "model": first}, f"Reliability, {kind}"
-            _add_diagram(findings, f"reliability-{slug}", title, "recalibrated", kept)
+            selection, title = {**keep, "model": first}, f"Reliability, {kind}"
+            _add_diagram(findings, f"reliability-{slug}", title, "recalibrated", selection)
         if len(models) > 1:
-            kept, title = {**keep, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
-            _add_diagram(findings, f"reliability-{slug}-models", title, "model", kept)
+            selection, title = {**keep, "recalibrated": UNCALIBRATED}, f"Reliability of each model, {kind}"
+            _add_diagram(findings, f"reliability-{slug}-models", title, "model", selection)
 
 
 def _add_diagram(findings: Findings, name: str, title: str, series: str, keep: Selection) -> None:
     shares = findings.of(MEAN, series, **keep)
     highest = max(max(p, share.value or 0.0) for (p, _), share in shares.items())
-    axis = 0.0, float(np.ceil(10 * highest) / 10)
+    axis_range = 0.0, float(np.ceil(10 * highest) / 10)
     note = (
         "Bins of equal mass, with 95 % intervals. On the diagonal the model is calibrated; below it, it"
         " is over-suspicious."
     )
-    diagonal: Mapping[str, Any] = {"references": {"calibrated": "diagonal"}, "x_range": axis, "y_range": axis}
+    diagonal: Mapping[str, Any] = {
+        "references": {"calibrated": "diagonal"},
+        "x_range": axis_range,
+        "y_range": axis_range,
+    }
     findings.figures.append(Figure(name, title, MEAN, series, keep, note, SHARE, **diagonal))

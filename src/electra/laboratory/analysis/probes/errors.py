@@ -45,7 +45,7 @@ from electra.laboratory.analysis.texts.word_kinds import kind_of
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type
 CURVE_POINTS = 60  # on the precision-recall curve
-MIN_ERRORS = 20  # kinds with fewer errors have no recall
+MIN_ERRORS = 20  # no recall is reported for kinds with fewer errors
 TOKENS = "number of tokens in the word"
 CHANCE = "chance"
 MEASURES = ("average precision", "AUC", "F0.5", "precision", "recall")
@@ -74,6 +74,7 @@ class Words:
     """All words [N] of some sentences."""
 
     sentence: Ints
+    """The index of each word's sentence."""
     wrong: Bools
     kinds: npt.NDArray[np.str_]
     """The type of an error if the file has types, else the kind of word."""
@@ -129,7 +130,7 @@ class Probe(contract.Probe):
         sentences = [*dev, *test]
         words = words_of(sentences, models[0], config.language)
         if not words.wrong.any() or words.wrong.all():
-            problem = "the labels must have both correct and wrong words"
+            problem = "the labels must mark both correct and wrong words"
             fix = "Label correct words c and wrong words i"
             raise ProbeDataError(problem, where=data["learners"][0], fix=fix)
         tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)
@@ -145,11 +146,13 @@ class Probe(contract.Probe):
             add_scorer(findings, name, score, words, tuning=tuning, config=config)
         add_differences(findings, scores, words, test=~tuning, config=config)
         add_tables_and_figures(findings, list(scores), words.select(~tuning).frequent_errors())
-        of_first = findings.of(scorer=next(iter(scores)))
-        findings.headline.update({name: of_first[name] for name in MEASURES})
+        first_measures = findings.of(scorer=next(iter(scores)))
+        findings.headline.update({name: first_measures[name] for name in MEASURES})
         findings.headline["chance: average precision"] = findings.of(scorer=CHANCE)["average precision"]
-        share, num_test = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
-        tested_on = f"{'test' if test else 'the other half of dev'}: {num_test:,} words, {share:.1f} % wrong"
+        percent, num_words = 100 * words.wrong[~tuning].mean(), int((~tuning).sum())
+        tested_on = (
+            f"{'test' if test else 'the other half of dev'}: {num_words:,} words, {percent:.1f} % wrong"
+        )
         chosen_on = f"{'dev' if test else 'one half of dev'} ({int(tuning.sum()):,} words)"
         findings.notes += [
             f"Thresholds chosen on {chosen_on}, tested on {tested_on}.",
@@ -215,7 +218,7 @@ def has_types(sentences: Sequence[Sentence]) -> bool:
 
 
 def flatten(values: Sequence[Floats]) -> Floats:
-    """Returns the scores of all words [N]. A word without tokens (NaN) gets a score below all others."""
+    """Returns the scores of all words [N]. Words without tokens (NaN) get a score below all others."""
     scores = np.concatenate(values).astype(np.float64)
     has_score = np.isfinite(scores)
     return np.where(has_score, scores, scores[has_score].min(initial=0.0) - 1.0)
@@ -228,7 +231,7 @@ def add_scorer(
     threshold = Ranking(scores[tuning], words.wrong[tuning]).best_threshold(beta=0.5)
     test = words.select(~tuning)
     ranking = Ranking(scores[~tuning], test.wrong)
-    called = ranking.scores >= threshold
+    flagged = ranking.scores >= threshold
     errors_of = {kind: test.wrong & (test.kinds == kind) for kind in sorted(test.frequent_errors())}
 
     def measure(w: Floats) -> dict[str, float]:
@@ -236,7 +239,7 @@ def add_scorer(
         return numbers | ranking.at(threshold, w)
 
     def recall(w: Floats) -> dict[str, float]:
-        return {kind: _share(w * errors, called) for kind, errors in errors_of.items()}
+        return {kind: _share(w * errors, flagged) for kind, errors in errors_of.items()}
 
     resampled = {"resamples": config.resamples, "seed": config.seed}
     findings.add_all(bootstrap.estimates(measure, test.sentence, **resampled), scorer=name)
@@ -245,8 +248,8 @@ def add_scorer(
         if name == CHANCE:
             findings.add(int(errors_of[kind].sum()), errors=kind, measure="how many")
     if name != CHANCE:
-        for at_recall, share in zip(*precision_recall(ranking), strict=True):
-            findings.add(share, measure="precision", scorer=name, recall=at_recall)
+        for at_recall, precision in zip(*precision_recall(ranking), strict=True):
+            findings.add(precision, measure="precision", scorer=name, recall=at_recall)
 
 
 def add_differences(
@@ -254,13 +257,13 @@ def add_differences(
 ) -> None:
     """Adds the first scorer's measures minus each other scorer's, all on the same resamples."""
     tested = words.select(test)
-    first, *others = (Ranking(score[test], tested.wrong) for score in scores.values())
+    first_ranking, *other_rankings = (Ranking(score[test], tested.wrong) for score in scores.values())
 
     def measure(w: Floats) -> dict[tuple[str, str], float]:
         differences: dict[tuple[str, str], float] = {}
-        precision, auc = first.average_precision(w), first.auc(w)
-        for name, ranking in zip([*scores][1:], others, strict=True):
-            differences[name, "average precision"] = precision - ranking.average_precision(w)
+        average_precision, auc = first_ranking.average_precision(w), first_ranking.auc(w)
+        for name, ranking in zip([*scores][1:], other_rankings, strict=True):
+            differences[name, "average precision"] = average_precision - ranking.average_precision(w)
             differences[name, "AUC"] = auc - ranking.auc(w)
         return differences
 
@@ -275,7 +278,7 @@ def _share(weight: Floats, called: Bools) -> float:
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
-    """Returns the recalls and precisions of points on the curve at roughly evenly spaced recalls."""
+    """Returns the recalls and the precisions of points on the curve, at roughly evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
     spaced = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")
@@ -285,18 +288,20 @@ def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
 
 def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent: Sequence[str]) -> None:
     """Adds tables and figures. `frequent`: the kinds of errors that have a recall."""
-    compared = [name for name in scorers if name != CHANCE]
-    best = "At the threshold with the best F0.5 on the tuning words. Chance calls every word wrong."
-    recall = f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
-    paired = "Paired differences: an interval without 0 would hold for other sentences too."
+    compared_scorers = [name for name in scorers if name != CHANCE]
+    best_note = "At the threshold with the best F0.5 on the tuning words. Chance calls every word wrong."
+    recall_note = (
+        f"Recall at each scorer's own threshold. Kinds with fewer than {MIN_ERRORS} errors are left out."
+    )
+    paired_note = "Paired differences: if the interval excludes 0, expect the same sign on other sentences."
     measures = ("precision", "recall", "F0.5", "average precision", "AUC")
-    columns = {"errors": frequent, "measure": ["how many", *compared]}
+    columns = {"errors": frequent, "measure": ["how many", *compared_scorers]}
     findings.tables += [
-        Table("Scorers compared", ("scorer",), keep={"measure": measures}, note=best),
-        Table("Which errors are found", ("errors",), keep=columns, note=recall),
-        Table(f"How far ahead the {scorers[0]} is", ("of",), note=paired),
+        Table("Scorers compared", ("scorer",), keep={"measure": measures}, note=best_note),
+        Table("Which errors are found", ("errors",), keep=columns, note=recall_note),
+        Table(f"How far ahead the {scorers[0]} is", ("of",), note=paired_note),
     ]
-    points = {name: findings.of("recall", scorer=name, measure="precision") for name in compared}
+    points = {name: findings.of("recall", scorer=name, measure="precision") for name in compared_scorers}
     curve = Figure(
         "precision-recall",
         "Precision and recall",
@@ -306,10 +311,10 @@ def add_tables_and_figures(findings: Findings, scorers: Sequence[str], frequent:
         "Precision and recall at every threshold. The curve of a good detector stays near the top.",
         "precision",
         references={CHANCE: findings.of(scorer=CHANCE)["average precision"].value},
-        dots=[name for name in compared if len(points[name]) < 12],
+        dots=[name for name in compared_scorers if len(points[name]) < 12],
         x_range=(0.0, 1.0),
     )
-    keep = {"errors": sorted(frequent), "measure": [name for name in compared if name != TOKENS]}
+    keep = {"errors": sorted(frequent), "measure": [name for name in compared_scorers if name != TOKENS]}
     title, note = "Which errors are found", "Recall at the chosen threshold, 95 % intervals."
     by_kind = Figure("by-kind", title, "errors", "measure", keep, note, "recall", "categories")
     findings.figures += [curve, by_kind]

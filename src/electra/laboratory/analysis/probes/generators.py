@@ -125,7 +125,7 @@ class Probe(contract.Probe):
     )
     source = "The ELECTRA paper compares generators by fine-tuning only; no published results."
     version = 2
-    needs = ()
+    needs = ()  # the first model must have a discriminator; `run` checks it
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {
         f"AUC, {name}": (0.5, 1.0) for name in ("its own generator", *TITLES.values())
     }
@@ -171,7 +171,11 @@ class Probe(contract.Probe):
         return findings
 
     def corrupt(self, models: Sequence[Model], data: Data) -> dict[str, CorruptedText]:
-        """Returns the text of each kind in which anything is wrong, the same for every discriminator."""
+        """Returns, by title, the texts in which anything is wrong, the same for every discriminator.
+
+        Raises:
+            ModelError: Tokens are to be replaced, and the models' vocabularies differ.
+        """
         config, texts = self.config, dict[str, CorruptedText]()
         if any(kind in TOKEN_KINDS for kind in config.kinds):
             fix = (
@@ -193,31 +197,35 @@ class Probe(contract.Probe):
                 agreement_pairs(data["pairs"], config.sentences, config.seed)
             )
         if "learners" in config.kinds and "learners" in data:
-            chosen = sample(learners.read_learners(data["learners"][0]), config.sentences, config.seed)
+            learner_sentences = sample(
+                learners.read_learners(data["learners"][0]), config.sentences, config.seed
+            )
             texts[TITLES["learners"]] = CorruptedText(
-                [s.words for s in chosen], [np.array(s.columns[0]) != learners.CORRECT for s in chosen], None
+                [s.words for s in learner_sentences],
+                [np.array(s.columns[0]) != learners.CORRECT for s in learner_sentences],
+                None,
             )
         return {name: text for name, text in texts.items() if any(wrong.any() for wrong in text.wrong)}
 
     def replace_tokens(self, models: Sequence[Model], paths: Sequence[Path]) -> dict[str, CorruptedText]:
-        """Returns, by title, rows of tokens corrupted by each generator and by the chosen frequencies."""
+        """Returns rows corrupted by each generator, uniformly and by frequency (option `kinds`), by title."""
         config, tokenizer, texts = self.config, models[0].tokenizer, dict[str, CorruptedText]()
         networks = [network for model in models for kind in NETWORKS if (network := model.optional(kind))]
         length = min(config.length - 2, token_rows.max_row_length(*networks))
         rows = held_out.held_out_rows(tokenizer, paths, length=length, count=config.rows)
-        draw: Mapping[str, Any] = {"fraction": config.fraction, "seed": config.seed}
+        options: Mapping[str, Any] = {"fraction": config.fraction, "seed": config.seed}
         for model in models if "generators" in config.kinds else ():
             if (generator := model.optional("generator")) is not None:
-                corrupted = corruption.by_generator(generator, rows, **draw)
+                corrupted = corruption.by_generator(generator, rows, **options)
                 texts[own_generator(model.name)] = CorruptedText(
                     corrupted.rows, corrupted.replaced, rows, corrupted.advantage
                 )
-        ordinary = np.ones(tokenizer.vocab_size)
-        ordinary[list(tokenizer.specials)] = 0.0
-        counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * ordinary
-        for kind, frequency in (("uniform", ordinary), ("unigram", counts)):
+        equal_frequency = np.ones(tokenizer.vocab_size)
+        equal_frequency[list(tokenizer.specials)] = 0.0
+        counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * equal_frequency
+        for kind, frequency in (("uniform", equal_frequency), ("unigram", counts)):
             if kind in config.kinds:
-                corrupted = corruption.by_frequency(rows, frequency, **draw)
+                corrupted = corruption.by_frequency(rows, frequency, **options)
                 texts[TITLES[kind]] = CorruptedText(corrupted.rows, corrupted.replaced, rows)
         return texts
 
@@ -242,7 +250,7 @@ class Probe(contract.Probe):
 
 
 def _log_odds(model: Model, texts: Sequence[Text]) -> Floats:
-    """Returns the log-odds of every token or word of the texts."""
+    """Returns the log-odds of every token or word of the texts; NaN for a word without tokens."""
     if isinstance(texts[0], np.ndarray):
         rows = [np.asarray(row, np.int64) for row in texts]
         return np.concatenate(token_rows.log_odds(model.discriminator, rows))
@@ -261,8 +269,8 @@ Edit = tuple[Sequence[str], Sequence[str], Bools]
 
 def _corrupted_words(edits: Iterable[Edit]) -> CorruptedText:
     """Returns the edited sentences that have a wrong word."""
-    changed = [edit for edit in edits if edit[2].any()]
-    originals, texts, wrong = ([edit[i] for edit in changed] for i in range(3))
+    changed_edits = [edit for edit in edits if edit[2].any()]
+    originals, texts, wrong = ([edit[i] for edit in changed_edits] for i in range(3))
     return CorruptedText(texts, wrong, originals)  # type: ignore[arg-type]
 
 
@@ -286,6 +294,7 @@ class ScoredItems:
     log_odds: Floats
     wrong: Bools
     sentence: Ints
+    """Index of the item's text."""
     advantage: Floats
     """Advantage of the replacement; NaN where none was sampled."""
     rise: Floats
@@ -296,23 +305,28 @@ def add_measures(findings: Findings, scored: ScoredItems, config: Config, model:
     """Adds the measures of one discriminator on one kind of corruption."""
     ranking, y = Ranking(scored.log_odds, scored.wrong), scored.wrong.astype(np.float64)
     p, called = sigmoid(scored.log_odds), scored.log_odds >= ranking.matched_threshold()
-    sampled, paired = (scored.wrong & np.isfinite(column) for column in (scored.advantage, scored.rise))
-    rises = (scored.rise[paired] > 0) + 0.5 * (scored.rise[paired] == 0)
-    bins, num_bins = np.digitize(scored.advantage[sampled], EDGES), len(EDGES) + 1
+    has_advantage, has_rise = (
+        scored.wrong & np.isfinite(column) for column in (scored.advantage, scored.rise)
+    )
+    rises = (scored.rise[has_rise] > 0) + 0.5 * (scored.rise[has_rise] == 0)
+    bins, num_bins = np.digitize(scored.advantage[has_advantage], EDGES), len(EDGES) + 1
 
     def measure(w: Floats) -> dict[str | int, float]:
-        base = float((w * y).sum() / w.sum())
-        entropy = -sum(q * np.log(q) for q in (base, 1 - base) if q > 0)
-        inside = np.bincount(bins, w[sampled], num_bins)
-        hit = np.bincount(bins, w[sampled] * called[sampled], num_bins)
+        base_rate = float((w * y).sum() / w.sum())
+        entropy = -sum(q * np.log(q) for q in (base_rate, 1 - base_rate) if q > 0)
+        weight_in_bin = np.bincount(bins, w[has_advantage], num_bins)
+        weight_found = np.bincount(bins, w[has_advantage] * called[has_advantage], num_bins)
         return {
             "AUC": ranking.auc(w),
-            "rise": float(np.average(rises, weights=w[paired])) if w[paired].sum() > 0 else np.nan,
+            "rise": float(np.average(rises, weights=w[has_rise])) if w[has_rise].sum() > 0 else np.nan,
             "average precision": ranking.average_precision(w),
-            "base rate": base,
+            "base rate": base_rate,
             "gain": entropy - log_loss(p, y, w),
-            PLAUSIBLE: inside[-1] / inside.sum() if inside.sum() > 0 else np.nan,
-            **{b: hit[b] / inside[b] if inside[b] > 0 else np.nan for b in range(num_bins)},
+            PLAUSIBLE: weight_in_bin[-1] / weight_in_bin.sum() if weight_in_bin.sum() > 0 else np.nan,
+            **{
+                b: weight_found[b] / weight_in_bin[b] if weight_in_bin[b] > 0 else np.nan
+                for b in range(num_bins)
+            },
         }
 
     estimates = bootstrap.estimates(measure, scored.sentence, resamples=config.resamples, seed=config.seed)
@@ -332,13 +346,13 @@ def add_tables_and_figures(
 ) -> None:
     """Adds the headline, tables and figures."""
     measures = ("AUC", "rise", "average precision", "base rate", "gain")
-    first, by_generator = discriminators[0].name, any(text.advantage for text in texts.values())
+    first_name, has_advantages = discriminators[0].name, any(text.advantage for text in texts.values())
     for name in texts:
-        at = {"model": first, "corruption": name}
-        title = "its own generator" if name == own_generator(first) else name
+        at = {"model": first_name, "corruption": name}
+        title = "its own generator" if name == own_generator(first_name) else name
         findings.headline[f"AUC, {title}"] = findings.of(**at)["AUC"]
-    if own_generator(first) in texts:
-        plausible = findings.of(**{"model": first, "corruption": own_generator(first)})[PLAUSIBLE]
+    if own_generator(first_name) in texts:
+        plausible = findings.of(**{"model": first_name, "corruption": own_generator(first_name)})[PLAUSIBLE]
         findings.headline[f"replacements {PLAUSIBLE}"] = plausible
     note = (
         "AUC: P(a wrong word is more suspicious than a correct one), chance 0.5. Rise: P(a position is more"
@@ -355,7 +369,7 @@ def add_tables_and_figures(
             "AUC of each discriminator",
         )
         findings.figures.append(Figure("matrix", title, "corruption", "model", keep, note, kind="matrix"))
-    note, chance = (
+    note, references = (
         "How well wrong words are separated from correct ones, with 95 % intervals.",
         {"chance": 0.5},
     )
@@ -369,10 +383,10 @@ def add_tables_and_figures(
             note,
             "AUC",
             "categories",
-            chance,
+            references,
         )
     )
-    if by_generator:
+    if has_advantages:
         note = "Found: called replaced, at the threshold that calls as many tokens replaced as were."
         findings.tables.append(Table(PLAUSIBILITY, ("model", "corruption", ADVANTAGE), note=note))
         note = (
@@ -381,7 +395,7 @@ def add_tables_and_figures(
         )
         keep, series = {"measure": "found"}, "model"
         if len(discriminators) == 1:
-            keep, series = {**keep, "model": first}, "corruption"
+            keep, series = {**keep, "model": first_name}, "corruption"
         name, unit, shares = "plausibility", "share found", (0.0, 1.0)
         findings.figures.append(
             Figure(name, PLAUSIBILITY, ADVANTAGE, series, keep, note, unit, y_range=shares)

@@ -59,7 +59,7 @@ class Probe(contract.Probe):
 
     title = "Similarity of representations, depth by depth"
     question = (
-        "How do the representations differ from BERT's, and by more than between two seeds of one training?"
+        "How do the representations differ from BERT's, and by more than those of two seeds of one training?"
     )
     source = (
         "Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. Pass the masked"
@@ -90,9 +90,11 @@ class Probe(contract.Probe):
             across = self._across(words, pairs)
             note = f"Debiased CKA, means over pairs. {_pairs_note(pairs, names)}"
             by_depth.add_measure(findings, TITLE, across, note=note)
-            both: Selection = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
+            across_selection: Selection = {"measure": TITLE, "encoder": ("across seeds", "across objectives")}
             about = "Debiased CKA, means over pairs. Bands are 95 % intervals."
-            findings.figures.append(Figure("across", TITLE, "depth", "encoder", both, about, "CKA"))
+            findings.figures.append(
+                Figure("across", TITLE, "depth", "encoder", across_selection, about, "CKA")
+            )
             findings.headline.update({f"CKA {name}, last depth": row[-1] for name, row in across.items()})
         for other, name in enumerate(names):
             progress(f"{names[0]} and {name}", 0.3 + 0.7 * other / len(names))
@@ -143,18 +145,18 @@ class Probe(contract.Probe):
 
     def _across(self, words: Words, pairs: Pairs) -> by_depth.ByDepth:
         """Returns the mean CKA across seeds and across objectives, and their difference, by common depth."""
-        involved = {i for members in pairs.values() for pair in members for i in pair}
-        depths = range(min(len(words.vectors[i]) for i in involved))
+        encoder_indices = {i for members in pairs.values() for pair in members for i in pair}
+        depths = range(min(len(words.vectors[i]) for i in encoder_indices))
 
         def measure(items: Ints) -> list[float]:
             values: list[float] = []
             for depth in depths:
-                features = {i: Features(words.vectors[i][depth][items]) for i in involved}
-                seeds, objectives = (
+                features = {i: Features(words.vectors[i][depth][items]) for i in encoder_indices}
+                across_seeds, across_objectives = (
                     float(np.mean([cka(features[i], features[j]) for i, j in pairs[kind]]))
                     for kind in (SEED, OBJECTIVE)
                 )
-                values += [seeds, objectives, seeds - objectives]
+                values += [across_seeds, across_objectives, across_seeds - across_objectives]
             return values
 
         estimates = half_samples(measure, words.sentence, resamples=self.config.resamples)
@@ -164,10 +166,12 @@ class Probe(contract.Probe):
 
 def pairs_by_difference(encoders: Sequence[NamedEncoder]) -> Pairs:
     """Returns the pairs of encoders that differ in the seed alone, and those with different objectives."""
-    kinds = {
+    difference_of = {
         (i, j): difference(a.origin, b.origin) for (i, a), (j, b) in combinations(enumerate(encoders), 2)
     }
-    return {kind: [pair for pair, other in kinds.items() if other == kind] for kind in (SEED, OBJECTIVE)}
+    return {
+        kind: [pair for pair, other in difference_of.items() if other == kind] for kind in (SEED, OBJECTIVE)
+    }
 
 
 def _pairs_note(pairs: Pairs, names: Sequence[str]) -> str:

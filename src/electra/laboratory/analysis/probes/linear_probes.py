@@ -48,7 +48,7 @@ class Config:
 
 @dataclass(frozen=True)
 class Task:
-    """A property of words to predict: the first column of the sentences."""
+    """A property of words to predict: the first column of the sentences. `key` names its figure."""
 
     key: str
     title: str
@@ -113,25 +113,29 @@ class Probe(contract.Probe):
         self, findings: Findings, task: Task, encoders: Sequence[NamedEncoder], train: Words, test: Words
     ) -> None:
         """Adds the accuracy of each encoder at each depth and of the baselines, and paired differences."""
-        both = ((train, task.train), (test, task.test))
-        labels, gold = (words.select(s.columns[0] for s in sentences) for words, sentences in both)
-        forms, test_forms = (
+        words_and_sentences = ((train, task.train), (test, task.test))
+        labels, test_labels = (
+            words.select(s.columns[0] for s in sentences) for words, sentences in words_and_sentences
+        )
+        train_forms, test_forms = (
             [str(form).lower() for form in words.select(s.words for s in sentences)]
-            for words, sentences in both
+            for words, sentences in words_and_sentences
         )
         correct = {
             encoder.name: [
-                1.0 * (predict(x, labels, z) == gold)
+                1.0 * (predict(x, labels, z) == test_labels)
                 for x, z in zip(train.vectors[i], test.vectors[i], strict=True)
             ]
             for i, encoder in enumerate(encoders)
         }
-        per_word = linear.most_frequent_label(forms, labels, test_forms) == gold
-        majority = linear.most_frequent_label([""] * len(labels), labels, [""] * len(gold)) == gold
+        per_word = linear.most_frequent_label(train_forms, labels, test_forms) == test_labels
+        majority = (
+            linear.most_frequent_label([""] * len(labels), labels, [""] * len(test_labels)) == test_labels
+        )
         resampling = 1.0, test.sentence, self.config.resamples
         estimates = by_depth.ratios({**correct, PER_WORD: [per_word], MAJORITY: [majority]}, *resampling)
         baselines = {name: estimates.pop(name)[0] for name in (PER_WORD, MAJORITY)}
-        first, references = encoders[0].name, {PER_WORD: baselines[PER_WORD].value}
+        first_name, references = encoders[0].name, {PER_WORD: baselines[PER_WORD].value}
         note = "Accuracy. Depth 0 is the input of the first layer."
         labelled = {"figure": task.key, "about": "Predicted by a linear model.", "unit": UNIT}
         by_depth.add_measure(findings, task.title, estimates, note=note, references=references, **labelled)
@@ -141,9 +145,9 @@ class Probe(contract.Probe):
         findings.tables.append(Table(title, ("baseline",), keep={"property": title}))
         if len(correct) > 1:
             differences = by_depth.ratios(by_depth.differences_to_first(correct), *resampling)
-            title, note = f"{task.title}: how far ahead {first} is", "Paired over the same words."
+            title, note = f"{task.title}: how far ahead {first_name} is", "Paired over the same words."
             by_depth.add_measure(findings, title, differences, note=note)
-        findings.headline[f"{task.title}, best depth"] = by_depth.best(estimates[first])
+        findings.headline[f"{task.title}, best depth"] = by_depth.best(estimates[first_name])
 
 
 def predict(train: linear.Vectors, labels: linear.Labels, test: linear.Vectors) -> linear.Labels:

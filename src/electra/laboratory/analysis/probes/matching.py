@@ -58,18 +58,18 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders = encoders_of(models, self.config.untrained)
-        available = [pair[:2] for path in data["pairs"] for pair in read_scored_pairs(path)]
-        pairs = sample(available, self.config.sentences)
+        all_pairs = [pair[:2] for path in data["pairs"] for pair in read_scored_pairs(path)]
+        pairs = sample(all_pairs, self.config.sentences)
         sums_of = {}
         for i, encoder in enumerate(encoders):
             share_read = part_progress(progress, encoder.name, i, len(encoders))
             sums_of[encoder.name] = measure_pairs(encoder, pairs, share_read)
-        findings, first = Findings(), encoders[0].name
-        tokens = int(sums_of[first].tokens.sum())
-        if not tokens:
+        findings, first_name = Findings(), encoders[0].name
+        num_tokens = int(sums_of[first_name].tokens.sum())
+        if not num_tokens:
             fix = "Use pairs in the models' language"
             raise ProbeDataError("no two sentences of a pair share a token", where="the pairs", fix=fix)
-        uniform = float(sums_of[first].chance.sum() / tokens)
+        uniform = float(sums_of[first_name].chance.sum() / num_tokens)
         shares: dict[str, Floats] = {}
         for condition in (VISIBLE, MASKED):
             estimates: by_depth.ByDepth = {}
@@ -86,10 +86,10 @@ class Probe(contract.Probe):
             by_depth.add_measure(
                 findings, condition.title, estimates, note=note, references=references, **labels
             )
-            findings.headline[condition.headline] = by_depth.best(estimates[first])
+            findings.headline[condition.headline] = by_depth.best(estimates[first_name])
         attention_heads.add_heads(findings, shares)
         findings.notes += [
-            f"{tokens} tokens of {len(pairs)} pairs also occur in the other sentence.",
+            f"{num_tokens} tokens of {len(pairs)} pairs also occur in the other sentence.",
             "The strongest head is chosen on the pairs it is measured on, which biases it slightly upwards.",
             "Masked language models read [MASK] in training; discriminators do not, unless their objective"
             " has it.",
@@ -101,7 +101,7 @@ class Probe(contract.Probe):
 class MatchSums:
     """The attention of one encoder to equal tokens, summed within pairs."""
 
-    tokens: Floats  # [pairs] tokens that also occur in the other sentence
+    tokens: Floats  # [pairs] number of tokens that also occur in the other sentence
     visible: Floats  # [pairs, layers, heads] attention to the same token there, summed over these tokens
     masked: Floats  # [pairs, layers, heads] the same with each of these tokens masked in turn
     chance: Floats  # [pairs] the same for uniform attention
@@ -109,7 +109,7 @@ class MatchSums:
 
 @dataclass(frozen=True)
 class Condition:
-    """Visible or masked tokens, and how the results are shown."""
+    """Visible or masked tokens: which attention [pairs, layers, heads] to report, and how."""
 
     attention: Callable[[MatchSums], Floats]
     title: str
@@ -143,16 +143,18 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
     same = [equal_tokens(row) for row in rows]
-    shared = [(i, t) for i, matches in enumerate(same) for t in np.flatnonzero(matches.any(1)).tolist()]
+    shared_tokens = [
+        (i, t) for i, matches in enumerate(same) for t in np.flatnonzero(matches.any(1)).tolist()
+    ]
     mask = loaded.tokenizer.specials.mask
-    masked_rows = [mask_token(rows[i], t, mask) for i, t in shared]
+    masked_rows = [mask_token(rows[i], t, mask) for i, t in shared_tokens]
     visible = np.zeros((len(rows), loaded.config.num_layers, loaded.config.num_heads))
     masked = np.zeros_like(visible)
     for row, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *masked_rows], progress):
         if row < len(rows):
             visible[row, layer] = (weights_HTT * same[row]).sum((1, 2))
         else:
-            i, t = shared[row - len(rows)]
+            i, t = shared_tokens[row - len(rows)]
             masked[i, layer] += weights_HTT[:, t] @ same[i][t]
     tokens = np.array([matches.any(1).sum() for matches in same], np.float64)
     chance = np.array([matches.sum() / len(matches) for matches in same])
@@ -167,7 +169,10 @@ def mask_token(row: hidden.Row, position: int, mask: int) -> hidden.Row:
 
 
 def two_sentences(tokenizer: Tokenizer, pair: tuple[str, str], max_positions: int) -> hidden.Row:
-    """Returns [CLS] a [SEP] b [SEP] with one token type; the row's "words" are the sentences, 0 and 1."""
+    """Returns [CLS] a [SEP] b [SEP] with one token type; the row's "words" are the sentences, 0 and 1.
+
+    The longer sentence is truncated to fit the positions.
+    """
     encoding = tokenizer.encode(*pair, max_length=max_positions)
     special = np.array(encoding.special, bool)
     words = np.where(special, hidden.NO_WORD, special.cumsum() - 1)

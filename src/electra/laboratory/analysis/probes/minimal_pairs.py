@@ -68,7 +68,7 @@ class Column:
     bad: Floats
     """Scores [pairs] of the bad sentences."""
     length: Ints
-    """-1, 0, 1: the good sentence has fewer, as many, more tokens."""
+    """-1, 0 or 1 for each pair: the good sentence has fewer, as many or more tokens than the bad one."""
 
     def accuracy(self, pairs: slice | Bools) -> Accuracy:
         """Returns the scorer's accuracy on some of the pairs."""
@@ -95,11 +95,11 @@ class Probe(contract.Probe):
     @override
     def inputs(self) -> tuple[Input, ...]:
         blimp = ("blimp/*.jsonl*", "blimp*/*.jsonl*", "blimp*/*/*.jsonl*")
-        supplement, own = ("*supplement*/*.jsonl*",), ("*minimal-pairs*/*.jsonl*",)
+        supplement, own_pairs = ("*supplement*/*.jsonl*",), ("*minimal-pairs*/*.jsonl*",)
         return (
             Input("blimp", "BLiMP paradigms", blimp, required=False),
             Input("supplement", "paradigms of the BabyLM supplement", supplement, required=False),
-            Input("own", "minimal pairs of your own", own, required=False),
+            Input("own", "minimal pairs of your own", own_pairs, required=False),
         )
 
     @override
@@ -111,33 +111,40 @@ class Probe(contract.Probe):
             )
         files = list(dict.fromkeys(path for paths in data.values() for path in paths))
         paradigms = [read_minimal_pairs(path, self.config.limit) for path in files]
-        distinct = distinct_names(
+        unique_names = distinct_names(
             [(*path.parent.parts, paradigm.name) for path, paradigm in zip(files, paradigms, strict=True)]
         )
-        paradigms = [replace(paradigm, name=name) for paradigm, name in zip(paradigms, distinct, strict=True)]
+        paradigms = [
+            replace(paradigm, name=name) for paradigm, name in zip(paradigms, unique_names, strict=True)
+        ]
         return report(paradigms, columns_of(models, paradigms, self.config.scorers, progress))
 
 
 def columns_of(
     models: Sequence[Model], paradigms: Sequence[MinimalPairs], scorers: Sequence[str], progress: Progress
 ) -> list[Column]:
-    """Returns a column for each scorer of each model; each model's last is its length baseline."""
+    """Returns a column for each scorer of each model; each model's last is its length baseline.
+
+    Raises:
+        ConfigError: A scorer is unknown, or a model has no network for any of the scorers.
+        ModelError: A model has neither a discriminator nor a generator.
+    """
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)
     columns = []
     for model in models:
-        of_good, of_bad = (
+        good_lengths, bad_lengths = (
             np.array([len(ids) for ids in model.tokenizer.encode_corpus(sentences)], np.int64)
             for sentences in (good, bad)
         )
-        sign = np.sign(of_good - of_bad)
+        sign = np.sign(good_lengths - bad_lengths)
         for (scored_model, name), values in scores.items():
             if scored_model == model.name:
-                both = values[: len(good)], values[len(good) :]
-                columns.append(Column(model.name, name, SCORERS[name].title, *both, sign))
+                good_and_bad = values[: len(good)], values[len(good) :]
+                columns.append(Column(model.name, name, SCORERS[name].title, *good_and_bad, sign))
         title = "the sentence with fewer tokens (no network)"
-        by_length = -of_good.astype(np.float64), -of_bad.astype(np.float64)
+        by_length = -good_lengths.astype(np.float64), -bad_lengths.astype(np.float64)
         columns.append(Column(model.name, SHORTER, title, *by_length, sign))
     return columns
 
@@ -174,11 +181,13 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
             findings.add(mean_over("phenomenon", name), phenomenon=name, measure=label)
     for row, paradigm in enumerate(paradigms):
         parts = [column[row] for column in accuracies]
-        of_networks = (part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER)
+        network_parts = (
+            part for part, column in zip(parts, columns, strict=True) if column.scorer != SHORTER
+        )
         numbers: dict[str, Cell] = {
             "pairs": len(paradigm.good),
             "equal, left out": paradigm.equal,
-            "ties of all scorers": sum(part.ties for part in of_networks),
+            "ties of all scorers": sum(part.ties for part in network_parts),
             "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
         }
         numbers |= {label: part.value for label, part in zip(labels, parts, strict=True)}
@@ -191,14 +200,16 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
         f" pairs, by whether the good sentence has fewer, as many or more tokens than the bad one ({counts},"
         " with the first model's tokenizer)."
     )
-    widest = "Half-width: half the width of the widest 95 % interval in the row."
+    width_note = "Half-width: half the width of the widest 95 % interval in the row."
     findings.tables += [
         Table("Accuracy", ("model", "scorer", "description"), note=note),
         Table("By phenomenon", ("phenomenon",), note="Means over each phenomenon's paradigms."),
-        Table("By paradigm", ("paradigm", "phenomenon"), note=widest),
+        Table("By paradigm", ("paradigm", "phenomenon"), note=width_note),
     ]
     for model in models:
-        sums = [label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum]
+        sum_labels = [
+            label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum
+        ]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
         findings.figures.append(
             Figure(
@@ -206,7 +217,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
                 f"{model}: accuracy by phenomenon",
                 "phenomenon",
                 "measure",
-                {"measure": sums},
+                {"measure": sum_labels},
                 "Sums over tokens; marks are means over paradigms with 95 % intervals.",
                 "accuracy",
                 "categories",

@@ -72,7 +72,7 @@ class Config:
 
 @dataclass(frozen=True)
 class System:
-    """A way of choosing hypotheses, and the errors [U] of its choices."""
+    """A way of choosing hypotheses: the errors [U] of its choices, and the weights tuned on each half."""
 
     errors: Floats
     weights: tuple[nbest.Weights, ...] = ()
@@ -103,16 +103,18 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        available = [
+        all_utterances = [
             utterance for path in data["lists"] for utterance in read_utterances(path, config.hypotheses)
         ]
-        utterances = sample(available, config.sentences)
+        utterances = sample(all_utterances, config.sentences)
         lists = nbest.make_lists([(utterance.reference, utterance.hypotheses) for utterance in utterances])
-        names = utterances[0].scores.keys()
-        if any(utterance.scores.keys() != names for utterance in utterances):
+        score_names = utterances[0].scores.keys()
+        if any(utterance.scores.keys() != score_names for utterance in utterances):
             problem = "the hypotheses of the files have different scores"
             raise ProbeDataError(problem, key="data", fix="Pass files with the same scores")
-        columns = {name: nbest.pad([utterance.scores[name] for utterance in utterances]) for name in names}
+        columns = {
+            name: nbest.pad([utterance.scores[name] for utterance in utterances]) for name in score_names
+        }
         acoustic, mix = self._acoustic(columns, lists)
         systems = self._references(columns, acoustic, lists)
         texts = [text for utterance in utterances for text in utterance.hypotheses]
@@ -130,7 +132,7 @@ class Probe(contract.Probe):
             if name.startswith(f"{models[0].name}: "):
                 findings.headline[f"WER gained, {name}"] = rates[name, GAIN]
         add_tables_and_figures(findings, list(systems))
-        mixed = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
+        weights_text = ", ".join(f"{weight:.2f} {name}" for name, weight in mix.items())
         findings.notes += [
             f"{len(utterances)} utterances, {int(lists.present.sum())} hypotheses,"
             f" {int(lists.reference_words.sum())} reference words.",
@@ -139,7 +141,7 @@ class Probe(contract.Probe):
             " the same utterances.",
             "The recogniser searched with its language model, so the lists hold what that model prefers: no"
             " scorer can gain much.",
-            f"The recogniser's own weights: {mixed}.",
+            f"The recogniser's own weights: {weights_text}.",
             f"The models read {'lower-cased' if config.lowercase else 'unchanged'} text; errors are counted"
             " on the original text.",
         ]
@@ -148,9 +150,10 @@ class Probe(contract.Probe):
     def _acoustic(
         self, columns: Mapping[str, Floats], lists: nbest.NBestLists
     ) -> tuple[Floats, dict[str, float]]:
-        """Returns the recogniser's score [U, N] without its language model, and the weights of its parts.
+        """Returns the recogniser's score [U, N] without its language model, and its weight for each score.
 
-        The weights are those of the recogniser's own total, or 1 if the lists have no total.
+        The weights are those in the recogniser's own total, that of its language model included. If the lists
+        have no total, they are 1.
 
         Raises:
             ProbeDataError: The lists have no scores of the recogniser.
@@ -159,15 +162,15 @@ class Probe(contract.Probe):
         if not parts:
             problem = "the hypotheses have no scores of a recogniser"
             raise ProbeDataError(problem, key="data", fix="Add some, such as decoder and ctc")
-        mix = dict.fromkeys(parts, 1.0)
+        weight_of = dict.fromkeys(parts, 1.0)
         if self.config.total in columns:
-            mix = nbest.recogniser_weights(
+            weight_of = nbest.recogniser_weights(
                 {name: values[lists.present] for name, values in columns.items()}, self.config.total
             )
-        total = np.zeros(lists.present.shape)
+        combined = np.zeros(lists.present.shape)
         for name in parts:
-            total += mix[name] * columns[name]
-        return total, mix
+            combined += weight_of[name] * columns[name]
+        return combined, weight_of
 
     def _references(
         self, columns: Mapping[str, Floats], acoustic: Floats, lists: nbest.NBestLists
@@ -201,27 +204,29 @@ class Probe(contract.Probe):
 
 def add_tables_and_figures(findings: Findings, systems: Sequence[str]) -> None:
     """Adds tables and figures of these systems to the findings."""
-    better = "Gains are paired differences in percentage points; above 0 is better."
-    useless = "A weight of 0: the score did not help on that half."
-    gain = (
+    table_note = "Gains are paired differences in percentage points; above 0 is better."
+    weights_note = "A weight of 0: the score did not help on that half."
+    gain_note = (
         "Word errors saved per 100 words, against the recogniser with a bonus for words. Paired;"
         " intervals are 95 %, over utterances."
     )
-    rate = (
+    rate_note = (
         "Intervals are 95 %, over utterances; systems share utterances, so their differences are more"
         " certain than the intervals suggest."
     )
     by = "chosen by"
     findings.tables += [
-        Table("Word error rate", (by,), keep={"measure": (WER, GAIN, ALONE)}, note=better),
-        Table("Weights tuned on each half", (by,), keep={"measure": TUNED}, note=useless),
+        Table("Word error rate", (by,), keep={"measure": (WER, GAIN, ALONE)}, note=table_note),
+        Table("Weights tuned on each half", (by,), keep={"measure": TUNED}, note=weights_note),
     ]
-    gained = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
-    kept = {"measure": GAIN, by: gained}
-    title, unit, none = "Gain by re-ranking", "percentage points", {"none": 0.0}
-    findings.figures.append(Figure("gain", title, by, "measure", kept, gain, unit, "categories", none))
-    kept = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
-    title, oracle = "Word error rate after re-ranking", findings.of(**{by: ORACLE})[WER].value
+    compared_systems = [name for name in systems if name not in (ACOUSTIC, BONUS, ORACLE, CHANCE)]
+    selection = {"measure": GAIN, by: compared_systems}
+    title, unit, references = "Gain by re-ranking", "percentage points", {"none": 0.0}
     findings.figures.append(
-        Figure("wer", title, by, "measure", kept, rate, WER, "categories", {ORACLE: oracle})
+        Figure("gain", title, by, "measure", selection, gain_note, unit, "categories", references)
+    )
+    selection = {"measure": WER, by: [name for name in systems if name not in (ORACLE, CHANCE)]}
+    title, oracle_rate = "Word error rate after re-ranking", findings.of(**{by: ORACLE})[WER].value
+    findings.figures.append(
+        Figure("wer", title, by, "measure", selection, rate_note, WER, "categories", {ORACLE: oracle_rate})
     )

@@ -23,23 +23,30 @@ HEAD = "layer.head"
 def weights(
     encoder: Encoder, rows: Sequence[hidden.Row], progress: Share
 ) -> Iterator[tuple[int, int, Floats]]:
-    """Yields (row, layer, attention weights [H, T, T]) for all rows and layers.
+    """Yields (row index, layer index from 0, weights [H, T, T]) for all rows and layers.
 
-    T is the row's own length, without padding.
+    Rows are read in batches of similar length, so they are not in order. T is the row's own length, without
+    padding.
     """
-    done = 0
+    num_done = 0
     for batch in padded_batches((row.ids for row in rows), next(encoder.parameters()).device):
         with torch.inference_mode():  # not around the yield, which would put the caller in this mode
             layers = hidden.attention_weights(encoder, batch.input_ids, batch.document_ids)
         for layer, weights_BHTT in enumerate(layers):
             for b, (row, length) in enumerate(zip(batch.index, batch.lengths, strict=True)):
                 yield int(row), layer, weights_BHTT[b, :, :length, :length].cpu().double().numpy()
-        done += len(batch.index)
-        progress(done / len(rows))
+        num_done += len(batch.index)
+        progress(num_done / len(rows))
 
 
 def add_heads(findings: Findings, columns: Mapping[str, Floats]) -> None:
-    """Adds a table with a row for each head, from values [L, H]. Smaller encoders leave cells empty."""
+    """Adds a table with a row for each head.
+
+    Args:
+        findings: Receives the numbers and the table.
+        columns: Values [L, H] by column heading, one column per encoder and condition. Cells are empty where
+            an encoder lacks that layer or head.
+    """
     sizes = zip(*(values.shape for values in columns.values()), strict=True)
     for layer, head in np.ndindex(*map(max, sizes)):
         for name, values in columns.items():

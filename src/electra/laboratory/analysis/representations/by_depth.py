@@ -14,21 +14,27 @@ from electra.laboratory.analysis.measures.bootstrap import estimates
 Points = Mapping[str, Sequence[Floats]]
 """Name -> at each depth, one number for each item: [N]."""
 ByDepth = dict[str, list[Estimate]]
-"""Name -> its estimate at each depth. Depth 0 is the input of the first layer; depths may differ."""
+"""Name -> its estimate at each depth. Depth 0 is the input of the first layer. Depths may differ."""
 
 
 def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> ByDepth:
     """Returns sum(points) / sum(scale) over the items [N], with intervals from resampled groups of items.
 
-    All ratios use the same resamples.
+    All ratios use the same resamples. A ratio is None if sum(scale) is not above 0.
+
+    Args:
+        points: The numbers to sum.
+        scale: A number for each item [N], or one for all items.
+        groups: The group of each item [N], such as its sentence.
+        resamples: How many times the groups are drawn.
     """
     keys = [(name, depth) for name, rows in points.items() for depth in range(len(rows))]
     stacked = np.stack([row for rows in points.values() for row in rows])
     denominator = np.broadcast_to(np.asarray(scale, np.float64), stacked.shape[1:])
 
     def measure(weights: Floats) -> dict[tuple[str, int], float]:
-        total = float(weights @ denominator)
-        ratio = stacked @ weights / total if total > 0 else np.full(len(stacked), np.nan)
+        scale_sum = float(weights @ denominator)
+        ratio = stacked @ weights / scale_sum if scale_sum > 0 else np.full(len(stacked), np.nan)
         return dict(zip(keys, ratio, strict=True))
 
     group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -36,7 +42,7 @@ def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resample
 
 
 def rows_of(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
-    """Returns estimates by (name, depth) as lists by name. Depths must be in order."""
+    """Returns estimates by (name, depth) as lists by name. Depths must be in ascending order."""
     rows: ByDepth = {}
     for (name, _), estimate in values.items():
         rows.setdefault(name, []).append(estimate)
@@ -44,16 +50,16 @@ def rows_of(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
 
 
 def differences_to_first(points: Points) -> dict[str, list[Floats]]:
-    """Returns the first name's points minus each other name's, by item, at the depths that both have."""
-    first, *others = points
+    """Returns, as "ahead of NAME", the first name's points minus those of NAME, at their common depths."""
+    first_name, *other_names = points
     return {
-        f"ahead of {name}": [a - b for a, b in zip(points[first], points[name], strict=False)]
-        for name in others
+        f"ahead of {name}": [a - b for a, b in zip(points[first_name], points[name], strict=False)]
+        for name in other_names
     }
 
 
 def best(row: Sequence[Estimate]) -> Estimate:
-    """Returns the estimate with the highest value."""
+    """Returns the estimate with the highest value; undefined values (None) count as 0."""
     return max(row, key=lambda estimate: estimate.value or 0.0)
 
 
@@ -76,10 +82,10 @@ def add_measure(
         title: The measure.
         rows: The estimates by name and depth.
         note: How to read the table.
-        figure: Name of the figure's file.
+        figure: Name of the figure's file ("": no figure).
         about: The figure's own note (default: the table's).
         unit: Unit of the figure's axis.
-        references: Reference lines of the figure.
+        references: Reference lines of the figure, by name.
         axis: "depth", from 0, or "layer", from 1.
     """
     for name, row in rows.items():

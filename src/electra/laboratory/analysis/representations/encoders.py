@@ -29,7 +29,7 @@ MIN_WORDS = 8  # for the measures of representations to be defined
 
 @dataclass(frozen=True)
 class NamedEncoder:
-    """An encoder under its model's name."""
+    """An encoder under its model's name; its origin is None if it is unknown or the encoder is untrained."""
 
     name: str
     loaded: Loaded
@@ -42,7 +42,7 @@ def encoders_of(models: Sequence[Model], untrained: bool) -> list[NamedEncoder]:
     The untrained encoder shows what the architecture and the tokenizer provide without training.
 
     Raises:
-        ModelError: A model has the untrained encoder's name.
+        ModelError: A model cannot be loaded, or has the untrained encoder's name.
     """
     if untrained and any(model.name == UNTRAINED for model in models):
         raise ModelError(
@@ -72,10 +72,10 @@ def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_
     rows = []
     for words in sentences:
         encoding = tokenizer.encode(" ".join(words))
-        fitting = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        owner = owners_at(words, [encoding.offsets[i] for i in fitting])
+        token_indices = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
+        owner = owners_at(words, [encoding.offsets[i] for i in token_indices])
         specials = tokenizer.specials
-        ids = [encoding.ids[i] for i in fitting]
+        ids = [encoding.ids[i] for i in token_indices]
         rows.append(Row.framed(specials.cls, ids, specials.sep, owner))
     return rows
 
@@ -89,10 +89,10 @@ class Words:
     index: Ints
     """The index of each word among all words of all sentences."""
     sentence: Ints
-    """The sentence of each word."""
+    """The index of each word's sentence."""
 
     def select(self, values: Iterable[Sequence[str | float]]) -> npt.NDArray[Any]:
-        """Returns the values [words] of these words, given a value for each word of each sentence."""
+        """Returns the values [words] of these words, from the values of all words of each sentence."""
         return np.array([value for row in values for value in row])[self.index]
 
 

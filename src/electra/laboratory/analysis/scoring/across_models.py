@@ -18,7 +18,7 @@ SCORED_NETWORKS: tuple[Network, ...] = ("discriminator", "generator")
 def scores_of(
     models: Sequence[Model], scorers: Sequence[str], texts: Sequence[str], progress: Progress
 ) -> dict[tuple[str, str], Floats]:
-    """Returns, by (model, scorer), a score for each text. Equal texts are scored once.
+    """Returns, by (model name, scorer name), a score for each text. Equal texts are scored once.
 
     Args:
         models: The models.
@@ -48,22 +48,23 @@ def scores_of(
 
 def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, list[str]]:
     """Returns the scorers to use with each network of the model, at least one in total."""
-    usable = {
+    scorers_of = {
         network: scorers_for(loaded)
         for network in SCORED_NETWORKS
         if (loaded := model.optional(network)) is not None
     }
-    if not usable:
+    if not scorers_of:
         model.network("discriminator")  # raises, saying what the model is instead
     requested = [find_scorer(name).name for name in scorers]
     by_network = {
-        network: [name for name in requested or names if name in names] for network, names in usable.items()
+        network: [name for name in requested or names if name in names]
+        for network, names in scorers_of.items()
     }
     if not any(by_network.values()):
-        problem = f"{model.name} has only {' and '.join(usable)}, which none of these scorers uses"
+        problem = f"{model.name} has only {' and '.join(scorers_of)}, which none of these scorers uses"
         raise ConfigError(
             problem,
             where="scorers",
-            fix=f"Choose among {', '.join(name for names in usable.values() for name in names)}",
+            fix=f"Choose among {', '.join(name for names in scorers_of.values() for name in names)}",
         )
     return {network: names for network, names in by_network.items() if names}

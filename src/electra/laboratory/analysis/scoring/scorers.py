@@ -18,7 +18,7 @@ The output z_t of an Electric network (Clark et al. 2020b) is its energy, an unn
 rest). For such a model `odds` is the paper's pseudo-log-likelihood in one pass, and `original` is refused as
 meaningless. A "generator" is any masked language model.
 
-[CLS] and [SEP] are read but not scored. No text is truncated: a long one is read in overlapping windows, as
+[CLS] and [SEP] are read but not scored. No text is truncated: a long text is read in overlapping windows, as
 in electra.inference.detection. The score of a text does not depend on the other texts, except for rounding.
 """
 
@@ -70,7 +70,7 @@ class Scorer:
 
     @property
     def network(self) -> Network:
-        """The kind of network that it needs."""
+        """The kind of network that the scorer needs."""
         return NETWORKS[self.reading]
 
 
@@ -128,20 +128,20 @@ def sentence_scores(
 ) -> dict[str, Floats]:
     """Returns, by scorer, a score for each text (0 for a text without tokens).
 
-    Scorers with the same reading share its passes.
+    Scorers with the same reading share its passes. `progress` begins again at 0 for each reading.
 
     Raises:
         ConfigError: A scorer is unknown.
         ModelError: The network cannot give a scorer's reading.
     """
-    chosen = [find_scorer(name) for name in scorers]
+    scorer_objects = [find_scorer(name) for name in scorers]
     readings: dict[Reading, list[Floats]] = {}
     # Sorted, `masked` comes before `masked-word` and `odds` before `original`, which reuse their values.
-    for reading in sorted({scorer.reading for scorer in chosen}):
+    for reading in sorted({scorer.reading for scorer in scorer_objects}):
         readings[reading] = token_scores(loaded, texts, reading, progress, known=readings)
     return {
         scorer.name: np.array([reduce(values, scorer.reduction) for values in readings[scorer.reading]])
-        for scorer in chosen
+        for scorer in scorer_objects
     }
 
 
@@ -257,9 +257,9 @@ def _items(
 
 
 def _mask_window(window: Window, span: slice, ends: Sequence[Ints], mask: int) -> Ints:
-    """Returns a window's ids with one token and the rest of its span masked."""
-    ids, first = window.ids.copy(), window.start - 1
-    ids[span.start - first : min(ends[window.text][span.start] - first, len(ids) - 1)] = mask
+    """Returns a window's ids, masked from the token in `span` up to its end in `ends`."""
+    ids, offset = window.ids.copy(), window.start - 1
+    ids[span.start - offset : min(ends[window.text][span.start] - offset, len(ids) - 1)] = mask
     return ids
 
 

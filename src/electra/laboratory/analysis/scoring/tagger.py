@@ -36,11 +36,12 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     the model reads, gets NaN.
 
     Raises:
-        ModelError: The detector has only one label, or not exactly one that is named in `CORRECT`.
+        ModelError: The folder holds no tagger, or the detector has only one label or not exactly one that is
+            named in `CORRECT`.
     """
     loaded = load(model_folder(source), "tagger")
-    correct = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
-    if len(correct) != 1 or len(loaded.labels) < 2:
+    correct_labels = [i for i, label in enumerate(loaded.labels) if label.lower() in CORRECT]
+    if len(correct_labels) != 1 or len(loaded.labels) < 2:
         problem = (
             "an error detector needs a label for errors and exactly one for correct words, but its labels are"
             f" {', '.join(loaded.labels)}"
@@ -49,7 +50,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
         raise ModelError(problem, where=source, fix=fix)
     max_length = token_rows.max_row_length(loaded)
     rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:max_length] for words in sentences]
-    values = _log_odds(loaded, rows, correct[0])
+    values = _log_odds(loaded, rows, correct_labels[0])
     return [
         first(value, owners(loaded.tokenizer, words)[:max_length], len(words))
         for value, words in zip(values, sentences, strict=True)
@@ -64,8 +65,8 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
     def log_odds_of_batch(batch: PaddedBatch) -> list[Floats]:
         logits = _classify(loaded, loaded.encoder(batch.input_ids, document_ids=batch.document_ids))
         log_p = to_float64(logits).log_softmax(-1)
-        wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
-        return batch.unpadded(wrong)
+        log_odds_wrong = torch.log1p(-log_p[..., correct].exp().clamp(max=1 - 1e-15)) - log_p[..., correct]
+        return batch.unpadded(log_odds_wrong)
 
     log_odds = map_rows(
         token_rows.framed(loaded, rows), log_odds_of_batch, loaded.device, pad=loaded.tokenizer.specials.pad
@@ -74,7 +75,10 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
 
 
 def _classify(loaded: Loaded, hidden_BTD: Tensor) -> Tensor:
-    """Returns the logits of a token classifier: one matrix, in ModernBERT after a dense layer and a norm."""
+    """Returns the logits of a token classifier.
+
+    It is a linear layer, preceded in ModernBERT by a dense layer with GELU and a norm.
+    """
     from torch.nn import functional as F
 
     weights = {name: tensor.to(hidden_BTD.device) for name, tensor in loaded.head_weights.items()}

@@ -38,7 +38,11 @@ class Predictions:
 
 
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
-    """Returns, for each row, the log-odds [tokens] that each token was replaced."""
+    """Returns, for each row, the log-odds [tokens] that each token was replaced.
+
+    Raises:
+        ModelError: The discriminator's outputs are energies, not log-odds.
+    """
     require_log_odds(discriminator)
     from electra.model.passes import map_rows
 
@@ -66,7 +70,7 @@ def predict(
         generator: The generator or masked language model.
         rows: The original rows.
         shown: The rows as the generator reads them.
-        chosen: Masks of the positions to predict.
+        chosen: For each row, a mask [tokens] of the positions to predict.
         seed: Seed of the samples; every row has its own key.
     """
     from electra.model.passes import map_rows
@@ -94,8 +98,9 @@ def uncertainty(
 ) -> tuple[list[Floats], list[Floats]]:
     """Returns the log p of each token, predicted while masked, and the entropy of its prediction, by row.
 
-    The positions of a row are divided at random into 1 / fraction folds, and one fold is masked at a time.
-    Thus the generator reads text as in its training, in a few passes instead of one for each token.
+    The positions of a row are divided at random into about 1 / fraction folds (at least 2), and one fold is
+    masked at a time. Thus the generator reads text as in its training, in a few passes instead of one for
+    each token.
     """
     num_folds = max(2, round(1 / fraction))
     keys = seeds.keys(seed, "analysis/folds", 0, np.arange(len(rows)))

@@ -56,12 +56,17 @@ def word_values(
 ) -> list[Floats]:
     """Returns, for each sentence, the highest value [words] of each word's tokens.
 
+    A word without tokens gets NaN.
+
     Args:
         loaded: The network.
         texts: The words of each sentence.
         reading: What to compute for each token.
         transform: Applied first to the readings of a sentence's tokens, such as `suspicion`.
         progress: Receives the fraction done.
+
+    Raises:
+        ModelError: The network cannot give this reading.
     """
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
     values_of_texts = []

@@ -44,7 +44,7 @@ AGREEMENT: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Corrupted:
-    """Rows of ids with tokens replaced. All lists have one entry for each row."""
+    """Rows of ids with tokens replaced. All lists have one array [tokens] for each row."""
 
     rows: list[Ints]
     replaced: list[Bools]
@@ -66,7 +66,7 @@ def choose_positions(rows: Sequence[Ints], fraction: float, seed: int) -> list[B
 def by_generator(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replaces a random share of the tokens with the generator's samples."""
+    """Returns the rows with a random share of their tokens replaced by the generator's samples."""
     chosen = choose_positions(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
     mask = generator.tokenizer.specials.mask
@@ -75,54 +75,63 @@ def by_generator(
         for key, row, positions in zip(keys, rows, chosen, strict=True)
     ]
     predictions = token_rows.predict(generator, rows, shown, chosen, seed=seed)
-    new, advantage = [row.copy() for row in rows], [np.full(len(row), np.nan) for row in rows]
-    for row, gain, positions, predicted in zip(new, advantage, chosen, predictions, strict=True):
+    new_rows, advantage = [row.copy() for row in rows], [np.full(len(row), np.nan) for row in rows]
+    for row, gain, positions, predicted in zip(new_rows, advantage, chosen, predictions, strict=True):
         row[positions] = predicted.sampled
         gain[positions] = predicted.log_sampled - predicted.log_truth
-    return _labelled(rows, new, chosen, advantage)
+    return _labelled(rows, new_rows, chosen, advantage)
 
 
 def by_frequency(
     rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
-    """Replaces a random share of the tokens with draws in proportion to `frequency` [V]."""
+    """Returns the rows with a random share of their tokens replaced by draws from the vocabulary.
+
+    A token is drawn in proportion to its `frequency` [V].
+    """
     chosen = choose_positions(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
-    new = []
+    new_rows = []
     for key, row, positions in zip(keys, rows, chosen, strict=True):
         drawn = np.searchsorted(cumulative, seeds.uniforms(key, len(row)) * cumulative[-1], side="right")
-        new.append(np.where(positions, drawn, row))
-    unknown = [np.full(len(row), np.nan) for row in rows]
-    return _labelled(rows, new, chosen, unknown)
+        new_rows.append(np.where(positions, drawn, row))
+    no_advantage = [np.full(len(row), np.nan) for row in rows]
+    return _labelled(rows, new_rows, chosen, no_advantage)
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
-    """Swaps neighbours until about `fraction` of the words are misplaced; returns words and mask."""
+    """Swaps random neighbours, at least one pair if possible, until about `fraction` of the words have moved.
+
+    `key` seeds the choice. Returns the words and a mask of those that have moved.
+    """
     swapped, wrong = list(words), np.zeros(len(words), bool)
-    pairs = [
+    starts = [
         i
         for i in range(len(words) - 1)
         if words[i].isalnum() and words[i + 1].isalnum() and words[i].lower() != words[i + 1].lower()
     ]
-    missing = max(1, round(fraction * len(words) / 2))
-    for index in np.argsort(seeds.uniforms(key, len(pairs)), kind="stable"):
-        position = pairs[index]
-        if missing and not wrong[position : position + 2].any():
+    swaps_left = max(1, round(fraction * len(words) / 2))
+    for index in np.argsort(seeds.uniforms(key, len(starts)), kind="stable"):
+        position = starts[index]
+        if swaps_left and not wrong[position : position + 2].any():
             swapped[position], swapped[position + 1] = words[position + 1], words[position]
             wrong[position : position + 2] = True
-            missing -= 1
+            swaps_left -= 1
     return swapped, wrong
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
-    """Replaces one form (is, was, has, this, ...) with its counterpart, if any; returns words and mask."""
+    """Replaces a random one of the forms in `AGREEMENT` with its counterpart, if there is any.
+
+    `key` seeds the choice. Returns the words and a mask of the one replaced.
+    """
     positions = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
     broken, wrong = list(words), np.zeros(len(words), bool)
     if positions:
         position = positions[int(seeds.uniforms(key, 1)[0] * len(positions))]
-        other = AGREEMENT[words[position].lower()]
-        broken[position] = other.capitalize() if words[position][:1].isupper() else other
+        counterpart = AGREEMENT[words[position].lower()]
+        broken[position] = counterpart.capitalize() if words[position][:1].isupper() else counterpart
         wrong[position] = True
     return broken, wrong
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 STORE = StoreFolder.RECORD
 PER_DOCUMENT = 8  # maximum rows or sentences from one document, so that none dominates the sample
 SHORTEST = 8  # minimum tokens in a row and words in a sentence: leaves out headings and the like
-LONGEST_SENTENCE = 40
-LONGEST_TEXT = 1000  # maximum tokens of a document from which sentences are taken
+LONGEST_SENTENCE = 40  # words
+LONGEST_TEXT = 1000  # maximum tokens of a document, of 8 characters each, from which sentences are taken
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*|[^\w\s]")
 
@@ -40,18 +40,20 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
     """Returns at most `count` rows of up to `length` ids, a few from each held-out document or text.
 
     Raises:
-        ProbeDataError: There is no text, or the token store has a different tokenizer.
+        ProbeDataError: No text is long enough, or the token store has a different tokenizer.
     """
     rows: list[Ints] = []
     for ids in _documents(tokenizer, paths):
         starts = range(0, max(1, len(ids) - length // 2), length)
-        cut = [ids[start : start + length] for start in starts[:PER_DOCUMENT]]
-        rows += [row for row in cut if len(row) >= SHORTEST]
+        pieces = [ids[start : start + length] for start in starts[:PER_DOCUMENT]]
+        rows += [row for row in pieces if len(row) >= SHORTEST]
         if len(rows) >= count:
             break
     rows = rows[:count]
     if not rows:
-        raise ProbeDataError("contains no text", where=paths[0], fix="Pass a token store or text files")
+        raise ProbeDataError(
+            "contains no text that is long enough", where=paths[0], fix="Pass a token store or text files"
+        )
     return rows
 
 
@@ -59,7 +61,7 @@ def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: in
     """Returns at most `count` sentences as words, a few from each document. A store is decoded to text.
 
     Raises:
-        ProbeDataError: There are no sentences, or the token store has a different tokenizer.
+        ProbeDataError: No sentence has a suitable length, or the token store has a different tokenizer.
     """
     if paths[0].name == STORE:
         texts: Iterator[str] = (tokenizer.decode(ids[:LONGEST_TEXT]) for ids in _documents(tokenizer, paths))
@@ -67,12 +69,16 @@ def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: in
         texts = _texts(paths)
     sentences: list[list[str]] = []
     for text in texts:
-        cut = [split_words(part) for part in _SENTENCE.split(text[: 8 * LONGEST_TEXT])]
-        sentences += [words for words in cut if SHORTEST <= len(words) <= LONGEST_SENTENCE][:PER_DOCUMENT]
+        pieces = [split_words(part) for part in _SENTENCE.split(text[: 8 * LONGEST_TEXT])]
+        sentences += [words for words in pieces if SHORTEST <= len(words) <= LONGEST_SENTENCE][:PER_DOCUMENT]
         if len(sentences) >= count:
             break
     if not sentences:
-        raise ProbeDataError("contains no sentences", where=paths[0], fix="Pass a token store or text files")
+        raise ProbeDataError(
+            "contains no sentences of a suitable length",
+            where=paths[0],
+            fix="Pass a token store or text files",
+        )
     return sentences[:count]
 
 

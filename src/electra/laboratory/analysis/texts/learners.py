@@ -24,10 +24,11 @@ def learner_inputs(language: Language, required: bool = True) -> tuple[Input, In
 
 
 def read_learners(path: Path) -> list[Sentence]:
-    """Reads sentences with one column of labels. The files escape quotation marks with a backslash.
+    """Reads sentences with one column of labels, and removes backslashes before quotation marks.
 
     Raises:
         ProbeDataError: No word is labelled as correct.
+        DataError: The file has too few columns or no sentences.
     """
     sentences = [
         Sentence(tuple(word.replace('\\"', '"') for word in sentence.words), sentence.columns)

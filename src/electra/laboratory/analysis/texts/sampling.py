@@ -25,5 +25,5 @@ def sample(items: Sequence[Item], limit: int, seed: int = 0) -> list[Item]:
         raise ConfigError(f"must be at least 0 (0: all), not {limit}", where="sentences")
     if not 0 < limit < len(items):
         return list(items)
-    chosen = permute(np.arange(limit), len(items), key(seed, "analysis/sample"))
-    return [items[i] for i in sorted(chosen.astype(int).tolist())]
+    indices = permute(np.arange(limit), len(items), key(seed, "analysis/sample"))
+    return [items[i] for i in sorted(indices.astype(int).tolist())]

@@ -51,7 +51,10 @@ _KINDS = {
 
 
 def kind_of(word: str, num_tokens: int, language: str) -> str:
-    """Returns the kind of a word in a language. A word of many tokens is rare or misspelt."""
+    """Returns the kind of a word. A word of many tokens is rare or misspelt.
+
+    Closed classes are known for the languages en and de only.
+    """
     if not any(letter.isalnum() for letter in word):
         return "punctuation"
     if any(letter.isdigit() for letter in word):
