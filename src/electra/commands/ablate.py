@@ -235,8 +235,8 @@ def _train(
             results.write(request.folder, contents)
         return contents
 
-    live = isinstance(display, Terminal) and display.console.is_terminal
-    overview = Overview(jobs, session.say, display.progress, live=live)
+    is_live = isinstance(display, Terminal) and display.console.is_terminal
+    overview = Overview(jobs, session.say, display.progress, live=is_live)
     for line in _opening(planned, jobs, request):
         session.say(line)
 

@@ -73,7 +73,7 @@ class Detect(
         from rich.console import Console
 
         console = Console(highlight=False, soft_wrap=True)
-        marked = words = 0
+        num_marked = num_words = 0
         for detection in detections:
             console.print(detection.for_terminal())
             likeliest = ", ".join(
@@ -81,10 +81,10 @@ class Detect(
             )
             if likeliest:
                 console.print(f"  most suspicious: {likeliest}", style="dim", markup=False)
-            marked, words = marked + len(detection.marked), words + len(detection.words)
+            num_marked, num_words = num_marked + len(detection.marked), num_words + len(detection.words)
         threshold = scorer.threshold if self.threshold is None else self.threshold
         name = "discriminator" if scorer.kind == "discriminator" else "language model"
-        summary = f"{marked} of {words} words marked (threshold {threshold:g}; scored by the {name})"
+        summary = f"{num_marked} of {num_words} words marked (threshold {threshold:g}; scored by the {name})"
         console.print(summary, style="dim", markup=False)
         return 0
 

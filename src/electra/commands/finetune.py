@@ -154,7 +154,7 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
         if split not in paths_to_write and path.read_bytes() != tables[split]:
             fix = "Use the same rows, or another `out`"
             raise RunFolderError("contains rows other than those passed now", where=path, fix=fix)
-    existed, created = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
+    existed, new_folders = tuning.exists(), [folder for folder in (out / TABLES, out) if not folder.exists()]
     try:
         for split, path in paths_to_write.items():
             durable.commit_file(path, tables[split])
@@ -163,7 +163,7 @@ def written_tables(tables: Mapping[str, bytes], out: Path) -> Iterator[None]:
         if tuning.exists() == existed:
             for path in paths_to_write.values():
                 path.unlink(missing_ok=True)
-            for folder in created:
+            for folder in new_folders:
                 with suppress(OSError):  # not empty
                     folder.rmdir()
         if isinstance(error, DataError):  # name the rows instead of the file they were written to

@@ -52,12 +52,12 @@ class Log(
         out = checked_path(self.to if self.out is None else self.out, "out")
         with display_for(self.progress) as display, StopRequest() as stop:
             name = self.name or run.resolve().name
-            sent = send_curves(
+            num_sent = send_curves(
                 run, self.to, out, self.project, name, follow=self.follow, stop=stop, say=display.say
             )
-            display.say(f"{sent:,} row{'s' * (sent != 1)} of {run} sent to {self.to} in {out}")
+            display.say(f"{num_sent:,} row{'s' * (num_sent != 1)} of {run} sent to {self.to} in {out}")
             display.say(f"to view them: {VIEW_COMMANDS[self.to].format(out=out)}")
-            return sent
+            return num_sent
 
 
 log = function(Log)

@@ -150,7 +150,7 @@ class Prepare(
         is_shared = self.missing or self.engine != LOCAL
         if is_shared and not (self.shard or "").startswith(f"{ALL}/"):
             key = "missing" if self.missing else "engine"
-            raise ConfigError("only parts of a corpus can be shared", key=key, fix="Use `shard` all/8")
+            raise ConfigError("only parts of a corpus can be shared", key=key, fix="Use `shard=all/8`")
         return (None, 1) if self.shard is None else parse_shard(self.shard)
 
     def _build(self, names: list[str], out: Path, display: Display) -> Store:

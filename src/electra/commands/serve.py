@@ -64,8 +64,8 @@ class Serve(
                 raise ConfigError(f"must be from 1 to {MAX_THREADS}, not {self.threads}", key="threads")
             torch.set_num_threads(self.threads)
         with listen(self.host, self.port) as socket, display_for(self.progress) as display:
-            opened = open_models(models, self.device)
-            return run_server(opened, socket, self.part(Limits), say=display.say, stop=StopRequest())
+            opened_models = open_models(models, self.device)
+            return run_server(opened_models, socket, self.part(Limits), say=display.say, stop=StopRequest())
 
     @override
     def main(self) -> int:

@@ -43,7 +43,7 @@ class Ops:
         """Writes the bytes, or calls the function with the path, without fsync."""
         if callable(content) and not path.exists():
             path.touch()
-            mode = path.stat().st_mode  # as the umask sets it; a library may make its files more private
+            mode = path.stat().st_mode  # set by the umask; a library may make its files more private
             content(path)
             path.chmod(mode)
         elif callable(content):

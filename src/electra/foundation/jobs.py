@@ -294,6 +294,7 @@ def map_in_order(
 
 
 def _start(job: Job, threads: int | None, mode: Literal["job", "each"] = "job") -> _Worker:
+    """Starts the child process of a job or, with the mode "each", one of those of `map_in_order`."""
     parent_end, child_end = socket.socketpair()
     with parent_end, child_end, durable.explain_disk_errors(job.log or Path.cwd()):
         if job.log is not None:
@@ -324,6 +325,7 @@ def _start(job: Job, threads: int | None, mode: Literal["job", "each"] = "job") 
 def _perform(
     work: Callable[..., Any], arguments: tuple[Any, ...], say: Say, stop: Stop
 ) -> tuple[State, Any, ElectraError | None]:
+    """Returns the state, result and error of a job. Errors other than ElectraError propagate."""
     try:
         return "done", work(*arguments, say=say, stop=stop), None
     except Interrupted:

@@ -207,14 +207,16 @@ def library(
         error: the class of the error if it is not installed.
         location: `where` or `key` of that error.
     """
-    top = name.partition(".")[0]
+    top_module = name.partition(".")[0]
     try:
         importlib.import_module(name)
     except ImportError as missing:
         if out_of_memory(missing):
             raise
-        raise not_installed(top, extra, f"{what} need {top}" if what else "", error, **location) from None
-    return sys.modules[top]
+        raise not_installed(
+            top_module, extra, f"{what} need {top_module}" if what else "", error, **location
+        ) from None
+    return sys.modules[top_module]
 
 
 def not_installed(

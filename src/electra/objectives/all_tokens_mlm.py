@@ -39,9 +39,9 @@ class Objective(replace_mlm.Objective):
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Adds the full-size network's output layer and copy gate, which run at every position."""
-        unmasked = flops.generator_head_flops(networks.main, length, 1 - self.mean_mask_fraction)
+        unmasked_flops = flops.generator_head_flops(networks.main, length, 1 - self.mean_mask_fraction)
         return super().sequence_flops(networks, length) + 2 * (
-            unmasked + 2 * networks.main.hidden_size * length
+            unmasked_flops + 2 * networks.main.hidden_size * length
         )
 
     @override

@@ -51,8 +51,8 @@ class Objective(all_tokens_mlm.Objective):
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Adds the gate, which runs at every position; the output layer runs at the masked ones."""
-        gate = 2 * 2 * networks.main.hidden_size * length
-        return interface.Objective.sequence_flops(self, networks, length) + gate
+        gate_flops = 2 * 2 * networks.main.hidden_size * length
+        return interface.Objective.sequence_flops(self, networks, length) + gate_flops
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

@@ -220,8 +220,8 @@ def _sum_by_text(states_ND: Tensor, text_N: Tensor) -> Tensor:
 
 def _last_qkv(encoder: Encoder, states: LayerStates) -> Tensor:
     """Returns the queries, keys and values of the last layer [3, B, T, D]."""
-    last = encoder.config.num_layers - 1
-    qkv = encoder.queries_keys_values(last, states.layers[last])
+    last_layer = encoder.config.num_layers - 1
+    qkv = encoder.queries_keys_values(last_layer, states.layers[last_layer])
     return torch.stack(qkv.chunk(3, dim=-1))
 
 

@@ -162,7 +162,7 @@ class Objective(interface.Objective):
                 assert isinstance(source, TokenTable)
                 if isinstance(tower.tokens, ProjectedTable):
                     tower.tokens.source, weight = source, tower.tokens.projection.weight
-                    with torch.no_grad():  # preserve the scale of the source table
+                    with torch.no_grad():  # so that the projection preserves the scale of the source table
                         weight.mul_(weight.shape[1] ** -0.5 / weight.std())
                 else:
                     tower.tokens = source
@@ -171,15 +171,17 @@ class Objective(interface.Objective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Adds two towers and their output layer, which the backward pass runs again."""
         full, tower = networks.main, generator_config(networks.main, self.config.tower_width, 1.0)
-        towers = 2 * (
+        tower_flops = 2 * (
             tower.num_layers * flops.layer_flops(tower, length)
             + flops.input_flops(tower, length, dense_lookup=True)
         )
-        output = flops.generator_head_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
+        output_flops = flops.generator_head_flops(
+            replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0
+        )
         return (
             flops.sequence_flops(None, full, length)
-            + 2 * (towers + output)
-            + (1 + self.mean_mask_fraction) * output
+            + 2 * (tower_flops + output_flops)
+            + (1 + self.mean_mask_fraction) * output_flops
         )
 
     @override
@@ -205,8 +207,10 @@ class Objective(interface.Objective):
 
     def candidates(self, corrupted: CorruptedBatch) -> Tensor:
         """Returns bool [B, T]: True at tokens of the text, False at padding, [CLS] and [SEP]."""
-        edges = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
-        return corrupted.is_token() & ~torch.isin(corrupted.input_ids, edges)
+        edge_ids = torch.tensor(
+            [self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device
+        )
+        return corrupted.is_token() & ~torch.isin(corrupted.input_ids, edge_ids)
 
     @override
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:

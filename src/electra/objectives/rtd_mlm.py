@@ -81,16 +81,18 @@ class Objective(noise.NoisyObjective):
     @override
     def phase(self, step: int, total_steps: int) -> tuple[int, int]:
         mlm_first = self.config.mlm_first
-        switch = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= mlm_first)
-        return (0, switch) if step < switch else (switch, total_steps)
+        switch_step = bisect_left(range(total_steps), True, key=lambda step: step / total_steps >= mlm_first)
+        return (0, switch_step) if step < switch_step else (switch_step, total_steps)
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         mlm_first, mask_fraction = self.config.mlm_first, self.mean_mask_fraction
         mlm_share = mlm_first + (1 - mlm_first) * self.config.mlm_share
-        mlm = flops.sequence_flops(networks.main, None, length, masked_fraction=mask_fraction)
-        rtd = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=mask_fraction)
-        return mlm_share * mlm + (1 - mlm_share) * rtd
+        mlm_flops = flops.sequence_flops(networks.main, None, length, masked_fraction=mask_fraction)
+        rtd_flops = flops.sequence_flops(
+            networks.auxiliary, networks.main, length, masked_fraction=mask_fraction
+        )
+        return mlm_share * mlm_flops + (1 - mlm_share) * rtd_flops
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:

@@ -75,16 +75,16 @@ class Objective(masking.MaskingObjective):
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:
         full = networks.main
-        per_slot = (
+        flops_per_slot = (
             2 * full.hidden_size * full.embedding_size + 2 * self.config.candidates * full.embedding_size
         )
         # the generator's output layer runs a second time, without a gradient
         assert networks.auxiliary is not None
-        drawing = flops.generator_head_flops(networks.auxiliary, length, self.mean_mask_fraction)
+        drawing_flops = flops.generator_head_flops(networks.auxiliary, length, self.mean_mask_fraction)
         return (
             super().sequence_flops(networks, length)
-            + 2 * self.mean_mask_fraction * length * per_slot
-            + drawing
+            + 2 * self.mean_mask_fraction * length * flops_per_slot
+            + drawing_flops
         )
 
     @override

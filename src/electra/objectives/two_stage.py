@@ -67,8 +67,10 @@ class Objective(rtd.Objective):
 
     @override
     def stage(self, step: int, total_steps: int) -> tuple[int, int]:
-        switch = bisect_left(range(total_steps), True, key=lambda step: self.in_stage_two(step / total_steps))
-        return (0, switch) if step < switch else (switch, total_steps)
+        switch_step = bisect_left(
+            range(total_steps), True, key=lambda step: self.in_stage_two(step / total_steps)
+        )
+        return (0, switch_step) if step < switch_step else (switch_step, total_steps)
 
     @override
     def begin_update(self, pair: Pair, step: int, total_steps: int) -> None:
@@ -83,12 +85,16 @@ class Objective(rtd.Objective):
     def sequence_flops(self, networks: Networks, length: int) -> float:
         """Counts half the generator's cost in stage two, where it is frozen and has no backward pass."""
         share = self.config.generator_share
-        generator = flops.sequence_flops(
+        generator_flops = flops.sequence_flops(
             networks.auxiliary, None, length, masked_fraction=self.mean_mask_fraction
         )
-        discriminator = flops.sequence_flops(None, networks.main, length)
-        sampling = 0.0 if self.config.sampling_dropout else generator / 2
-        return share * generator + (1 - share) * (generator / 2 + discriminator) + sampling
+        discriminator_flops = flops.sequence_flops(None, networks.main, length)
+        sampling_flops = 0.0 if self.config.sampling_dropout else generator_flops / 2
+        return (
+            share * generator_flops
+            + (1 - share) * (generator_flops / 2 + discriminator_flops)
+            + sampling_flops
+        )
 
     def stage_progress(self, progress: float) -> float:
         """Returns the fraction of the current stage that is done, 0 to 1."""

@@ -86,9 +86,9 @@ def _confusion(rows: Sequence[Record], names: Sequence[str]) -> list[Block]:
         figure = Figure("confusion", "Confusion", note, series, "matrix", x="predicted", y_range=(0.0, 1.0))
         table = Table(("label \\ predicted", *names), cells)
         return [Figures.of(figure), Fold("Numbers of examples", [table])]
-    wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:MAX_ROWS]
-    caption = f"The {len(wrong)} most frequent confusions of {len(names)} labels."
-    return [Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in wrong], caption)]
+    confusions = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]][:MAX_ROWS]
+    caption = f"The {len(confusions)} most frequent confusions of {len(names)} labels."
+    return [Table(("label", "predicted", "examples"), [(*p, Number(n)) for p, n in confusions], caption)]
 
 
 def _calibration(scored: Sequence[Record]) -> list[Block]:
@@ -121,11 +121,11 @@ def _calibration(scored: Sequence[Record]) -> list[Block]:
 
 
 def _errors(scored: Sequence[Record]) -> Block:
-    wrong = sorted((r for r in scored if r["gold"] != r["predicted"]), key=lambda r: -r["probability"])
-    if not wrong:
+    errors = sorted((r for r in scored if r["gold"] != r["predicted"]), key=lambda r: -r["probability"])
+    if not errors:
         return Text("None.")
-    rows = [(r["gold"], r["predicted"], Number(r["probability"], "score"), _shown(r)) for r in wrong]
-    caption = f"{min(MAX_ROWS, len(wrong))} of {len(wrong)} errors in {len(scored)} predictions"
+    rows = [(r["gold"], r["predicted"], Number(r["probability"], "score"), _shown(r)) for r in errors]
+    caption = f"{min(MAX_ROWS, len(errors))} of {len(errors)} errors in {len(scored)} predictions"
     return Table(("label", "predicted", "probability", "text"), rows[:MAX_ROWS], caption, noted=True)
 
 

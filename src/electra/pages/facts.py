@@ -11,7 +11,10 @@ from electra.pages.page import Page, Section, Table, publish
 
 
 def write_page(path: Path) -> Path:
-    """Writes a page with what the folder is and what it records, and returns the page's path."""
+    """Writes a page with what the folder is and what it records, and returns the page's path.
+
+    Raises RunFolderError if electra did not write the folder.
+    """
     folder = open_folder(path)
     records = {"What it is": {name: value for name, value in folder.facts() if value is not None}}
     if isinstance(folder, StoreFolder) and folder.audit.is_file():

@@ -239,7 +239,7 @@ _KINDS: Mapping[str, Callable[..., None]] = {"lines": _lines, "categories": _cat
 def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    categories, divisor = figure.kind == "categories", 1.0
+    has_categories, divisor = figure.kind == "categories", 1.0
     if figure.axis is not None:
         furthest = max(x for series in shown for x in series.x)
         divisor, unit = scale(furthest, figure.axis)
@@ -247,11 +247,13 @@ def _set_axes(axes: Axes, shown: Sequence[Series], figure: Figure) -> None:
         axes.set_xlim(0, furthest * 1.015 or 1)
     plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:,.10g}"))
-    whole_numbers = not categories and all(float(x).is_integer() for series in shown for x in series.x)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=whole_numbers and divisor == 1))
+    are_whole_numbers = not has_categories and all(
+        float(x).is_integer() for series in shown for x in series.x
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=svg.ROUND, integer=are_whole_numbers and divisor == 1))
     if figure.x_range:
         axes.set_xlim(*figure.x_range)
-    if not categories:
+    if not has_categories:
         axes.yaxis.set_major_formatter(plain)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=svg.ROUND))
         if figure.y_range:

@@ -24,7 +24,10 @@ MAX_ROWS = 40  # longer tables are folded
 
 
 def write_page(folder: Path) -> Path:
-    """Writes the page of all probe records in a folder and returns its path."""
+    """Writes the page of all probe records in a folder and returns its path.
+
+    Raises ConfigError if there are none.
+    """
     records = read_records(folder)
     names = dict.fromkeys(str(model["name"]) for record in records for model in record["models"])
     page = Page(

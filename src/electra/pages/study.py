@@ -88,7 +88,10 @@ class Results:
 
 
 def write_report(out: Path) -> Path:
-    """Writes the page of the results in a study's folder and returns its path."""
+    """Writes the page of the results in a study's folder and returns its path.
+
+    Raises ConfigError if there are no results of this version.
+    """
     folder = StudyFolder(out)
     results = durable.read_record(
         folder.results, FORMAT, ConfigError, "the results of a study", fix="Run electra ablate"
@@ -171,8 +174,10 @@ def verdict(results: Results) -> str:
     ]
     if not parts:
         return f"{results.title(metric)}: no arm differs measurably from {results.baseline}."
-    unclear = sum(test["p_holm"] >= 0.05 for test in tests.values())
-    others = f"; no measurable difference for {unclear} other{'s' * (unclear > 1)}" if unclear else ""
+    num_unclear = sum(test["p_holm"] >= 0.05 for test in tests.values())
+    others = (
+        f"; no measurable difference for {num_unclear} other{'s' * (num_unclear > 1)}" if num_unclear else ""
+    )
     return f"{results.title(metric)}: {', '.join(parts)} (p < 0.05){others}."
 
 

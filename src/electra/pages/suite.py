@@ -32,7 +32,10 @@ HOW_TO_READ = (
 
 
 def write_page(folder: Path) -> Path:
-    """Writes the page of an evaluation from its record and returns the page's path."""
+    """Writes the page of an evaluation from its record and returns the page's path.
+
+    Raises ConfigError if there is no record of this version.
+    """
     path, fix = folder / EvaluationFolder.RECORD, "Run electra evaluate"
     record = durable.read_record(path, FORMAT, ConfigError, "an evaluation's record", fix=fix)
     return publish(page(record), EvaluationFolder(folder).page, folder)
@@ -121,8 +124,8 @@ def _mark_best(cells: Sequence[str | Number]) -> list[str | Number]:
 
 
 def _average_title(average: Mapping[str, Any]) -> str:
-    done, total = len(average["over"]), len(average["tasks"])
-    return str(average["title"]) if done == total else f"Mean of {done} of {total} tasks"
+    num_done, num_tasks = len(average["over"]), len(average["tasks"])
+    return str(average["title"]) if num_done == num_tasks else f"Mean of {num_done} of {num_tasks} tasks"
 
 
 def _cell(score: Mapping[str, Any]) -> str | Number:
@@ -143,12 +146,12 @@ def _remarks(group: Group) -> Table | None:
     }
     rows = [(title, text) for (_, text), title in reversed(remarks.items())]
     for average in group.averages:
-        over = (
+        over_note = (
             f" Here, over {', '.join(average['over'])}."
             if len(average["over"]) < len(average["tasks"])
             else ""
         )
-        if text := f"{average['about']}{over}".strip():
+        if text := f"{average['about']}{over_note}".strip():
             rows.append((_average_title(average), text))
     return Table(("Task", "Notes"), rows, noted=True) if rows else None
 

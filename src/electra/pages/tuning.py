@@ -21,7 +21,10 @@ PERCENT_METRICS = ("accuracy", "f1", "macro_f1", "exact_match", "micro_f1")
 
 
 def write_page(path: Path) -> Path:
-    """Writes the page of a fine-tuning run, finished or not, and returns its path."""
+    """Writes the page of a fine-tuning run, finished or not, and returns its path.
+
+    Raises RunFolderError if the folder is not one, or a file in it is damaged.
+    """
     folder = TuningFolder.open(path)
     record = folder.record
     results = folder.read_results() if folder.results.is_file() else None
@@ -118,16 +121,16 @@ def comparison(results: Mapping[str, Any]) -> Figure | None:
     """Plots the dev scores of the model and the baselines on the primary metric."""
     metric = str(results.get("primary_metric"))
     key = f"eval_{metric}"
-    known = {
+    baseline_scores = {
         name: other[key] for name, other in baseline_results(results).items() if other.get(key) is not None
     }
-    if results.get(key) is None or not known:
+    if results.get(key) is None or not baseline_scores:
         return None
     low, high = clip_interval(metric, *interval(results.get(f"{key}{BY_SEED}", ())))
     has_interval = low is not None
     ends = {"mean": results[key], "low": low, "high": high}
     model = Series.through("model", [("this model", ends)], "points")
-    baselines = Series("baselines", list(known), list(known.values()), style="points")
+    baselines = Series("baselines", list(baseline_scores), list(baseline_scores.values()), style="points")
     title = f"dev {metric.replace('_', ' ')}"
     note = "The line is the 95 % interval over seeds." if has_interval else "One seed: no interval."
     return Figure("comparison", title, note, [model, baselines], "categories", x=title)
@@ -148,10 +151,10 @@ def verdict(results: Mapping[str, Any]) -> str:
 def best_baseline(results: Mapping[str, Any]) -> tuple[str, float] | None:
     """Returns the best baseline and its primary metric on dev; None if there is none."""
     key = f"eval_{results.get('primary_metric')}"
-    known = [
+    baseline_scores = [
         (name, other[key]) for name, other in baseline_results(results).items() if other.get(key) is not None
     ]
-    return max(known, key=lambda entry: entry[1], default=None)
+    return max(baseline_scores, key=lambda entry: entry[1], default=None)
 
 
 def search_lead(record: Mapping[str, Any]) -> str:

@@ -59,7 +59,7 @@ def verdict(record: Mapping[str, Any]) -> Verdict | None:
 
 
 def _baselines(record: Mapping[str, Any], name: str, number: Any) -> Iterator[tuple[str, float]]:
-    is_best = "best" in name or "strongest" in name  # over depths; then the baseline's best counts as well
+    is_best = "best" in name or "strongest" in name  # of all depths; the baseline's best counts, too
     value, chance = value_of(number), value_of(record["headline"].get(f"chance: {name}"))
     if chance is not None:
         yield "chance", chance

@@ -34,7 +34,7 @@ def run(
         RunFailed: sbatch was killed.
     """
     if shutil.which("sbatch") is None:
-        fix = "Run the command on the login node, or use `engine` local on each machine"
+        fix = "Run the command on the login node, or use `engine=local` on each machine"
         raise ConfigError("sbatch is not installed here", key="engine", fix=fix)
     logs = folder / ".engine"
     with durable.explain_disk_errors(logs):

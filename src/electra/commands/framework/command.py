@@ -198,8 +198,8 @@ def document(name: str, value: Any) -> Any:
 
 def _parameter_order(parameter: inspect.Parameter) -> tuple[bool, bool, bool]:
     """Returns a key that sorts positional parameters first, then required ones, and `progress` last."""
-    named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    return named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
+    is_named = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    return is_named, parameter.default is not inspect.Parameter.empty, parameter.name == "progress"
 
 
 @cache

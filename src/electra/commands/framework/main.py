@@ -162,15 +162,15 @@ def _run(name: str, words: list[str]) -> int:
     from electra.foundation.extensions import trust_options, without_code_options
 
     name, words = renames.rename_words(name, words)
-    known = commands()
+    command_files = commands()
     if name in REMOVED:
         raise ElectraError(f"electra {name} was removed", fix=REMOVED[name])
     for word in words:
         if fix := REMOVED_OPTIONS.get((name, word.partition("=")[0])):
             raise ConfigError(f"{word} was removed", fix=fix)
-    if name not in known:
-        raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(known)))
-    command = class_of(known[name])
+    if name not in command_files:
+        raise ElectraError(f"unknown command {name!r}", fix=nearest(name, list(command_files)))
+    command = class_of(command_files[name])
     if any(word in ("-h", "--help") for word in words):
         from electra.commands.framework.help import help_page
 

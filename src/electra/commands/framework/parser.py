@@ -28,7 +28,7 @@ from electra.commands.framework.command import (
 )
 from electra.foundation.errors import ConfigError
 
-OTHER_PROGRAMS = {  # their name of an option -> our names
+OTHER_PROGRAMS = {  # option in other programs -> our options
     "lr": "learning-rate",
     "gradient-accumulation-steps": "micro-batch",
     "grad-accumulation": "micro-batch",
@@ -202,8 +202,8 @@ def _unknown(
 
     word = next((word for word in extra if word.startswith("--")), None)
     if word is None:
-        meant = f"--{extra[0]}"
-        suggestion = f"Did you mean {meant}? " if meant in flags else ""
+        meant_flag = f"--{extra[0]}"
+        suggestion = f"Did you mean {meant_flag}? " if meant_flag in flags else ""
         return ConfigError(f"unexpected argument {extra[0]!r}", fix=f"{suggestion}{fix}")
     name = word.partition("=")[0].removeprefix("--")
     if len(candidates := sorted(o.flag for o in options if o.flag.rpartition(".")[2] == name)) > 1:

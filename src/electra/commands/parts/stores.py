@@ -77,7 +77,7 @@ def tokenizer_for(section: TokenizerSection) -> Tokenizer | TokenizerConfig | Vo
 
     if section.source is None:
         if section.cut_to is not None:
-            fix = "Give `tokenizer.source`, or `tokenizer.vocab_size` to train one"
+            fix = "Set `tokenizer.source`, or `tokenizer.vocab_size` to train one"
             raise ConfigError("there is no tokenizer to cut", key="tokenizer.cut_to", fix=fix)
         return tokenizer_config(section)
     tokenizer = existing_tokenizer(section.source)

@@ -92,7 +92,7 @@ def _texts(data: Any, field: str, key: str) -> list[str] | Iterator[str | None]:
     if columns is not None:
         if field not in columns:
             problem = f"no column {field!r} (it has: {', '.join(map(str, columns))})"
-            raise CorpusError(problem, where=key, fix="Give the name of the column as `text_field`")
+            raise CorpusError(problem, where=key, fix="Pass the name of the column as `text_field`")
         items: Iterator[Any] = iter(table[field])
         return (_text(item, field, number) for number, item in enumerate(items, 1))
     items = iter(data)

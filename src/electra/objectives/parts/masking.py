@@ -24,7 +24,7 @@ from electra.foundation.config import option, share
 from electra.objectives.parts.interface import CorruptedBatch, Objective
 
 RARITY_EXPONENT = 0.5  # Lample & Conneau 2019 (XLM), section 3.3: weight 1 / sqrt(frequency)
-# SpanBERT: lengths from Geometric(0.2), renormalised over 1 ... 10: mean 3.8
+# Span lengths as in SpanBERT: Geometric(0.2), renormalised over 1 to 10 (mean 3.8)
 MAX_SPAN, SPAN_STOP = 10, 0.2
 _LENGTHS = SPAN_STOP * (1 - SPAN_STOP) ** np.arange(MAX_SPAN)
 SPAN_LENGTHS = np.cumsum(_LENGTHS / _LENGTHS.sum())

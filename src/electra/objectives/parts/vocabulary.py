@@ -61,10 +61,10 @@ def sample(probabilities_MV: Tensor, uniforms_M: Tensor, blocks_MN: Tensor | Non
     in_block = to_float64(in_block).masked_fill_(tokens >= V, 0)
     offset = torch.searchsorted(in_block.cumsum(-1), point[:, None] - before, right=True)
     # Rounding may step past the end of the block; then its last token of non-zero probability is drawn.
-    last = BLOCK - 1 - (in_block.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
+    last_offset = BLOCK - 1 - (in_block.flip(-1) > 0).to(torch.int8).argmax(-1, keepdim=True)
     # Only logits that are not finite lead past the vocabulary. The training loop reports them when it checks
     # the gradient.
-    drawn: Tensor = (block * BLOCK + torch.minimum(offset, last)).squeeze(1).clamp_(max=V - 1)
+    drawn: Tensor = (block * BLOCK + torch.minimum(offset, last_offset)).squeeze(1).clamp_(max=V - 1)
     return drawn.to(probabilities_MV.device)
 
 
