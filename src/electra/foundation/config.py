@@ -108,7 +108,7 @@ weight = partial(option, limits=(0.0, sys.float_info.max, "a number of at least 
 
 @cache
 def field_texts(kind: Any) -> dict[str, str]:
-    """Returns the text below each field of a dataclass, read from its source.
+    """Returns the text below each field of a dataclass, by name, read from its source ("" if there is none).
 
     A field that a subclass declares again without a text keeps that of its base.
     """
@@ -179,7 +179,10 @@ def _dotted(where: str, key: str) -> str:
 
 
 def convert(kind: Any, value: Any, where: str) -> Any:
-    """Returns `value` converted to the type hint `kind`. Raises ConfigError if it cannot be converted."""
+    """Returns `value` converted to the type hint `kind`. Raises ConfigError if it cannot be converted.
+
+    Lists become tuples, `~` in a path is expanded, and tables become dataclasses.
+    """
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table, got {value!r}", where=where)

@@ -171,7 +171,10 @@ def threads_are_set() -> bool:
 
 
 def is_distributed() -> bool:
-    """Whether a launcher started this process as one of several that train together."""
+    """Whether a launcher started this process as one of several that train together.
+
+    Raises ConfigError if WORLD_SIZE is invalid.
+    """
     return launch_variable("WORLD_SIZE", 1) > 1
 
 

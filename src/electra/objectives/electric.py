@@ -92,7 +92,7 @@ class Towers(nn.Module):
         return torch.cat([F.pad(left[:, :-1], (0, 0, 1, 0)), F.pad(right[:, 1:], (0, 0, 0, 1))], dim=-1)
 
     def log_p(self, context_ND: Tensor) -> Tensor:
-        """Returns log-probabilities [N, V] in float32."""
+        """Returns log q of every token, float32 [N, V], given N positions of the result of `forward`."""
         logits: Tensor = self.head(context_ND, self.left.token_table())
         return logits.float().log_softmax(-1)
 
@@ -249,7 +249,7 @@ class Objective(interface.Objective):
 
 
 def noise_logits(energies: Tensor, log_q: Tensor, fraction: float) -> Tensor:
-    """Returns the log-odds that a token is noise.
+    """Returns the log-odds [N] that each token is noise.
 
     Args:
         energies: E of each token [N].

@@ -285,6 +285,7 @@ def publish(page: Page, path: Path, figures: Path | None = None) -> Path:
     """Writes the page to `path` atomically, and its figures to figures/*.svg; returns `path`.
 
     `figures` is the folder that contains the subfolder figures/ (None: the figures are only in the page).
+    Raises DiskError.
     """
     drawn: dict[str, str] = {}
     html = render(page, drawn)

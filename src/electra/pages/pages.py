@@ -66,7 +66,8 @@ def write_page(folder: Path, out: Path | None = None, compare: Sequence[Path] = 
 def follow(folder: Path, out: Path | None, compare: Sequence[Path], stop: Stop, say: Say = quiet) -> Path:
     """Rewrites the page of a run while it trains on this machine, until `stop`; returns the page's path.
 
-    A browser that shows the page reloads it until the run ends. Raises ConfigError if `folder` is not a run.
+    A browser that shows the page reloads it until the run ends. Raises ConfigError if `folder` is not a run,
+    and the errors of `write_page`.
     """
     if kind_of(folder) not in (None, RunFolder):
         raise ConfigError("only a run can be followed", key="follow", fix="Omit it")

@@ -48,6 +48,7 @@ class Copies:
         Raises:
             ConfigError: there is no such engine, it cannot be used here, or the command was called in Python.
             RunFailed: the copies have ended, but some work is not done.
+            Interrupted: a stop was requested.
         """
         if self.missing:
             fix = "Use the command line, or look at the folder"

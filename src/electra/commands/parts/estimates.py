@@ -179,7 +179,10 @@ def with_vocabulary(recipe: Recipe, vocab_size: int) -> Recipe:
 
 
 def corpus_size(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[int, int]:
-    """Returns the training tokens and the vocabulary size: exact for a store, estimated for text."""
+    """Returns the training tokens and the vocabulary size: exact for a store, estimated for text.
+
+    Raises CorpusError if there is no text, or it cannot be read.
+    """
     from electra.data.store import TokenStore
     from electra.data.survey import survey
 
@@ -217,6 +220,10 @@ def estimate_options(
 
     Returns:
         An option for each recipe, the training tokens, and the vocabulary size.
+
+    Raises:
+        ElectraError: a recipe cannot be trained here, or the process ended.
+        Interrupted: a stop was requested.
     """
     tokens = vocab_size = 0
     options: list[Option] = []
@@ -248,7 +255,7 @@ def _estimator(
 
 
 def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
-    """Returns the option for a recipe with a measured cost."""
+    """Returns the option for a recipe with a measured cost. Raises ConfigError for an invalid budget."""
     training = recipe.training
     steps = training.steps or steps_for(
         training.budget or "",

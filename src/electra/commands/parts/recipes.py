@@ -35,7 +35,8 @@ class ObjectiveSection:
 def recipe_sections(words: Sequence[str], default: str = PURPOSES["pairs"]) -> Mapping[str, Any]:
     """Returns the sections of the recipe that the command-line arguments `words` choose.
 
-    Without arguments, returns the types of the sections.
+    Without arguments, returns the types of the sections. Raises ConfigError if there is no such recipe or
+    objective, or the recipe is invalid.
     """
     kinds = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if name != "objective"}
     if not words:

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[Finding]:
-    """Repeats the last `steps` updates from a checkpoint; returns a finding for each comparison."""
+    """Repeats the last `steps` updates from a checkpoint; returns a finding for each comparison.
+
+    Raises:
+        ConfigError: `steps` is below 1 or too small, or the run does not record where its store is.
+        CheckpointError: no checkpoint has that many logged updates after it.
+        StoreError: the store is missing, or is not the one that the run was trained on.
+    """
     from electra.training.replay import replay as repeat
 
     return repeat(folder, open_run_store(folder, store), steps)
@@ -25,7 +31,7 @@ def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[F
 def batch_texts(folder: RunFolder, step: int, store: Source | None = None) -> list[str]:
     """Returns the rows of the batch of update `step` as text. The documents of a row are joined.
 
-    Raises ConfigError if the run has no such step.
+    Raises ConfigError if the run has no such step, and the errors of `open_run_store`.
     """
     from electra.data.batches import Batches
     from electra.training.recipe import recorded_recipe
@@ -53,7 +59,12 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
 
 
 def open_run_store(folder: RunFolder, path: Source | None = None) -> TokenStore:
-    """Opens the store of a run. Raises StoreError if it is missing, or the run was trained on another."""
+    """Opens the store of a run, found by `run_store_path`.
+
+    Raises:
+        ConfigError: the run does not record where its store is.
+        StoreError: the store is missing, or is not the one that the run was trained on.
+    """
     from electra.commands.parts.stores import existing_tokenizer
     from electra.data.store import TokenStore
     from electra.foundation.errors import StoreError

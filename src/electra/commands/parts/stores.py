@@ -40,6 +40,13 @@ def build(
     """Builds the store of a corpus in `out`, or opens it, and shows the progress and the audit.
 
     `memory` is the number of megabytes for finding duplicates.
+
+    Raises:
+        ConfigError: a setting is invalid.
+        CorpusError: text is missing or cannot be read.
+        StoreError: `out` is not a store, or was built from different text or settings.
+        RunFolderError: another process is building this store.
+        Interrupted: a stop was requested.
     """
     from electra.commands.results.store import Store
     from electra.data.store_builder import build_store

@@ -115,7 +115,10 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> No
 
 
 def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool = True) -> TokenStore:
-    """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait."""
+    """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait.
+
+    Raises the errors of `build`, also RunFolderError if the run was trained on a store elsewhere.
+    """
     from electra.data.store import TokenStore
 
     source = recipe.tokenizer.source

@@ -36,6 +36,10 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
 
     `texts` is a file (a table with a column of texts, or any other file with a text in each line), "-" for
     the lines of standard input, or a text itself; in Python, also several texts.
+
+    Raises:
+        DataError: there is no such file or column, or a text is not text.
+        CorpusError: standard input is not UTF-8.
     """
     path = _file(texts)
     if path is not None and split_name(path)[1] in TABLES:
@@ -46,7 +50,7 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
 
 
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
-    """Yields the texts one by one, so that standard input and files may be larger than memory."""
+    """Like `texts_of`, but yields the texts one by one, so that their source may be larger than memory."""
     path = _file(texts)
     if texts == STANDARD_INPUT:
         yield from _standard_input()
@@ -101,7 +105,10 @@ def check_format(out: Path) -> None:
 
 
 def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
-    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet)."""
+    """Writes vectors, float32 [N, D], atomically: alone (.npy) or as a column `vector` (.jsonl, .parquet).
+
+    Raises the errors of `check_format`, and DiskError.
+    """
     check_format(out)
     if out.suffix.lower() == ".parquet":
         durable.commit_file(out, lambda path: write_parquet(path, rows, str(out), vectors))
@@ -112,7 +119,7 @@ def write_vectors(out: Path, rows: Rows, vectors: Vectors) -> None:
 
 
 def json_lines(rows: Rows, vectors: Vectors) -> Sequence[str]:
-    """Returns each row as a JSON object with its vector, with enough digits to restore float32."""
+    """Returns a line for each row: a JSON object with its vector, with enough digits to restore float32."""
     return [
         json.dumps({**row, "vector": [float(f"{value:.9g}") for value in vector]}, ensure_ascii=False) + "\n"
         for row, vector in zip(rows, vectors, strict=True)

@@ -33,7 +33,8 @@ def initial_models(
 ) -> tuple[str | None, str | None]:
     """Returns the models that the discriminator and the generator start from (None: random weights).
 
-    `init` names both. Raises ConfigError if it is combined with a model for one of them.
+    `init` names both. Raises ConfigError if it is combined with a model for one of them, and ModelError if
+    there is no such model.
     """
     main, auxiliary = optional_name(discriminator), optional_name(generator)
     if init is not None:
@@ -77,6 +78,10 @@ def warm_start(
         auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
         recipe: the recipe, whose dropout rates the networks get.
         tokenizer: the run's tokenizer, with which the models must have been trained (None: not checked).
+
+    Raises:
+        ConfigError: the layers to use are invalid.
+        ModelError: a model cannot be loaded or does not fit.
     """
     if main is None and auxiliary is None:
         return None

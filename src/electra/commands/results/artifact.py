@@ -36,7 +36,7 @@ class Artifact(Generic[F]):
         return [fact for fact in self.folder.facts() if fact[1] is not None]
 
     def report(self) -> Path:
-        """Writes the report and returns its path."""
+        """Writes the report and returns its path. Raises RunFolderError if the records are inconsistent."""
         from electra.pages.pages import write_page
 
         return write_page(self.path)

@@ -117,6 +117,7 @@ class Model:
         """Returns the network that `detect` uses.
 
         "auto": the full-size masked language model if the model comes with one, else the discriminator.
+        Raises AbsentNetwork if the model does not have this network.
         """
         from electra.artifacts.model import Scorer
 
@@ -158,6 +159,7 @@ class Model:
 
         Raises:
             AbsentNetwork: the model does not have this network.
+            DataError: an input is not a text.
         """
         return list(self.detections(list(each_text(texts)), threshold, scorer=scorer))
 
@@ -242,6 +244,9 @@ class Model:
             pooling: how token vectors become one vector (None: as recorded in the model folder, else the
                 mean; for a classifier, the vector that its head uses).
             progress: where to show progress.
+
+        Raises:
+            DataError: an input is not a text.
         """
         from electra.inference.embedding import embed
 
@@ -261,6 +266,10 @@ class Model:
             out: a new folder, or one that contains only an exported model, which is replaced.
             network: the network to export (None: the discriminator, or the model's only network).
             dtype: the number format of the weights.
+
+        Raises:
+            AbsentNetwork: the model does not have this network.
+            ModelError: the model is fine-tuned, or `out` contains anything but a model.
         """
         self.write(out, network, dtype)
         return Model(out, device=self.device)

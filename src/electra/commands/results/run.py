@@ -142,6 +142,11 @@ class Run(Artifact[RunFolder]):
 
         Returns:
             A finding for each comparison; its `problem` is empty if the values are equal.
+
+        Raises:
+            ConfigError: `steps` is below 1 or too small, or the run does not record where its store is.
+            CheckpointError: no checkpoint has that many logged updates after it.
+            StoreError: the store is missing, or is not the one that the run was trained on.
         """
         from electra.commands.parts.replay import replay
 

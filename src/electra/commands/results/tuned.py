@@ -90,6 +90,7 @@ class FineTuned(Artifact[TuningFolder]):
 
         Raises:
             DataError: an input is not a text.
+            ModelError: the saved model is missing or damaged.
             ConfigError: a `threshold` was passed, but the model has none, or it is out of range.
         """
         from electra.finetuning.predict import open_predictor
@@ -108,6 +109,7 @@ class FineTuned(Artifact[TuningFolder]):
 
         Raises:
             ConfigError: the folder lacks dev.jsonl, because it is unfinished or from an old version.
+            RunFolderError: dev.jsonl is damaged.
         """
         from electra.finetuning.runner.records import is_wrong
 

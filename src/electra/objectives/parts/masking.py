@@ -183,9 +183,9 @@ def choose(special: Bools, scores: Floats, fraction: float) -> Bools:
 def choose_by(scheme: str, objective: Objective, batch: Batch, seed: int, fraction: float) -> Bools:
     """Returns bool [B, T]: True at the positions that a scheme other than uniform masks."""
     uniforms = seeds.uniforms(_keys(seed, f"mask/{scheme}", batch), 2 * batch.input_ids.shape[1])
-    scores, lengths = np.split(uniforms, 2, axis=1)
+    scores, length_draws = np.split(uniforms, 2, axis=1)
     if scheme == "span":
-        return choose_spans(batch.special, scores, lengths, fraction)
+        return choose_spans(batch.special, scores, length_draws, fraction)
     assert objective.statistics is not None
     if scheme == "whole_word":
         return choose_words(batch.special, objective.statistics.continues[batch.input_ids], scores, fraction)
