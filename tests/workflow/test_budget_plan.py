@@ -8,7 +8,7 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.commands.parts.estimates import Option, Plan, at_size, duration
+from electra.commands.parts.estimates import PlanOption, Plan, at_size, duration
 from electra.commands.parts.recipes import compose
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.training.experience import expected, runs
@@ -147,7 +147,7 @@ def test_the_purpose_chooses_the_recipe(corpus: Path, capsys: pytest.CaptureFixt
 
 
 def test_the_largest_size_with_enough_tokens_is_best() -> None:
-    def option(parameters: int, steps: int, epochs: float) -> Option:
+    def option(parameters: int, steps: int, epochs: float) -> PlanOption:
         from electra.training.estimate import Estimate
 
         sizes = {"layers": 1, "hidden_size": 8, "parameters": {}, "encoder_parameters": parameters}
@@ -160,9 +160,9 @@ def test_the_largest_size_with_enough_tokens_is_best() -> None:
             "rows": 1,
         }
         cost = Estimate(**sizes, **rest, tokens_per_update=100, device="cpu", precision="fp32")  # type: ignore[arg-type]
-        return Option(compose("tiny", {}), cost, steps, epochs, None)
+        return PlanOption(compose("tiny", {}), cost, steps, epochs, None)
 
-    def best(*options: Option) -> int:
+    def best(*options: PlanOption) -> int:
         return Plan("", 1, 1, options, is_store=True).best.cost.encoder_parameters
 
     assert best(option(10, 10, 1), option(50, 10, 1), option(51, 10, 1)) == 50, "1,000 tokens feed 50"

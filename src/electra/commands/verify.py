@@ -57,12 +57,12 @@ class Verify(
         return 1 if _print(self._replayed(), "DIFFERS") or damaged else 0
 
 
-def _print(findings: Iterable[Finding], wrong: str) -> int:
+def _print(findings: Iterable[Finding], problem_label: str) -> int:
     """Prints a line for each finding; returns how many have a problem."""
     problems = 0
     for finding in findings:
         problems += bool(finding.problem)
-        status = wrong if finding.problem else "ok" if finding.compared else "?"
+        status = problem_label if finding.problem else "ok" if finding.compared else "?"
         sys.stdout.write(f"{status:8}{finding.path}  {finding.problem or finding.what}\n")
     return problems
 

@@ -217,15 +217,15 @@ def trust_options(argv: Sequence[str]) -> bool:
     return bool(files)
 
 
-def without_code_options(argv: Sequence[str], own: Container[str]) -> list[str]:
+def without_code_options(argv: Sequence[str], command_flags: Container[str]) -> list[str]:
     """Returns a command line without the options that only name trusted code, such as --task mine.py.
 
-    The flags in `own`, which the command itself reads, stay.
+    The flags in `command_flags`, which the command itself reads, stay.
 
     Raises:
         ConfigError: the value of a removed option is not a path.
     """
-    flags = {kind.flag for kind in KINDS if kind.flag not in own}
+    flags = {kind.flag for kind in KINDS if kind.flag not in command_flags}
     words, rest = [], iter(argv)
     for word in rest:
         flag, equals, value = word.partition("=")

@@ -52,14 +52,14 @@ class Lease:
     def release(self) -> None:
         """Lets other processes take the work, if it is not done."""
         self._ended.set()
-        if not self.lost() and not _succeeded(self.path):
+        if not self.lost() and not _has_successor(self.path):
             with suppress(OSError):  # then others take it over after `patience` seconds
                 _write(self.path, {**self.holder, "released": True})
 
     def keep(self, beat: float) -> None:
         """Increments the counter until the lease is released or lost; runs in a thread of its own."""
         while not self._ended.wait(beat):
-            if _succeeded(self.path):
+            if _has_successor(self.path):
                 self._lost.set()
                 return
             self.holder["count"] += 1
@@ -170,7 +170,7 @@ def _numbers(folder: Path, file_name: str) -> list[int]:
     return [int(suffix) for suffix in suffixes if suffix.isdecimal()]
 
 
-def _succeeded(path: Path) -> bool:
+def _has_successor(path: Path) -> bool:
     file_name, _, number = path.name.rpartition(".")
     return max(_numbers(path.parent, file_name), default=-1) > int(number)
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from electra.foundation.errors import ConfigError, ElectraError, out_of_memory
 
 MAX_THREADS = 1024  # with a million, the process ends without a message
-UNSET_VARIABLES = (
+LAUNCHER_FIX = (
     "torchrun and --processes set RANK, LOCAL_RANK and WORLD_SIZE; for one process, unset all three"
 )
 DISTRIBUTION = "electra-encoder"  # the name of this package in the package index
@@ -187,7 +187,7 @@ def launch_variable(name: str, default: int | None = None) -> int:
     text = os.environ.get(name, "" if default is None else str(default))
     if not text.isdecimal() or (name == "WORLD_SIZE" and not int(text)):
         problem = f"{text!r} is not a valid number" if text else "not set, though WORLD_SIZE is"
-        raise ConfigError(problem, where=name, fix=UNSET_VARIABLES)
+        raise ConfigError(problem, where=name, fix=LAUNCHER_FIX)
     return int(text)
 
 

@@ -21,7 +21,7 @@ from electra.model.pair import Discriminator, Generator, Pair
 from electra.objectives.parts import noise, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
-HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
+MLM_HEAD = "naming"  # name, in checkpoints, of the main network's MLM head
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Objective(noise.NoisyObjective):
 
     @override
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
-        return {HEAD: GeneratorHead(networks.main)}
+        return {MLM_HEAD: GeneratorHead(networks.main)}
 
     @override
     def language_model(self, pair: Pair) -> Generator:
-        head = pair.heads[HEAD]
+        head = pair.heads[MLM_HEAD]
         assert isinstance(head, GeneratorHead)
         return Generator(pair.main.encoder, head)
 

@@ -66,7 +66,7 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) 
     """Returns the page of a run, compared with others."""
     examples = Section(
         "Worked examples",
-        [Examples(run.examples) if run.examples else quiet("The run has no worked examples yet.")],
+        [Examples(run.examples) if run.examples else quiet_text("The run has no worked examples yet.")],
         "Held-out sentences: some tokens were masked and filled in by the generator, and the discriminator"
         " scored every token.",
     )
@@ -91,13 +91,13 @@ def run_page(run: RunRecord, others: Sequence[RunRecord] = (), reload: int = 0) 
                 Text(f"Step {event.step:,}: {event.message or 'collapse alarm'}", "warning")
                 for event in alarms[-1:]
             ),
-            *map(quiet, run.notes),
+            *map(quiet_text, run.notes),
         ],
         reload=reload,
     )
 
 
-def quiet(text: str) -> Text:
+def quiet_text(text: str) -> Text:
     """Returns a paragraph in quiet type."""
     return Text(text, "quiet")
 
@@ -260,7 +260,9 @@ def _training_plots(run: RunRecord) -> list[Plot]:
 
 def _metrics(run: RunRecord) -> Section:
     if run.final is None:
-        return Section("Held-out metrics", [quiet("The run has not been evaluated on held-out text yet.")])
+        return Section(
+            "Held-out metrics", [quiet_text("The run has not been evaluated on held-out text yet.")]
+        )
     values = run.final.values
     names = [*(key for key in METRICS if key in values), *(key for key in values if key not in METRICS)]
     rows = []
@@ -276,7 +278,7 @@ def _metrics(run: RunRecord) -> Section:
 def _audit(run: RunRecord) -> Section:
     lead = "What happened to the corpus. Everything that was dropped is counted here."
     if not run.audit:
-        return Section("Data audit", [quiet("No audit in the run folder.")])
+        return Section("Data audit", [quiet_text("No audit in the run folder.")])
     counts: list[tuple[object, ...]] = []
     tables: list[Block] = []
     for key in [*(key for key in AUDIT if key in run.audit), *(key for key in run.audit if key not in AUDIT)]:
@@ -299,7 +301,7 @@ def _audit(run: RunRecord) -> Section:
 def _recipe(run: RunRecord) -> Section:
     lead = "The contents of run.toml: every setting, the shapes of the networks, and the environment."
     if not run.recipe:
-        return Section("Recipe and environment", [quiet("The recipe of this run is not known.")])
+        return Section("Recipe and environment", [quiet_text("The recipe of this run is not known.")])
     values = {**run.recipe, "environment": run.environment, "identity": run.identity}
     sections = {key: value for key, value in values.items() if isinstance(value, Mapping)}
     top_level = {key: value for key, value in values.items() if key not in sections}
@@ -315,11 +317,11 @@ def _events(run: RunRecord) -> Section:
         if each.name != "checkpoint"
     ]
     blocks: list[Block] = [
-        Table(("Step", "Event", "Details"), rows) if rows else quiet("The run recorded no events.")
+        Table(("Step", "Event", "Details"), rows) if rows else quiet_text("The run recorded no events.")
     ]
     if saved:
         plural, last_step = "s" * (len(saved) > 1), saved[-1].step
-        blocks.append(quiet(f"{len(saved)} checkpoint{plural} written, the last at step {last_step:,}."))
+        blocks.append(quiet_text(f"{len(saved)} checkpoint{plural} written, the last at step {last_step:,}."))
     return Section("Events", blocks)
 
 

@@ -199,7 +199,7 @@ def _result(results: Results) -> Section | None:
     )
     if num_seeds < 2:
         lead = "One seed so far: no intervals and no tests; differences may be due to chance."
-    figures = Figures.of(_score(results, metric), _differences(results, metric))
+    figures = Figures.of(_score_figure(results, metric), _differences(results, metric))
     return Section("Result", [figures, _tests(results, metric), source, *_reached(results)], lead)
 
 
@@ -216,7 +216,7 @@ def _tests(results: Results, metric: str) -> Table:
         rows.append(
             {
                 "arm": results.arm_title(name) + (" (baseline)" if name in baselines else ""),
-                "score": _interval(results, metric, score),
+                "score": _score_number(results, metric, score),
                 "difference": Number(test.get("difference"), "signed", test.get("low"), test.get("high")),
                 "sd": score.get("sd"),
                 "p": test.get("p"),
@@ -236,7 +236,7 @@ def _tests(results: Results, metric: str) -> Table:
     return Table.of(rows, *columns[: None if _with_paper(study) else -1])
 
 
-def _interval(results: Results, metric: str, score: Mapping[str, Any]) -> Number:
+def _score_number(results: Results, metric: str, score: Mapping[str, Any]) -> Number:
     clipped = results.clipped(metric, score)
     return Number(score.get("mean"), "score", clipped["low"], clipped["high"])
 
@@ -270,7 +270,7 @@ def _scores(results: Results) -> Section:
         rows = [
             [
                 results.arm_title(name),
-                *(_interval(results, metric, arm["scores"].get(metric, {})) for metric in group),
+                *(_score_number(results, metric, arm["scores"].get(metric, {})) for metric in group),
             ]
             for name, arm in results.arms.items()
         ]
@@ -279,7 +279,9 @@ def _scores(results: Results) -> Section:
         "Held-out metrics are from the last evaluation. Language-model losses are those of the small"
         " generator if an arm has one."
     )
-    return Section("All scores", [Figures.of(*(_score(results, metric) for metric in shown)), *tables], lead)
+    return Section(
+        "All scores", [Figures.of(*(_score_figure(results, metric) for metric in shown)), *tables], lead
+    )
 
 
 def _along_compute(results: Results) -> Section | None:
@@ -299,7 +301,7 @@ def _along_compute(results: Results) -> Section | None:
     return Section("During training", [Figures.of(*figures)], lead) if figures else None
 
 
-def _score(results: Results, metric: str) -> Figure:
+def _score_figure(results: Results, metric: str) -> Figure:
     """Draws a metric of all arms: over the budgets, over the study's axis, or as one row per arm."""
     study, budgets, final = results["study"], results["budgets"], results.scores(metric)
     name, title, meaning = metric.replace("_", "-"), results.title(metric), results.meaning(metric)

@@ -20,7 +20,7 @@ WEIGHTS = {
     "random": "random initialization in its shape, drawn for each seed",
     "floor": "no network: a baseline fitted to the same training examples",
 }
-SCORES = (
+SCORES_NOTE = (
     "Median \u00b1 standard deviation over seeds, in points: percent, or 100 times a correlation."
     " Brackets show 95 % intervals. Bold: the best of its row."
 )
@@ -45,7 +45,7 @@ def page(record: Mapping[str, Any]) -> Page:
     """Returns the page of an evaluation."""
     groups, names = _groups(record), [model["name"] for model in record["models"]]
     results = [block for group in groups for block in (_results_table(record, group), _remarks(group))]
-    notes = Text(SCORES, "quiet"), Text(HOW_TO_READ, "quiet")
+    notes = Text(SCORES_NOTE, "quiet"), Text(HOW_TO_READ, "quiet")
     figures = Figures.of(*(_figure(group, i, names) for i, group in enumerate(groups)))
     details = Fold("Seeds, times, sizes and settings", [_details(record, name) for name in names])
     published = _published(record, groups)

@@ -21,7 +21,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from electra.foundation import network_interfaces
 from electra.foundation.errors import ConfigError, LostProcess
-from electra.foundation.machine import UNSET_VARIABLES, is_distributed, launch_variable
+from electra.foundation.machine import LAUNCHER_FIX, is_distributed, launch_variable
 from electra.training.launch import RENDEZVOUS
 
 Value = TypeVar("Value")
@@ -263,7 +263,7 @@ def join_world() -> World:
     rank, local_rank = launch_variable("RANK"), launch_variable("LOCAL_RANK", 0)
     if rank >= size:
         problem = f"must be below WORLD_SIZE ({size}), not {rank}"
-        raise ConfigError(problem, where="RANK", fix=UNSET_VARIABLES)
+        raise ConfigError(problem, where="RANK", fix=LAUNCHER_FIX)
     cuda = torch.cuda.is_available()
     if not cuda:
         _choose_interface(size)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-SECONDS = 5.0  # between two lines of progress without a live display
+SECONDS_BETWEEN_LINES = 5.0  # between two lines of progress without a live display
 
 
 class Display:
@@ -156,7 +156,7 @@ class Terminal(Display):
     def progress(self, what: str, share: float | None = None) -> None:
         if not self.console.is_terminal:
             before, self.stage = self.stage, what.partition(": ")[0]
-            due = time.monotonic() - self.last_status > SECONDS or share == 1
+            due = time.monotonic() - self.last_status > SECONDS_BETWEEN_LINES or share == 1
             if self.lines and (due or (": " in what and self.stage != before)):
                 self.last_status = time.monotonic()
                 self.say(what)

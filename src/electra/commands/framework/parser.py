@@ -98,7 +98,7 @@ def parse(command: type[C], words: Sequence[str]) -> tuple[C, bool]:
     for option in options:
         if hasattr(namespace, option.name):
             raw = getattr(namespace, option.name)
-            value = raw if option.is_switch else read(option, raw, see_help)
+            value = raw if option.is_switch else option_value(option, raw, see_help)
             if option.field == option.name:
                 values[option.name] = value
             else:
@@ -216,7 +216,7 @@ def _unknown(
     return ConfigError(f"unknown option {word}", fix=f"{suggestion}{fix}")
 
 
-def read(option: Option, raw: Any, fix: str) -> Any:
+def option_value(option: Option, raw: Any, fix: str) -> Any:
     """Returns the value of an option from its word or words. Raises ConfigError naming the option."""
     kind = plain_type(option.kind)
     try:

@@ -35,7 +35,7 @@ EPOCHS = 16  # repeating the text more often than this teaches little (Muennigho
 
 
 @dataclass(frozen=True)
-class Option:
+class PlanOption:
     """What a recipe costs on this machine within the budget."""
 
     recipe: Recipe
@@ -92,23 +92,23 @@ class Plan:
     budget: str
     corpus_tokens: int
     vocab_size: int
-    options: tuple[Option, ...]
+    options: tuple[PlanOption, ...]
     is_store: bool
     """Whether the corpus is a store made by `prepare`."""
 
     @property
-    def best(self) -> Option:
+    def best(self) -> PlanOption:
         """The largest model that gets enough tokens, or else the smallest."""
         by_size = sorted(self.options, key=lambda option: option.cost.encoder_parameters)
         return next((option for option in reversed(by_size) if option.has_enough_tokens), by_size[0])
 
-    def write(self, path: Source, option: Option | None = None) -> Path:
+    def write(self, path: Source, option: PlanOption | None = None) -> Path:
         """Writes the recipe of the best option, or of `option`, as a TOML file, and returns its path.
 
         Raises ConfigError if a file with other contents exists there.
         """
         target = checked_path(path, "path")
-        text = write_toml(recipe_sections((option or self.best).recipe)).encode()
+        text = write_toml(non_empty_sections((option or self.best).recipe)).encode()
         require_file_path(target)
         if target.exists() and target.read_bytes() != text:
             raise ConfigError("already exists, with other contents", where=target, fix="Choose another `out`")
@@ -124,7 +124,7 @@ def require_file_path(path: Path) -> None:
         )
 
 
-def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> Option:
+def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> PlanOption:
     """Measures for a few seconds what a run with these inputs would cost. Writes nothing."""
     warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
     if warm is not None:
@@ -209,7 +209,7 @@ def estimate_options(
     measure_corpus: Callable[[], tuple[int, int]],
     display: Display,
     warm: WarmStart | None = None,
-) -> tuple[list[Option], int, int]:
+) -> tuple[list[PlanOption], int, int]:
     """Measures the recipes one after the other in a separate process.
 
     Args:
@@ -226,7 +226,7 @@ def estimate_options(
         Interrupted: a stop was requested.
     """
     tokens = vocab_size = 0
-    options: list[Option] = []
+    options: list[PlanOption] = []
 
     def jobs() -> Iterator[tuple[Recipe, int] | None]:
         nonlocal tokens, vocab_size
@@ -254,7 +254,7 @@ def _estimator(
     return lambda job: None if job is None else measure(*job)
 
 
-def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
+def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> PlanOption:
     """Returns the option for a recipe with a measured cost. Raises ConfigError for an invalid budget."""
     training = recipe.training
     steps = training.steps or steps_for(
@@ -266,7 +266,9 @@ def make_option(recipe: Recipe, cost: Estimate, corpus_tokens: int) -> Option:
     objective = str(recipe.objective.get("name", "rtd"))
     shape = (recipe.model.encoder, cost.layers, cost.hidden_size)
     expectation = expected(objective, *shape, flops=steps * cost.flops_per_update)
-    return Option(recipe, cost, steps, steps * cost.tokens_per_update / max(1, corpus_tokens), expectation)
+    return PlanOption(
+        recipe, cost, steps, steps * cost.tokens_per_update / max(1, corpus_tokens), expectation
+    )
 
 
 def duration(seconds: float) -> str:
@@ -277,7 +279,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86_400:.3g} days"
 
 
-def recipe_sections(recipe: Recipe) -> dict[str, Any]:
+def non_empty_sections(recipe: Recipe) -> dict[str, Any]:
     """Returns the sections of a recipe that are not empty, for a TOML file."""
     return {name: values for name, values in recipe.to_sections().items() if values}
 

@@ -66,7 +66,7 @@ class PretrainingCommand(Processes, Workers, Command["Run"], group="Train", exam
         recipe = self.recipe_to_train()
         with display_for(self.progress) as display, self._sources(recipe, display) as sources:
             option = estimates.estimate_run(recipe, self._inputs(sources), display)
-            display.say(write_toml(estimates.recipe_sections(option.recipe)))
+            display.say(write_toml(estimates.non_empty_sections(option.recipe)))
             for name, value in option.facts():
                 display.say(f"{name:<22}{value}")
             display.say(f"measured: {option.cost.timing(option.recipe.training.batch_size)}")

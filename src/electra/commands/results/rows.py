@@ -13,7 +13,7 @@ from electra.foundation.machine import library
 if TYPE_CHECKING:
     import pandas
 
-SHOWN = 20  # rows that are displayed
+MAX_ROWS_SHOWN = 20  # rows that are displayed
 
 
 class Rows(list[dict[str, Any]]):
@@ -30,19 +30,21 @@ class Rows(list[dict[str, Any]]):
 
     def __repr__(self) -> str:
         columns = self.columns()
-        cells = [[cell(row.get(name)) for name in columns] for row in self[:SHOWN]]
+        cells = [[cell(row.get(name)) for name in columns] for row in self[:MAX_ROWS_SHOWN]]
         widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
         lines = [
             "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip()
             for line in (columns, *cells)
         ]
-        more = [f"... {len(self)} rows"] if len(self) > SHOWN else []
+        more = [f"... {len(self)} rows"] if len(self) > MAX_ROWS_SHOWN else []
         return "\n".join([*lines, *more])
 
     def _repr_html_(self) -> str:
         columns = self.columns()
-        more = f"<p>{len(self)} rows</p>" if len(self) > SHOWN else ""
-        return html_table(columns, ([row.get(name) for name in columns] for row in self[:SHOWN])) + more
+        more = f"<p>{len(self)} rows</p>" if len(self) > MAX_ROWS_SHOWN else ""
+        return (
+            html_table(columns, ([row.get(name) for name in columns] for row in self[:MAX_ROWS_SHOWN])) + more
+        )
 
 
 def records(rows: Any, where: str = "") -> list[Any]:

@@ -222,14 +222,14 @@ def choose_words(special: Bools, continues: Bools, scores: Floats, fraction: flo
     return chosen
 
 
-def choose_spans(special: Bools, scores: Floats, lengths: Floats, fraction: float) -> Bools:
+def choose_spans(special: Bools, scores: Floats, length_draws: Floats, fraction: float) -> Bools:
     """Masks runs of 1 to 10 tokens with geometric lengths (SpanBERT, Joshi et al. 2020, section 3.1).
 
     Starts are drawn in random order. A span ends early at a special or masked token, or once enough tokens
     are masked, so exactly `num_masked` are. Departure: spans consist of tokens instead of whole words, so
     that any tokenizer works.
     """
-    sizes = np.searchsorted(SPAN_LENGTHS, lengths, side="right").clip(max=MAX_SPAN - 1) + 1
+    sizes = np.searchsorted(SPAN_LENGTHS, length_draws, side="right").clip(max=MAX_SPAN - 1) + 1
     chosen = np.zeros_like(special)
     for row, room in enumerate(num_masked(special, fraction)):
         free, remaining = ~special[row], int(room)

@@ -96,11 +96,11 @@ class _LossAndSample(torch.autograd.Function):
         uniforms_M: Tensor | None,
         sampling: Sampling,
         rule: LossRule | None,
-        learning: bool,
+        is_grad_enabled: bool,
         *extras_M: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         # needs_input_grad is set for trainable weights even under no_grad
-        needs_gradient = learning and any(ctx.needs_input_grad)
+        needs_gradient = is_grad_enabled and any(ctx.needs_input_grad)
         device = hidden_ME.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden_ME.dtype
         M, V = hidden_ME.shape[0], table_VE.shape[0]
