@@ -75,11 +75,11 @@ class PanelTask:
         """
         files = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
         # `find_data` adds a note if there is no training file.
-        missing = "train" if files is None or files.notes else "dev" if files.dev is None else ""
-        if files is None or missing:
-            fix = f"Put a {missing} file there, or choose other tasks with `eval_task`"
+        missing_split = "train" if files is None or files.notes else "dev" if files.dev is None else ""
+        if files is None or missing_split:
+            fix = f"Put a {missing_split} file there, or choose other tasks with `eval_task`"
             where = data / self.entry.folders[0]
-            raise DataError(f"no {missing} file for the panel", where=where, fix=fix)
+            raise DataError(f"no {missing_split} file for the panel", where=where, fix=fix)
         return files
 
     def score(self, subject: Subject) -> dict[str, Any] | None:
@@ -133,17 +133,17 @@ def states_and_tags(
     states, has_token = word_vectors(encoder.eval(), rows, [len(example.texts) for example in examples])
     encoder.train(training)
     tags = [tag for example in examples for tag in example.gold]
-    tags = [tag for tag, present in zip(tags, has_token, strict=True) if present]
+    tags = [tag for tag, is_known in zip(tags, has_token, strict=True) if is_known]
     return torch.from_numpy(states[:, has_token]), tags
 
 
 def _throttled(say: Say) -> Say:
     """Returns a `say` that passes on at most one line every `LINE_SECONDS`."""
-    last = [0.0]
+    last_time = [0.0]
 
     def say_throttled(line: str) -> None:
-        if time.monotonic() - last[0] > LINE_SECONDS:
-            last[0] = time.monotonic()
+        if time.monotonic() - last_time[0] > LINE_SECONDS:
+            last_time[0] = time.monotonic()
             say(line)
 
     return say_throttled

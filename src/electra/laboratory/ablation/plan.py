@@ -206,9 +206,9 @@ def read_plan(out: Path) -> dict[str, Any]:
     """
     fix = "Choose another `out`"
     plan = durable.read_record(out / StudyFolder.RECORD, FORMAT, RunFolderError, "a study", fix=fix)
-    missing = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
-    if missing:
-        problem = f"the record of a study has no {missing[0]!r}"
+    missing_keys = [key for key in ("study", "budget", "fixed", "panel", "store") if key not in plan]
+    if missing_keys:
+        problem = f"the record of a study has no {missing_keys[0]!r}"
         raise RunFolderError(problem, where=out / StudyFolder.RECORD, fix=fix)
     return plan
 
@@ -219,10 +219,12 @@ def require_same_plan(recorded: Mapping[str, Any], plan: Mapping[str, Any], out:
     Raises:
         RunFolderError: Anything else that determines a number differs; the message names the keys.
     """
-    old, now = ({**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan))
-    added = {f"arms.{name}" for name in now["arms"] if name not in old["arms"]}
-    changed = [entry for entry in differences(old, now) if entry[0] not in added]
-    raise_if_changed(out, "study", changed, limit=4)
+    recorded_fixed, new_fixed = (
+        {**each["fixed"], "arms": _with_defaults(each["fixed"]["arms"])} for each in (recorded, plan)
+    )
+    new_arms = {f"arms.{name}" for name in new_fixed["arms"] if name not in recorded_fixed["arms"]}
+    differing = [entry for entry in differences(recorded_fixed, new_fixed) if entry[0] not in new_arms]
+    raise_if_changed(out, "study", differing, limit=4)
 
 
 def _with_defaults(arms: Mapping[str, Any]) -> dict[str, Any]:

@@ -247,7 +247,7 @@ def summary_lines(results: Mapping[str, Any]) -> list[str]:
         line = f"{name}: {metric.replace('_', ' ')} {score['mean']:.4f}"
         if score["sd"] is not None:
             line += f" sd {score['sd']:.4f} [{score['low']:.4f}, {score['high']:.4f}]"
-        line += f" over {score['n']} seeds"
+        line += f" (seeds: {score['n']})"
         test = score.get("against_baseline") or {}
         if test.get("difference") is not None:
             line += f"  {test['difference']:+.4f} against {test['arm']}"

@@ -83,13 +83,13 @@ def compare(values: Mapping[int, float], baseline: Mapping[int, float]) -> Compa
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Returns adjusted p-values in the same order (Holm 1979). None, for no test, stays None."""
-    known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
+    ranked = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    adjusted_p: list[float | None] = [None] * len(p_values)
     highest = 0.0
-    for rank, (p, index) in enumerate(known):
-        highest = max(highest, min(1.0, p * (len(known) - rank)))
-        adjusted[index] = highest
-    return adjusted
+    for rank, (p, index) in enumerate(ranked):
+        highest = max(highest, min(1.0, p * (len(ranked) - rank)))
+        adjusted_p[index] = highest
+    return adjusted_p
 
 
 def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparison]) -> Reliability:
@@ -102,9 +102,13 @@ def reliability(arms: Sequence[Mapping[int, float]], compared: Sequence[Comparis
 
 def pooled_sd(summaries: Sequence[Summary]) -> float | None:
     """Returns the standard deviation pooled by degrees of freedom; None if no summary has one."""
-    known = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
-    degrees = sum(weight for weight, _ in known)
-    return math.sqrt(math.fsum(weight * sd * sd for weight, sd in known) / degrees) if degrees else None
+    degrees_and_sds = [(summary.n - 1, summary.sd) for summary in summaries if summary.sd is not None]
+    total_degrees = sum(weight for weight, _ in degrees_and_sds)
+    return (
+        math.sqrt(math.fsum(weight * sd * sd for weight, sd in degrees_and_sds) / total_degrees)
+        if total_degrees
+        else None
+    )
 
 
 def detectable_difference(sd_of_differences: float | None, n: int) -> float | None:

@@ -28,7 +28,7 @@ LIMITS = {  # minimum and maximum of options that several probes share
 
 
 def names() -> list[str]:
-    """Returns the names of the built-in probes."""
+    """Returns the names of all probes, built in or from installed packages."""
     return PROBES.names()
 
 

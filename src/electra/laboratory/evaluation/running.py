@@ -85,6 +85,7 @@ def model_entries(
 
     Raises:
         ConfigError: Two models would share a folder, or a name has no character that a folder's may have.
+        ModelError: A model was passed twice.
     """
     entries = [ModelEntry(model.name, model.source, "pretrained") for model in named_models(sources)]
     if untrained_baseline:
@@ -126,9 +127,9 @@ def evaluate(
     ready_tasks = find_tasks(suite, options, roots)
     probes = find_probes(suite, roots)
     if not ready_tasks and not probes:
-        tasks = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
+        names = ", ".join([entry.name for entry in suite.probe] + [entry.name for entry in suite.task])
         fix = "Pass the folder that holds a folder of data for each task"
-        raise DataError(f"no data for any task ({tasks})", where=", ".join(map(str, roots)), fix=fix)
+        raise DataError(f"no data for any task ({names})", where=", ".join(map(str, roots)), fix=fix)
     plan = make_plan(suite.title, models, ready_tasks, probes)
     folder = EvaluationFolder(out)
     with folder.session(say=say, stop=stop, shared=True) as session:
@@ -268,15 +269,15 @@ def find_probes(suite: Suite, roots: Sequence[Path]) -> list[ReadyProbe]:
     Raises:
         ConfigError: A probe cannot be loaded, or an option is invalid.
     """
-    ready = []
+    ready_probes = []
     for entry in suite.probe:
         try:
             data = analysis.create(entry.path, entry.options).find(roots)
         except ProbeDataError:
             continue
         if data:
-            ready.append(ReadyProbe(entry, data))
-    return ready
+            ready_probes.append(ReadyProbe(entry, data))
+    return ready_probes
 
 
 def make_plan(

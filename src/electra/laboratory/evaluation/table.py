@@ -105,10 +105,14 @@ def make_record(state: EvaluationState) -> dict[str, Any]:
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
     """Returns a row for each metric of a task, and one for each further file."""
     results = {model.name: _results(state, model, entry) for model in state.models}
-    done = [result for result in results.values() if result]
+    finished_results = [result for result in results.values() if result]
     planned = state.plan["tasks"].get(entry.name, {})
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    sizes = _sizes(done, entry.full, entry.split) if entry.full else _limits(planned.get("settings", {}))
+    sizes = (
+        _sizes(finished_results, entry.full, entry.split)
+        if entry.full
+        else _limits(planned.get("settings", {}))
+    )
     remarks = [*state.notes.get(entry.name, ()), *sizes, *([entry.note] if entry.note else [])]
     remarks += [
         f"{model}: some seeds failed, {reason}"
@@ -130,7 +134,7 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
             "metric": metric,
             "split": {"eval": "dev"}.get(split, split),
             "scores": scores,
-            "comparable": bool(done and full) and not _sizes(done, full, split),
+            "comparable": bool(finished_results and full) and not _sizes(finished_results, full, split),
             "task": task,
             "title": title,
             "published": _published(task, metric, metric == metrics[0]),
@@ -142,9 +146,11 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
         title = f"{entry.title.rpartition(', ')[0] or entry.name}, {METRIC_NAMES.get(metric, metric)}"
         rows.append(row(entry.name, title, metric, entry.split, full=entry.full))
     for extra in entry.further:
-        scored = (name for name in extra.files if any(f"{name}_samples" in result for result in done))
+        scored = (
+            name for name in extra.files if any(f"{name}_samples" in result for result in finished_results)
+        )
         split, full = next(scored, ""), (entry.full[0], extra.full) if entry.full and extra.full else ()
-        sizes = _sizes(done, full, split) if split else []
+        sizes = _sizes(finished_results, full, split) if split else []
         rows.append(row(extra.name, extra.title, metrics[0], split, full=full, remarks=sizes))
     return rows
 
@@ -216,14 +222,14 @@ def _probe_rows(state: EvaluationState, entry: ProbeEntry) -> list[dict[str, Any
     row = {"group": entry.group, "split": "all"}
     if not keys:
         scores = {model.name: _absent(state, entry.name, model) for model in state.models}
-        empty = {"published": {}, "comparable": False, "remarks": []}
-        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores, **empty}]
+        no_values = {"published": {}, "comparable": False, "remarks": []}
+        return [row | {"task": entry.name, "title": entry.name, "metric": "", "scores": scores, **no_values}]
     rows = []
     benchmarks = list(dict.fromkeys(key.rpartition(": ")[0] for key in keys))
     for key in sorted(keys, key=lambda key: benchmarks.index(key.rpartition(": ")[0])):
         task, _, metric = key.rpartition(": ")
-        first = next(record for record in records.values() if key in record["headline"])
-        files = sum(file["folder"] == task for paths in first["data"].values() for file in paths)
+        first_record = next(record for record in records.values() if key in record["headline"])
+        files = sum(file["folder"] == task for paths in first_record["data"].values() for file in paths)
         remarks = [f"{files} of {entry.full[task]} files"] if files != entry.full.get(task, files) else []
         if limit := entry.options.get("limit"):
             remarks.append(f"the first {limit} pairs of each file, by option")

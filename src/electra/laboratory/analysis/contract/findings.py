@@ -106,14 +106,14 @@ class Findings:
 
         With several `axes`, a key is a tuple of places.
         """
-        free = axes or ("measure",)
-        all_axes = tuple(sorted({*free, *at}))
+        free_axes = axes or ("measure",)
+        all_axes = tuple(sorted({*free_axes, *at}))
         cells: dict[Any, Any] = {}
         for places, cell in self.numbers.get(all_axes, {}).items():
             place_on = dict(zip(all_axes, places, strict=True))
             if all(place_on[axis] == place for axis, place in at.items()):
-                key = tuple(place_on[axis] for axis in free)
-                cells[key if len(free) > 1 else key[0]] = cell
+                key = tuple(place_on[axis] for axis in free_axes)
+                cells[key if len(free_axes) > 1 else key[0]] = cell
         return cells
 
     def to_json(self) -> dict[str, Any]:

@@ -57,14 +57,16 @@ def _matches(root: Path, pattern: str) -> list[Path]:
 
 def _matches_compressed(name: str, pattern: str) -> bool:
     """Whether a file that a pattern found matches: a trailing * stands for .gz and the like, not for .bak."""
-    plain = name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
-    return not pattern.endswith("*") or fnmatch.fnmatch(plain, pattern[:-1])
+    name_without_compression = (
+        name.removesuffix(PurePath(name).suffix) if PurePath(name).suffix in COMPRESSIONS else name
+    )
+    return not pattern.endswith("*") or fnmatch.fnmatch(name_without_compression, pattern[:-1])
 
 
 def _distinct(paths: Sequence[Path]) -> list[Path]:
     """Returns each file once, leaving out links to it and compressed copies of it."""
     by_name: dict[Path, Path] = {}
     for path in sorted(paths, key=lambda path: path.suffix in COMPRESSIONS):
-        real = path.resolve()
-        by_name.setdefault(real.with_suffix("") if real.suffix in COMPRESSIONS else real, path)
+        target = path.resolve()
+        by_name.setdefault(target.with_suffix("") if target.suffix in COMPRESSIONS else target, path)
     return sorted(by_name.values())

@@ -79,11 +79,11 @@ def difference(first: Origin | None, other: Origin | None) -> str:
         return UNKNOWN
     if first.objective != other.objective:
         return OBJECTIVE
-    changed = [
+    changed_options = [
         name
         for name, a, b in differences(first.recipe, other.recipe)
         if None not in (a, b) and name not in harmless.WHEN_COMPARED
     ]
-    if changed:
-        return f"{RECIPE} ({', '.join(changed[:3])}{', ...' if changed[3:] else ''})"
+    if changed_options:
+        return f"{RECIPE} ({', '.join(changed_options[:3])}{', ...' if changed_options[3:] else ''})"
     return SEED if first.seed != other.seed else SAME

@@ -57,7 +57,8 @@ def run_probe(
         data: The files of each input.
         out: The folder of the analysis.
         progress: Receives the current activity and the fraction done.
-        over_training: Whether to run it at each checkpoint of the first model's run.
+        over_training: Whether to run it at each checkpoint of the first model's run; the file is then
+            OUT/NAME-over-training.probe.json.
 
     Raises:
         ModelError: The first model lacks a network that the probe needs, or a source is not a model.
@@ -76,13 +77,13 @@ def run_probe(
         "checkpoints": _checkpoints(models[0]) if over_training else {},
     }
     previous_record = _previous_record(path)
-    changed = [
+    changed_keys = [
         name
         for name, _, _ in differences({key: previous_record.get(key) for key in request}, as_json(request))
     ]
-    if not changed and not _matches_models(previous_record, models):
-        changed = ["models"]
-    if not changed:
+    if not changed_keys and not _matches_models(previous_record, models):
+        changed_keys = ["models"]
+    if not changed_keys:
         return ProbeOutcome(path, reused=True, left_out=left_out)
     if over_training:
         findings = run_over_training(probe, models[0], data, progress)
@@ -95,7 +96,9 @@ def run_probe(
     record |= {"models": [model.describe() for model in models], **findings.to_json()}
     with digests.replacing(path):
         durable.commit_json(path, record)
-    return ProbeOutcome(path, reused=False, left_out=left_out, changed=changed if previous_record else [])
+    return ProbeOutcome(
+        path, reused=False, left_out=left_out, changed=changed_keys if previous_record else []
+    )
 
 
 def usable_models(probe: Probe, models: Sequence[Model]) -> tuple[list[Model], list[str]]:
@@ -196,11 +199,11 @@ def run_over_training(probe: Probe, model: Model, data: Data, progress: Progress
     if not by_step:
         fix = "Keep more checkpoints while training: `training.keep=10`"
         raise RunFolderError("the run has no usable checkpoint", where=run, fix=fix)
-    last, last_findings = list(by_step.items())[-1]
+    last_step, last_findings = list(by_step.items())[-1]
     findings.headline.update(last_findings.headline)
     findings.notes.append(
-        f"{len(by_step)} checkpoints; the numbers above are those of the last, step {last}. A run keeps only"
-        " its newest checkpoints: --training.keep sets how many."
+        f"{len(by_step)} checkpoints; the numbers above are those of the last, step {last_step}. A run keeps"
+        " only its newest checkpoints: --training.keep sets how many."
     )
     findings.tables.append(Table("Headline numbers", ("step",)))
     measures = list(next(iter(by_step.values())).headline)

@@ -54,9 +54,9 @@ class RateModel:
             return np.full(self.num_groups, self.event[has_weight].mean() if has_weight.any() else np.nan)
         coefficients = self._fit(np.concatenate([self._dummies(), self.covariates], axis=1), weights)
         from_covariates = self.covariates @ coefficients[self.num_groups :]
-        present = np.bincount(self.group, weights, self.num_groups) > 0
+        has_items = np.bincount(self.group, weights, self.num_groups) > 0
         adjusted_rates = np.full(self.num_groups, np.nan)
-        for i in np.flatnonzero(present):
+        for i in np.flatnonzero(has_items):
             adjusted_rates[i] = np.average(sigmoid(from_covariates + coefficients[i]), weights=weights)
         return adjusted_rates
 

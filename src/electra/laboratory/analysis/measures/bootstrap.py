@@ -27,8 +27,8 @@ def draw_counts(num_groups: int, resamples: int, seed: int = 0) -> Ints:
     """Returns how often each group is drawn in each resample: [resamples, groups]."""
     counts = np.empty((resamples, num_groups), np.int64)
     for i, key in enumerate(seeds.keys(seed, "bootstrap", 0, np.arange(resamples))):
-        drawn = (seeds.uniforms(key, num_groups) * num_groups).astype(np.int64)
-        counts[i] = np.bincount(drawn, minlength=num_groups)
+        groups_drawn = (seeds.uniforms(key, num_groups) * num_groups).astype(np.int64)
+        counts[i] = np.bincount(groups_drawn, minlength=num_groups)
     return counts
 
 
@@ -66,10 +66,10 @@ def interval(value: float, resampled: Floats) -> Estimate:
     There is no interval if `value` is undefined, or if fewer than two, or fewer than half, of the resampled
     values are defined. An undefined (not finite) `value` becomes None.
     """
-    defined = resampled[np.isfinite(resampled)]
-    if not np.isfinite(value) or len(defined) < max(2, 0.5 * len(resampled)):
+    defined_values = resampled[np.isfinite(resampled)]
+    if not np.isfinite(value) or len(defined_values) < max(2, 0.5 * len(resampled)):
         return Estimate(_finite(value))
-    low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(defined_values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(value), float(low), float(high))
 
 

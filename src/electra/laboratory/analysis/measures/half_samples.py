@@ -43,9 +43,11 @@ def half_samples(
         return [Estimate(float(value)) for value in values]
     half_values = []
     for key in keys(seed, "half-samples", 0, np.arange(resamples)):
-        drawn = np.zeros(num_groups, bool)
-        drawn[uniforms(key, num_groups).argsort(kind="stable")[: num_groups // 2]] = True
-        half_values.append(np.ravel(np.asarray(statistic(np.flatnonzero(drawn[group_index])), np.float64)))
+        in_sample = np.zeros(num_groups, bool)
+        in_sample[uniforms(key, num_groups).argsort(kind="stable")[: num_groups // 2]] = True
+        half_values.append(
+            np.ravel(np.asarray(statistic(np.flatnonzero(in_sample[group_index])), np.float64))
+        )
     deviations = np.stack(half_values) - np.mean(half_values, axis=0)
     low, high = np.percentile(deviations, ENDS, axis=0)
     return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(values, low, high, strict=True)]

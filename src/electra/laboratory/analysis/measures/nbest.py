@@ -135,12 +135,12 @@ def cross_validated_errors(
     """
     first_half = halves(np.arange(len(lists.errors)))
     errors = np.zeros(len(first_half))
-    tuned = []
+    weights_by_half = []
     for half in (first_half, ~first_half):
         weights = tune(lists, acoustic, score, half)
         errors[~half] = lists.chosen_errors(_totals(acoustic, score, lists, weights))[~half]
-        tuned.append(weights)
-    return errors, (tuned[0], tuned[1])
+        weights_by_half.append(weights)
+    return errors, (weights_by_half[0], weights_by_half[1])
 
 
 def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: Weights) -> Floats:

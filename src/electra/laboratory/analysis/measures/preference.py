@@ -14,7 +14,7 @@ import numpy as np
 from electra.foundation.arrays import Floats
 from electra.laboratory.analysis.contract import Estimate
 
-TIE = 1e-5  # differences below this are ties
+TIE = 1e-5  # differences up to this are ties
 Z95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 

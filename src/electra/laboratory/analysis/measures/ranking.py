@@ -33,8 +33,8 @@ class Ranking:
     def counts(self, weights: Floats) -> tuple[Floats, Floats]:
         """Returns the total weight of true and of false positives at each of the `thresholds`."""
         sorted_weights = weights[self._order]
-        true = np.cumsum(sorted_weights * self._positive)[self._ends]
-        return true, np.cumsum(sorted_weights)[self._ends] - true
+        true_weight = np.cumsum(sorted_weights * self._positive)[self._ends]
+        return true_weight, np.cumsum(sorted_weights)[self._ends] - true_weight
 
     def auc(self, weights: Floats) -> float:
         """Returns the probability that a positive scores higher than a negative, ties counting half."""

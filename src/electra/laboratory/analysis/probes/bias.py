@@ -44,6 +44,7 @@ from electra.laboratory.analysis.texts.sampling import sample
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
+# Kind of error -> measure with the number of tokens on which it can occur.
 POPULATIONS = {"false alarms": "original", "misses": "replaced"}
 PART_OF_SPEECH = "part of speech"
 EFFECT_LEFT = "part-of-speech effect on"
@@ -86,8 +87,11 @@ class ScoredTokens:
         False alarms: original tokens, and all tokens called replaced. Misses: replaced tokens, and all tokens
         called original.
         """
-        called = self.log_odds >= threshold
-        return {"false alarms": (~self.replaced, called), "misses": (self.replaced, ~called)}
+        called_replaced = self.log_odds >= threshold
+        return {
+            "false alarms": (~self.replaced, called_replaced),
+            "misses": (self.replaced, ~called_replaced),
+        }
 
 
 class Probe(contract.Probe):
@@ -350,10 +354,10 @@ def add_tables_and_figures(
         findings.tables.append(Table(f"By {factor}", ("model", factor), note=note))
         for kind in KINDS:
             rates = findings.of(factor, model=models[0], measure=kind)
-            known = [group for group in names if rates[group] is not None]
-            if not known:
+            groups_with_rates = [group for group in names if rates[group] is not None]
+            if not groups_with_rates:
                 continue
-            keep: dict[str, Any] = {"measure": kind, factor: known}
+            keep: dict[str, Any] = {"measure": kind, factor: groups_with_rates}
             series = "model"
             if factor == PART_OF_SPEECH and len(models) == 1:
                 keep |= {"model": models[0], "measure": [kind, f"{kind}, adjusted"]}

@@ -136,12 +136,12 @@ class Probe(contract.Probe):
             for model in models
             if (model.name, GENERATOR) not in scored
         ]
-        first = models[0].name
-        for kind in (kind for name, kind in scored if name == first):
+        first_name = models[0].name
+        for kind in (kind for name, kind in scored if name == first_name):
             for text, recalibrated, measure in HEADLINE:
-                at = {"model": first, "of": kind, "recalibrated": recalibrated}
+                at = {"model": first_name, "of": kind, "recalibrated": recalibrated}
                 findings.headline[f"{text}, {kind}"] = findings.of(**at)[measure]
-        add_tables_and_figures(findings, list(scored), first)
+        add_tables_and_figures(findings, list(scored), first_name)
         return findings
 
     def score(self, model: Model, data: Data) -> dict[str, ScoredItems]:
@@ -218,7 +218,7 @@ def chance_error(p: Floats, config: Config) -> float:
     bins, ones = Bins.make(p, config.bins, "width"), np.ones(len(p))
     keys = seeds.keys(config.seed, "analysis/outcomes", 0, np.arange(SIMULATIONS))
     outcomes = ((seeds.uniforms(key, len(p)) < p).astype(np.float64) for key in keys)
-    return float(np.mean([ece(p, drawn, ones, bins) for drawn in outcomes]))
+    return float(np.mean([ece(p, outcome, ones, bins) for outcome in outcomes]))
 
 
 def add_tables_and_figures(findings: Findings, scored: Sequence[tuple[str, str]], first: str) -> None:

@@ -273,16 +273,16 @@ def add_differences(
 
 
 def _share(weight: Floats, called: Bools) -> float:
-    total = weight.sum()
-    return float((weight * called).sum() / total) if total else float("nan")
+    weight_sum = weight.sum()
+    return float((weight * called).sum() / weight_sum) if weight_sum else float("nan")
 
 
 def precision_recall(ranking: Ranking) -> tuple[list[float], list[float]]:
     """Returns the recalls and the precisions of points on the curve, at roughly evenly spaced recalls."""
     true, false = ranking.counts(np.ones(len(ranking.positive)))
     recall, precision = true / true[-1], true / (true + false)
-    spaced = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")
-    points = np.unique(spaced.clip(max=len(recall) - 1))
+    indices = np.searchsorted(recall, np.linspace(0.02, 1.0, CURVE_POINTS), side="left")
+    points = np.unique(indices.clip(max=len(recall) - 1))
     return recall[points].tolist(), precision[points].tolist()
 
 

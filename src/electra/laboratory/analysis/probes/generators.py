@@ -59,6 +59,7 @@ TITLES = {
     "learners": "learners' errors",
 }
 EDGES = (-8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 0.0)  # edges of the bins of advantage, in nats
+# Where the figures show each bin; the first and the last bin are open.
 CENTRES = (EDGES[0] - 1, *((a + b) / 2 for a, b in pairwise(EDGES)), EDGES[-1] + 1)
 BIN_NAMES = (
     f"below {EDGES[0]:g}",
@@ -304,7 +305,7 @@ class ScoredItems:
 def add_measures(findings: Findings, scored: ScoredItems, config: Config, model: str, kind: str) -> None:
     """Adds the measures of one discriminator on one kind of corruption."""
     ranking, y = Ranking(scored.log_odds, scored.wrong), scored.wrong.astype(np.float64)
-    p, called = sigmoid(scored.log_odds), scored.log_odds >= ranking.matched_threshold()
+    p, called_wrong = sigmoid(scored.log_odds), scored.log_odds >= ranking.matched_threshold()
     has_advantage, has_rise = (
         scored.wrong & np.isfinite(column) for column in (scored.advantage, scored.rise)
     )
@@ -315,7 +316,7 @@ def add_measures(findings: Findings, scored: ScoredItems, config: Config, model:
         base_rate = float((w * y).sum() / w.sum())
         entropy = -sum(q * np.log(q) for q in (base_rate, 1 - base_rate) if q > 0)
         weight_in_bin = np.bincount(bins, w[has_advantage], num_bins)
-        weight_found = np.bincount(bins, w[has_advantage] * called[has_advantage], num_bins)
+        weight_found = np.bincount(bins, w[has_advantage] * called_wrong[has_advantage], num_bins)
         return {
             "AUC": ranking.auc(w),
             "rise": float(np.average(rises, weights=w[has_rise])) if w[has_rise].sum() > 0 else np.nan,

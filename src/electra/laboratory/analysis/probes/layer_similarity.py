@@ -96,13 +96,13 @@ class Probe(contract.Probe):
                 Figure("across", TITLE, "depth", "encoder", across_selection, about, "CKA")
             )
             findings.headline.update({f"CKA {name}, last depth": row[-1] for name, row in across.items()})
-        for other, name in enumerate(names):
-            progress(f"{names[0]} and {name}", 0.3 + 0.7 * other / len(names))
-            _add_matrix(findings, words, names, other)
-            if other:
-                row, last = self._same_depth(findings, words, names, other)
-                findings.headline[f"CKA with {name}, last depth"] = last
-                label = _label(encoders[0], encoders[other])
+        for index, name in enumerate(names):
+            progress(f"{names[0]} and {name}", 0.3 + 0.7 * index / len(names))
+            _add_matrix(findings, words, names, index)
+            if index:
+                row, last_estimate = self._same_depth(findings, words, names, index)
+                findings.headline[f"CKA with {name}, last depth"] = last_estimate
+                label = _label(encoders[0], encoders[index])
                 for depth, estimate in enumerate(row):
                     findings.add(estimate, measure=SAME_DEPTH, encoder=label, depth=depth)
         findings.notes += [
@@ -122,14 +122,16 @@ class Probe(contract.Probe):
         self, findings: Findings, words: Words, names: Sequence[str], other: int
     ) -> tuple[list[Estimate], Estimate]:
         """Adds a table of CKA by depth; returns the estimates at common depths and at both last depths."""
-        first, second = words.vectors[0], words.vectors[other]
-        common = min(len(first), len(second))
+        first_vectors, other_vectors = words.vectors[0], words.vectors[other]
+        common = min(len(first_vectors), len(other_vectors))
         depths = [(depth, depth) for depth in range(common)]
-        if len(first) != len(second):
-            depths.append((len(first) - 1, len(second) - 1))
+        if len(first_vectors) != len(other_vectors):
+            depths.append((len(first_vectors) - 1, len(other_vectors) - 1))
 
         def measure(items: Ints) -> list[float]:
-            return [cka(Features(first[a][items]), Features(second[b][items])) for a, b in depths]
+            return [
+                cka(Features(first_vectors[a][items]), Features(other_vectors[b][items])) for a, b in depths
+            ]
 
         estimates = half_samples(measure, words.sentence, resamples=self.config.resamples)
         title = f"CKA of {names[0]} and {names[other]}"
@@ -191,10 +193,10 @@ def _label(first: NamedEncoder, other: NamedEncoder) -> str:
 
 def _add_matrix(findings: Findings, words: Words, names: Sequence[str], other: int) -> None:
     """Adds a matrix: the CKA of each depth of the first encoder with each depth of the other."""
-    first, second = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
+    first_features, other_features = ([Features(depth) for depth in words.vectors[i]] for i in (0, other))
     title = f"{names[0]} and {names[other]}" if other else f"{names[0]}, its depths compared with each other"
     axis = f"depth of {names[other]}"
-    for (row, column), value in np.ndenumerate(cka_matrix(first, second)):
+    for (row, column), value in np.ndenumerate(cka_matrix(first_features, other_features)):
         findings.add(float(value), matrix=title, row=f"depth {row}", **{axis: str(column)})
     note = f"Debiased CKA. Rows: {names[0]}. Columns: {names[other]}."
     keep = {"matrix": title}

@@ -142,9 +142,9 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     """Measures an encoder's attention in each pair of sentences."""
     loaded = encoder.loaded
     rows = [two_sentences(loaded.tokenizer, pair, loaded.config.max_positions) for pair in pairs]
-    same = [equal_tokens(row) for row in rows]
+    match_masks = [equal_tokens(row) for row in rows]
     shared_tokens = [
-        (i, t) for i, matches in enumerate(same) for t in np.flatnonzero(matches.any(1)).tolist()
+        (i, t) for i, matches in enumerate(match_masks) for t in np.flatnonzero(matches.any(1)).tolist()
     ]
     mask = loaded.tokenizer.specials.mask
     masked_rows = [mask_token(rows[i], t, mask) for i, t in shared_tokens]
@@ -152,12 +152,12 @@ def measure_pairs(encoder: NamedEncoder, pairs: Sequence[tuple[str, str]], progr
     masked = np.zeros_like(visible)
     for row, layer, weights_HTT in attention_heads.weights(loaded.encoder, [*rows, *masked_rows], progress):
         if row < len(rows):
-            visible[row, layer] = (weights_HTT * same[row]).sum((1, 2))
+            visible[row, layer] = (weights_HTT * match_masks[row]).sum((1, 2))
         else:
             i, t = shared_tokens[row - len(rows)]
-            masked[i, layer] += weights_HTT[:, t] @ same[i][t]
-    tokens = np.array([matches.any(1).sum() for matches in same], np.float64)
-    chance = np.array([matches.sum() / len(matches) for matches in same])
+            masked[i, layer] += weights_HTT[:, t] @ match_masks[i][t]
+    tokens = np.array([matches.any(1).sum() for matches in match_masks], np.float64)
+    chance = np.array([matches.sum() / len(matches) for matches in match_masks])
     return MatchSums(tokens, visible, masked, chance)
 
 

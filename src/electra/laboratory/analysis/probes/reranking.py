@@ -127,8 +127,8 @@ class Probe(contract.Probe):
         rates = self._measure(systems, lists)
         for name, system in systems.items():
             cells: dict[str, Cell] = {measure: rates.get((name, measure)) for measure in (WER, GAIN, ALONE)}
-            tuned = [number for weights in system.weights for number in (weights.score, weights.word)]
-            findings.add_all(cells | dict(zip(TUNED, tuned, strict=False)), **{"chosen by": name})
+            tuned_numbers = [number for weights in system.weights for number in (weights.score, weights.word)]
+            findings.add_all(cells | dict(zip(TUNED, tuned_numbers, strict=False)), **{"chosen by": name})
             if name.startswith(f"{models[0].name}: "):
                 findings.headline[f"WER gained, {name}"] = rates[name, GAIN]
         add_tables_and_figures(findings, list(systems))
@@ -183,8 +183,8 @@ class Probe(contract.Probe):
         systems[BONUS] = System(*nbest.cross_validated_errors(lists, acoustic, None))
         if self.config.language_model in columns:
             score = columns[self.config.language_model]
-            tuned = nbest.cross_validated_errors(lists, acoustic, score)
-            systems[LM] = System(*tuned, lists.chosen_errors(score))
+            errors_and_weights = nbest.cross_validated_errors(lists, acoustic, score)
+            systems[LM] = System(*errors_and_weights, lists.chosen_errors(score))
         return {**systems, ORACLE: System(lists.oracle_errors()), CHANCE: System(lists.average_errors())}
 
     def _measure(

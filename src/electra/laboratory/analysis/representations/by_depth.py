@@ -14,7 +14,7 @@ from electra.laboratory.analysis.measures.bootstrap import estimates
 Points = Mapping[str, Sequence[Floats]]
 """Name -> at each depth, one number for each item: [N]."""
 ByDepth = dict[str, list[Estimate]]
-"""Name -> its estimate at each depth. Depth 0 is the input of the first layer. Depths may differ."""
+"""Name -> its estimate at each of its depths. Depth 0 is the input of the first layer."""
 
 
 def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resamples: int) -> ByDepth:

@@ -55,9 +55,9 @@ def _scorers_by_network(model: Model, scorers: Sequence[str]) -> dict[Network, l
     }
     if not scorers_of:
         model.network("discriminator")  # raises, saying what the model is instead
-    requested = [find_scorer(name).name for name in scorers]
+    requested_names = [find_scorer(name).name for name in scorers]
     by_network = {
-        network: [name for name in requested or names if name in names]
+        network: [name for name in requested_names or names if name in names]
         for network, names in scorers_of.items()
     }
     if not any(by_network.values()):

@@ -105,12 +105,12 @@ def scorers_for(loaded: Loaded) -> list[str]:
 def _obstacle(loaded: Loaded, reading: Reading) -> str:
     """Returns why a network cannot give a reading; empty if it can."""
     if loaded.kind != NETWORKS[reading]:
-        needed = (
+        needed_network = (
             "a discriminator"
             if NETWORKS[reading] == "discriminator"
             else "a generator (a masked language model)"
         )
-        return f"this is a {loaded.kind}, but the reading {reading!r} needs {needed}"
+        return f"this network is of kind {loaded.kind}, but the reading {reading!r} needs {needed_network}"
     if reading == "original" and loaded.output != LOG_ODDS:
         return f"the outputs of this model ({loaded.output}) are not log-odds, so it has no P(original)"
     return ""
@@ -187,22 +187,23 @@ def token_scores(
     masking = reading in ("masked", "masked-word")
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     windows = _windows(tokens, size, specials)
-    items = [item for window in windows for item in _items(window, ends, masking, masked)]
+    window_spans = [item for window in windows for item in _items(window, ends, masking, masked)]
 
     def network(padded: PaddedBatch) -> list[Floats]:
-        batch = [items[i] for i in padded.index]
+        batch = [window_spans[i] for i in padded.index]
         if masking:
             return _masked_values(loaded, padded, batch)
         return _unmasked_values(loaded, padded, batch, reading)
 
     rows = (
-        _mask_window(window, span, ends, specials.mask) if masking else window.ids for window, span in items
+        _mask_window(window, span, ends, specials.mask) if masking else window.ids
+        for window, span in window_spans
     )
     scored = map_rows(rows, network, loaded.device, pad=specials.pad)
-    for done, ((window, span), value) in enumerate(zip(items, scored, strict=True), 1):
+    for num_done, ((window, span), value) in enumerate(zip(window_spans, scored, strict=True), 1):
         values[window.text][span] = value
-        if progress is not None and (done % POOL == 0 or done == len(items)):
-            progress(done / len(items))
+        if progress is not None and (num_done % POOL == 0 or num_done == len(window_spans)):
+            progress(num_done / len(window_spans))
     return values
 
 

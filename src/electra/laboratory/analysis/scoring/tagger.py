@@ -25,8 +25,8 @@ CORRECT = ("c", "o", "correct", "original", "0")  # possible names of the label 
 
 def model_folder(source: str) -> Path:
     """Returns the folder with the model's files: `source`/model if there is one, otherwise `source`."""
-    inner = TuningFolder(Path(source)).model.path
-    return inner if inner.is_dir() else Path(source)
+    subfolder = TuningFolder(Path(source)).model.path
+    return subfolder if subfolder.is_dir() else Path(source)
 
 
 def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Floats]:

@@ -111,11 +111,11 @@ def uncertainty(
     log_p, entropy = [np.zeros(len(row)) for row in rows], [np.zeros(len(row)) for row in rows]
     for fold in range(num_folds):
         masked = [folds == fold for folds in fold_of]
-        shown = [
+        shown_rows = [
             np.where(mask, generator.tokenizer.specials.mask, row)
             for mask, row in zip(masked, rows, strict=True)
         ]
-        for i, predictions in enumerate(predict(generator, rows, shown, masked, seed=seed)):
+        for i, predictions in enumerate(predict(generator, rows, shown_rows, masked, seed=seed)):
             log_p[i][masked[i]] = predictions.log_truth
             entropy[i][masked[i]] = predictions.entropy
     return log_p, entropy
@@ -152,14 +152,14 @@ def _predict(
         logits = generator.token_logits(hidden_ND[part]).float()
         log_p = logits.log_softmax(-1)
         p = log_p.exp()
-        drawn = sample(p, torch.from_numpy(uniforms[part]).to(p.device))
-        truth = torch.from_numpy(targets[part]).to(p.device)
+        drawn_ids = sample(p, torch.from_numpy(uniforms[part]).to(p.device))
+        target_ids = torch.from_numpy(targets[part]).to(p.device)
         columns = (
-            log_p.gather(1, drawn[:, None])[:, 0],
-            log_p.gather(1, truth[:, None])[:, 0],
+            log_p.gather(1, drawn_ids[:, None])[:, 0],
+            log_p.gather(1, target_ids[:, None])[:, 0],
             -(p * log_p).sum(-1),
         )
-        samples.append(drawn.cpu().numpy())
+        samples.append(drawn_ids.cpu().numpy())
         numbers.append(torch.stack(columns, 1).cpu().double().numpy())
     log_drawn, log_truth, entropy = np.concatenate(numbers).T
     return np.concatenate(samples), log_drawn, log_truth, entropy

@@ -28,8 +28,8 @@ def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
     A token belongs to the word with its last character: some tokenizers let a token begin with a space.
     """
     ends = np.cumsum([len(word) + 1 for word in words])
-    last = np.array([max(end - 1, 0) for _, end in offsets], np.int64)
-    return np.searchsorted(ends, last, side="right").astype(np.int64)
+    last_character = np.array([max(end - 1, 0) for _, end in offsets], np.int64)
+    return np.searchsorted(ends, last_character, side="right").astype(np.int64)
 
 
 def highest(values: Floats, owner: Ints, num_words: int) -> Floats:

@@ -67,19 +67,19 @@ def by_generator(
     generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
 ) -> Corrupted:
     """Returns the rows with a random share of their tokens replaced by the generator's samples."""
-    chosen = choose_positions(rows, fraction, seed)
+    chosen_masks = choose_positions(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
     mask = generator.tokenizer.specials.mask
-    shown = [
-        np.where(positions & (seeds.uniforms(key, len(row)) < MASK_SHARE), mask, row)
-        for key, row, positions in zip(keys, rows, chosen, strict=True)
+    shown_rows = [
+        np.where(is_chosen & (seeds.uniforms(key, len(row)) < MASK_SHARE), mask, row)
+        for key, row, is_chosen in zip(keys, rows, chosen_masks, strict=True)
     ]
-    predictions = token_rows.predict(generator, rows, shown, chosen, seed=seed)
+    predictions = token_rows.predict(generator, rows, shown_rows, chosen_masks, seed=seed)
     new_rows, advantage = [row.copy() for row in rows], [np.full(len(row), np.nan) for row in rows]
-    for row, gain, positions, predicted in zip(new_rows, advantage, chosen, predictions, strict=True):
-        row[positions] = predicted.sampled
-        gain[positions] = predicted.log_sampled - predicted.log_truth
-    return _labelled(rows, new_rows, chosen, advantage)
+    for row, gain, is_chosen, predicted in zip(new_rows, advantage, chosen_masks, predictions, strict=True):
+        row[is_chosen] = predicted.sampled
+        gain[is_chosen] = predicted.log_sampled - predicted.log_truth
+    return _labelled(rows, new_rows, chosen_masks, advantage)
 
 
 def by_frequency(
@@ -89,15 +89,15 @@ def by_frequency(
 
     A token is drawn in proportion to its `frequency` [V].
     """
-    chosen = choose_positions(rows, fraction, seed)
+    chosen_masks = choose_positions(rows, fraction, seed)
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
     new_rows = []
-    for key, row, positions in zip(keys, rows, chosen, strict=True):
-        drawn = np.searchsorted(cumulative, seeds.uniforms(key, len(row)) * cumulative[-1], side="right")
-        new_rows.append(np.where(positions, drawn, row))
+    for key, row, is_chosen in zip(keys, rows, chosen_masks, strict=True):
+        drawn_ids = np.searchsorted(cumulative, seeds.uniforms(key, len(row)) * cumulative[-1], side="right")
+        new_rows.append(np.where(is_chosen, drawn_ids, row))
     no_advantage = [np.full(len(row), np.nan) for row in rows]
-    return _labelled(rows, new_rows, chosen, no_advantage)
+    return _labelled(rows, new_rows, chosen_masks, no_advantage)
 
 
 def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tuple[list[str], Bools]:
@@ -105,7 +105,7 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
 
     `key` seeds the choice. Returns the words and a mask of those that have moved.
     """
-    swapped, wrong = list(words), np.zeros(len(words), bool)
+    new_words, is_wrong = list(words), np.zeros(len(words), bool)
     starts = [
         i
         for i in range(len(words) - 1)
@@ -114,11 +114,11 @@ def swap_words(words: Sequence[str], key: int, fraction: float = FRACTION) -> tu
     swaps_left = max(1, round(fraction * len(words) / 2))
     for index in np.argsort(seeds.uniforms(key, len(starts)), kind="stable"):
         position = starts[index]
-        if swaps_left and not wrong[position : position + 2].any():
-            swapped[position], swapped[position + 1] = words[position + 1], words[position]
-            wrong[position : position + 2] = True
+        if swaps_left and not is_wrong[position : position + 2].any():
+            new_words[position], new_words[position + 1] = words[position + 1], words[position]
+            is_wrong[position : position + 2] = True
             swaps_left -= 1
-    return swapped, wrong
+    return new_words, is_wrong
 
 
 def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
@@ -127,13 +127,13 @@ def break_agreement(words: Sequence[str], key: int) -> tuple[list[str], Bools]:
     `key` seeds the choice. Returns the words and a mask of the one replaced.
     """
     positions = [i for i, word in enumerate(words) if word.lower() in AGREEMENT]
-    broken, wrong = list(words), np.zeros(len(words), bool)
+    new_words, is_wrong = list(words), np.zeros(len(words), bool)
     if positions:
         position = positions[int(seeds.uniforms(key, 1)[0] * len(positions))]
         counterpart = AGREEMENT[words[position].lower()]
-        broken[position] = counterpart.capitalize() if words[position][:1].isupper() else counterpart
-        wrong[position] = True
-    return broken, wrong
+        new_words[position] = counterpart.capitalize() if words[position][:1].isupper() else counterpart
+        is_wrong[position] = True
+    return new_words, is_wrong
 
 
 def _labelled(

@@ -52,7 +52,9 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
     rows = rows[:count]
     if not rows:
         raise ProbeDataError(
-            "contains no text that is long enough", where=paths[0], fix="Pass a token store or text files"
+            "contains no text that is long enough",
+            where=paths[0],
+            fix="Pass a token store or other text files",
         )
     return rows
 
@@ -77,7 +79,7 @@ def held_out_sentences(tokenizer: Tokenizer, paths: Sequence[Path], *, count: in
         raise ProbeDataError(
             "contains no sentences of a suitable length",
             where=paths[0],
-            fix="Pass a token store or text files",
+            fix="Pass a token store or other text files",
         )
     return sentences[:count]
 
