@@ -34,11 +34,11 @@ class Audit:
     # length of training rows -> fraction of [PAD] in an epoch
     padding: dict[str, float] = field(default_factory=dict)
     near_duplicates: list[dict[str, Any]] = field(default_factory=list)  # examples, least similar first
-    # whether the tokenizer removes accents, and the fraction of characters that have any
+    # "removed": whether the tokenizer removes accents, "share": the fraction of characters that have any
     accents: dict[str, Any] | None = None
     mixture: list[dict[str, Any]] = field(default_factory=list)  # counts of each named corpus
     notes: list[str] = field(default_factory=list)  # on skipped or repaired text, one line each
-    sources: list[dict[str, Any]] = field(default_factory=list)
+    sources: list[dict[str, Any]] = field(default_factory=list)  # see `Source.describe`
 
     @property
     def tokens(self) -> int:
@@ -61,48 +61,51 @@ class Audit:
         return sum(corpus["tokens_mixed"] - corpus["tokens"] for corpus in self.mixture)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the content of audit.json; empty optional parts are left out."""
+        """Returns the content of audit.json: the counts, and rates derived from them.
+
+        Empty optional parts are left out.
+        """
         derived = {
             "tokens": self.tokens,
             "unknown_rate": self.unknown_rate,
             "tokens_per_word": self.tokens_per_word,
         }
-        plain = asdict(self)
+        fields = asdict(self)
         for name in ("near_duplicates", "mixture", "notes", "accents"):
-            if not plain[name]:
-                del plain[name]
-        return plain | derived
+            if not fields[name]:
+                del fields[name]
+        return fields | derived
 
 
 def format_rows(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Formats the content of audit.json as (name, value) lines for people."""
-    count = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
+    counts = {name: f"{value:,}" for name, value in audit.items() if isinstance(value, int)}
     near_duplicates = audit.get("documents_near_duplicate")
-    near = f", {near_duplicates:,} near-duplicate" if near_duplicates else ""
+    near_text = f", {near_duplicates:,} near-duplicate" if near_duplicates else ""
     lines = {
-        "documents": f"{count['documents_read']} read, {count['documents_empty']} empty,"
-        f" {count['documents_duplicate']} duplicate{near}",
-        "kept": f"{count['documents_train']} for training, {count['documents_heldout']} held out (by"
+        "documents": f"{counts['documents_read']} read, {counts['documents_empty']} empty,"
+        f" {counts['documents_duplicate']} duplicate{near_text}",
+        "kept": f"{counts['documents_train']} for training, {counts['documents_heldout']} held out (by"
         f" {audit['heldout_by']})",
-        "text": f"{count['characters']} characters, {count['words']} words",
-        "tokens": f"{count['tokens_train']} for training, {count['tokens_heldout']} held out,"
-        f" {count['tokens_lost']} lost",
+        "text": f"{counts['characters']} characters, {counts['words']} words",
+        "tokens": f"{counts['tokens_train']} for training, {counts['tokens_heldout']} held out,"
+        f" {counts['tokens_lost']} lost",
         "tokens per word": f"{audit['tokens_per_word']:.3f}",
-        "unknown tokens": f"{count['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)",
-        "vocabulary used": f"{count['vocabulary_used']} of {count['vocab_size']}",
+        "unknown tokens": f"{counts['tokens_unknown']} ({100 * audit['unknown_rate']:.3f} %)",
+        "vocabulary used": f"{counts['vocabulary_used']} of {counts['vocab_size']}",
     }
     if accents := audit.get("accents"):
         share = f"{100 * accents['share']:.2g} % of the characters"
         lines["accents"] = f"{'removed from' if accents['removed'] else 'kept on'} {share}"
     for corpus in audit.get("mixture", ()):
         lines[f"mixed: {corpus['name']}"] = (
-            f"{100 * corpus['share']:.1f} %, {corpus['tokens_mixed']:,} tokens of its {corpus['tokens']:,};"
-            f" of {corpus['documents']:,} documents {corpus['documents_repeated']:,} repeated,"
-            f" {corpus['documents_left_out']:,} left out"
+            f"{100 * corpus['share']:.1f} %: {corpus['tokens_mixed']:,} tokens made from {corpus['tokens']:,}"
+            f"; of {corpus['documents']:,} documents, {corpus['documents_repeated']:,} are repeated and"
+            f" {corpus['documents_left_out']:,} are left out"
         )
     padding = (f"{100 * share:.2f} % at length {length}" for length, share in audit["padding"].items())
     lines["padding"] = ", ".join(padding)
     lines["repaired"] = (
-        f"{count['bytes_replaced']} undecodable bytes replaced, {count['nuls_dropped']} NULs dropped"
+        f"{counts['bytes_replaced']} undecodable bytes replaced, {counts['nuls_dropped']} NULs dropped"
     )
     return [*lines.items(), *(("note", note) for note in audit.get("notes", ()))]

@@ -62,9 +62,9 @@ class Batch(Rows):
     @cached_property
     def digest(self) -> str:
         """A hash of the examples' indices and the ids, 64 bits in hexadecimal; equal for equal batches."""
-        state = hashlib.blake2b(self.examples.astype("<u8").tobytes(), digest_size=8)
-        state.update(self.input_ids.astype("<u4").tobytes())
-        return state.hexdigest()
+        hasher = hashlib.blake2b(self.examples.astype("<u8").tobytes(), digest_size=8)
+        hasher.update(self.input_ids.astype("<u4").tobytes())
+        return hasher.hexdigest()
 
 
 class Batches:
@@ -86,8 +86,10 @@ class Batches:
 
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
         """Returns examples `start` to `stop` (None: the end) of the batch at `step`, for one process."""
-        first = step * batch_size
-        examples = np.arange(first + start, first + (batch_size if stop is None else stop), dtype=np.uint64)
+        first_example = step * batch_size
+        examples = np.arange(
+            first_example + start, first_example + (batch_size if stop is None else stop), dtype=np.uint64
+        )
         epochs, positions = np.divmod(examples, np.uint64(self.num_blocks))
         blocks = np.empty_like(examples)
         for epoch in np.unique(epochs):
@@ -104,7 +106,7 @@ class Batches:
         width = self.length - 2
         begin, begin_document = self._first_token(indices * width)
         end, end_document = self._last_token(np.minimum(indices * width + width, self._slots) - 1)
-        used = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
+        num_slots = (end - begin + 1)[:, None]  # slots of each row between its first [CLS] and last [SEP]
 
         column = np.arange(self.length)[None, :]
         opens = np.zeros((len(indices), self.length), dtype=bool)  # true where a document starts
@@ -116,10 +118,10 @@ class Batches:
 
         document_ids = np.cumsum(opens, axis=1, dtype=np.int64) - 1
         position = column - np.maximum.accumulate(np.where(opens, column, 0), axis=1)
-        padding = column > used + 1
+        padding = column > num_slots + 1
         closes = np.zeros_like(opens)
         closes[:, :-1] = opens[:, 1:]
-        closes |= column == used + 1
+        closes |= column == num_slots + 1
 
         # the index of each slot's token in the flat array
         source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + document_ids)
@@ -133,12 +135,12 @@ class Batches:
     def padding(self) -> float:
         """Returns the fraction of [PAD] in the rows of an epoch."""
         width = self.length - 2
-        padded = self.num_blocks * width - self._slots
+        num_padding = self.num_blocks * width - self._slots
         for first in range(0, self._stream.documents - 1, _BLOCK):
             stops = self._stream.stop(np.arange(first, min(first + _BLOCK, self._stream.documents - 1)))
             # At the edge of a block, both separators are dropped.
-            padded += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
-        return padded / (self.num_blocks * self.length)
+            num_padding += 2 * int(np.isin(stops % width, (0, width - 2, width - 1)).sum())
+        return num_padding / (self.num_blocks * self.length)
 
     def _first_token(self, slots: Int64) -> tuple[Int64, Int64]:
         """Returns, for each slot, the first slot with a token at or after it, and that slot's document."""

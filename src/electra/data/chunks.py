@@ -51,7 +51,10 @@ def chunk_name(index: int) -> str:
 
 
 class ChunkedTokens:
-    """Token ids that are read like an array, by a slice or an array of positions.
+    """Token ids that are read like an array, by a slice without a step or an array of positions from 0.
+
+    Reading raises StoreError if a chunk cannot be fetched or does not match its digest, and DiskError if it
+    cannot be written to the cache.
 
     Args:
         address: the store's address.
@@ -60,7 +63,8 @@ class ChunkedTokens:
         chunk_bytes: the size of every chunk but the last.
         tokens: the number of tokens.
         dtype: the type of a token id.
-        limit: the maximum size of the cache in bytes, if at most 8 processes share it.
+        limit: the maximum size of the cache in bytes. More than 8 processes that were not launched together
+            may exceed it.
     """
 
     def __init__(
@@ -97,10 +101,10 @@ class ChunkedTokens:
         positions = np.asarray(index)
         chunks, offsets = np.divmod(positions.ravel(), self._per_chunk)
         order = np.argsort(chunks, kind="stable")
-        needed, begins = np.unique(chunks[order], return_index=True)
+        chunk_indices, begins = np.unique(chunks[order], return_index=True)
         groups = np.split(order, begins[1:])
         ids_of_groups = self._pool.map(
-            lambda chunk, group: self._chunk(chunk)[offsets[group]], needed, groups
+            lambda chunk, group: self._chunk(chunk)[offsets[group]], chunk_indices, groups
         )
         tokens = np.empty(positions.size, self.dtype)
         for group, ids in zip(groups, ids_of_groups, strict=True):
@@ -159,7 +163,7 @@ class ChunkedTokens:
                 os.replace(temporary, path)
 
     def _make_room(self, size: int) -> int:
-        """Deletes the least recently used chunks until `size` bytes fit.
+        """Deletes the least recently used chunks until `size` bytes fit into seven eighths of the limit.
 
         Returns how many more bytes this process may write before the cache is measured again.
         """
@@ -178,12 +182,14 @@ def _files(folder: Path) -> Iterable[tuple[int, int, str]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                state = entry.stat()
-                yield state.st_mtime_ns, state.st_size, entry.name
+                status = entry.stat()
+                yield status.st_mtime_ns, status.st_size, entry.name
 
 
 def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> ChunkedTokens:
     """Returns the training tokens of a store whose other files `fetch_store` copied to `folder`.
+
+    See `ChunkedTokens` for the other arguments.
 
     Raises:
         StoreError: `fetch_store` did not copy the folder, or its records do not match.
@@ -210,7 +216,7 @@ def uploaded(address: str) -> Iterator[Path]:
     If the upload fails, the folder is kept, so that the next attempt does not build the store again.
 
     Raises:
-        StoreError: the address cannot be written to.
+        StoreError: the address cannot be written to, or what is already there is damaged.
     """
     address = address.rstrip("/")
     with _convert_errors(address):

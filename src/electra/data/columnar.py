@@ -19,7 +19,8 @@ from electra.data.tables import Row
 from electra.foundation.errors import DataError
 from electra.foundation.machine import library
 
-# A column chunk or batch is decompressed whole, to at most this many bytes or this many times its size.
+# A column chunk or batch is decompressed whole: to at most this many bytes, or this many times its size if
+# that is more.
 EXPANDED_BYTES, EXPANDED_RATIO = 1 << 28, 1000
 BATCH_ROWS = 256
 
@@ -30,7 +31,11 @@ def parquet_columns(path: Path, name: str) -> tuple[str, ...]:
 
 
 def parquet_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
-    """Yields the rows of a parquet file, with all columns or those in `only`. Raises DataError."""
+    """Yields the rows of a parquet file, with all columns or those in `only`, and charges values to `budget`.
+
+    `name` names the file in messages. Raises DataError if the file cannot be read, exceeds the budget, or has
+    two columns of the same name.
+    """
     pyarrow = _library(name)
     try:
         file = _parquet(path, name)
@@ -57,7 +62,7 @@ def write_parquet(
         vectors: a float array [N, D] for a further column `vector`, which replaces one in the records.
 
     Raises:
-        DataError: the values of a column have no common type.
+        DataError: the values of a column have no common type, or an integer is too large.
     """
     pyarrow = _library(name)
     columns = dict.fromkeys(column for record in records for column in record)
@@ -87,7 +92,7 @@ def arrow_columns(path: Path, name: str) -> tuple[str, ...]:
 
 
 def arrow_rows(path: Path, name: str, budget: SizeBudget, only: list[str] | None = None) -> Iterator[Row]:
-    """Yields the rows of an Arrow stream or file (such as feather); see `parquet_rows`. Raises DataError."""
+    """Yields the rows of an Arrow stream or file (such as feather), as `parquet_rows` does."""
     pyarrow = _library(name)
     try:
         with pyarrow.memory_map(str(path)) as source:
@@ -210,7 +215,10 @@ def _converter(pyarrow: Any, kind: Any, budget: SizeBudget) -> Callable[[Any], A
 
 
 def with_class_names(row: Mapping[str, Any], classes: Mapping[str, list[str]]) -> Row:
-    """Returns a row with class indices replaced by names, for the columns in `classes`."""
+    """Returns a row with class indices replaced by names, for the columns in `classes` (names by column).
+
+    A negative index (no label) becomes None, and one beyond the names stays.
+    """
     return {
         name: _class_name(classes[name], value) if name in classes else value for name, value in row.items()
     }

@@ -20,7 +20,7 @@ Float64 = npt.NDArray[np.float64]
 
 WINDOW = 4  # tokens on either side; a neighbour at distance d weighs 1 / d
 CONTEXT_POWER = 0.75  # exponent of the neighbours' frequencies, so that rare neighbours do not dominate
-MAX_TOKENS = 8_000_000  # counted, in evenly spaced blocks; takes half a second per million
+MAX_TOKENS = 8_000_000  # at most so many are counted, in whole blocks; takes half a second per million
 ROUNDS = 5  # rounds of subspace iteration
 ROUNDING = 2.0**-12  # vectors are rounded to multiples of this, since processors differ in the last bits
 BLOCK = 1 << 21  # tokens counted at once
@@ -34,20 +34,20 @@ def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int 
     """
     ends = np.asarray(documents.ends).astype(np.int64)
     unit = math.lcm(*range(1, window + 1))
-    total = sparse.csr_array((vocab_size, vocab_size), dtype=np.int64)
-    blocks, most = -(-documents.num_tokens // BLOCK), max(1, MAX_TOKENS // BLOCK)
-    for index in range(min(blocks, most)):
-        start = index * blocks // min(blocks, most) * BLOCK
+    counts = sparse.csr_array((vocab_size, vocab_size), dtype=np.int64)
+    blocks, max_blocks = -(-documents.num_tokens // BLOCK), max(1, MAX_TOKENS // BLOCK)
+    for index in range(min(blocks, max_blocks)):
+        start = index * blocks // min(blocks, max_blocks) * BLOCK
         tokens = np.asarray(documents.tokens[start : start + BLOCK + window]).astype(np.int64)
         document = np.searchsorted(ends, np.arange(start, start + len(tokens)), side="right")
         for distance in range(1, window + 1):
-            first, second = tokens[:-distance][:BLOCK], tokens[distance : BLOCK + distance]
+            left, right = tokens[:-distance][:BLOCK], tokens[distance : BLOCK + distance]
             same_document = document[:-distance][:BLOCK] == document[distance : BLOCK + distance]
             weights = np.full(int(same_document.sum()), unit // distance, dtype=np.int64)
-            coordinates = (first[same_document], second[same_document])
-            pairs = sparse.coo_array((weights, coordinates), shape=total.shape)
-            total = total + pairs.tocsr()
-    return sparse.csr_array(total + total.T)
+            coordinates = (left[same_document], right[same_document])
+            pairs = sparse.coo_array((weights, coordinates), shape=counts.shape)
+            counts = counts + pairs.tocsr()
+    return sparse.csr_array(counts + counts.T)
 
 
 def positive_pmi(counts: sparse.csr_array) -> sparse.csr_array:
@@ -57,9 +57,9 @@ def positive_pmi(counts: sparse.csr_array) -> sparse.csr_array:
     """
     entries = counts.tocoo()
     row, column = entries.coords
-    tokens = counts.sum(axis=1).astype(np.float64)
-    contexts = tokens**CONTEXT_POWER
-    values = np.log(entries.data * (contexts.sum() / (tokens[row] * contexts[column])))
+    token_counts = counts.sum(axis=1).astype(np.float64)
+    context_weights = token_counts**CONTEXT_POWER
+    values = np.log(entries.data * (context_weights.sum() / (token_counts[row] * context_weights[column])))
     positive = values > 0
     return sparse.csr_array((values[positive], (row[positive], column[positive])), shape=counts.shape)
 
@@ -73,12 +73,12 @@ def factorise(matrix: sparse.csr_array, dimensions: int) -> Float64:
     """
     keys = seeds.keys(0, "cooccurrence", 0, np.arange(matrix.shape[0]))
     vectors = seeds.uniforms(keys, dimensions) - 0.5
-    across = matrix.T.tocsr()
+    transposed = matrix.T.tocsr()
     for _ in range(ROUNDS):
-        for half in (across, matrix):
-            vectors = half @ vectors
+        for factor in (transposed, matrix):
+            vectors = factor @ vectors
             vectors = vectors @ _power(vectors, -0.5)
-    return np.asarray(vectors @ _power(across @ vectors, 0.25))
+    return np.asarray(vectors @ _power(transposed @ vectors, 0.25))
 
 
 def _power(columns: Float64, exponent: float) -> Float64:
@@ -91,14 +91,15 @@ def _power(columns: Float64, exponent: float) -> Float64:
 
 
 def token_vectors(documents: TokenDocuments, vocab_size: int, dimensions: int) -> Float64:
-    """Returns vectors [V, D] with mean 0 and standard deviation 1; zeros for tokens without neighbours.
+    """Returns vectors [V, D] with mean 0 in each dimension and an overall standard deviation of 1.
 
-    They do not depend on the number of threads nor, in about 99.9 % of cases, on the processor.
+    These figures leave out the tokens that co-occur with none more often than by chance, which get zeros. The
+    vectors do not depend on the number of threads nor, in about 99.9 % of cases, on the processor.
     """
     matrix = positive_pmi(cooccurrence_counts(documents, vocab_size))
     vectors = factorise(matrix, dimensions)
-    seen = np.diff(matrix.indptr) > 0
-    vectors[seen] -= vectors[seen].mean(axis=0)
-    vectors[seen] /= vectors[seen].std()
-    vectors[~seen] = 0
+    has_neighbours = np.diff(matrix.indptr) > 0
+    vectors[has_neighbours] -= vectors[has_neighbours].mean(axis=0)
+    vectors[has_neighbours] /= vectors[has_neighbours].std()
+    vectors[~has_neighbours] = 0
     return np.asarray(np.round(vectors / ROUNDING) * ROUNDING)

@@ -22,7 +22,8 @@ class Documents:
     `scratch` is a folder for copies of sources that cannot be read twice. `shard` (i, n) selects part i (from
     0) of n contiguous parts of the sources, so that all shards, in order, make up the corpus.
 
-    Raises ConfigError if there are fewer sources than shards, and CorpusError if a source does not exist.
+    Raises ConfigError if there are fewer sources than shards, or a mixture has unnamed corpora, and
+    CorpusError if a source does not exist.
     Iterating raises CorpusError if text cannot be read.
     """
 
@@ -34,8 +35,8 @@ class Documents:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.config = config
-        self.corpora: list[int] = []  # the index of each source's corpus, in a mixture
-        self.search_notes: list[str] = []
+        self.corpora: list[int] = []  # the index of each source's corpus in a mixture; else empty
+        self.search_notes: list[str] = []  # for the user, on how the sources were found
         self.faults = readers.Faults()  # faults in the last iteration
         options = config.source_options(self.search_notes.append)
         all_sources: list[Source] = []

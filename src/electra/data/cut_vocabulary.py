@@ -1,8 +1,8 @@
 """Cuts a WordPiece vocabulary down to the entries that a text needs most.
 
 The normalisation, the names of the special tokens and the spelling of the remaining entries do not change.
-A word whose entry is removed is encoded by shorter entries. So single letters are kept, both for the start
-and for the inside of a word.
+A word whose entry is removed is encoded by shorter entries. So single letters are kept unless they are very
+rare, both for the start and for the inside of a word.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ MIN_LETTER_SHARE = 1e-6  # of the text's characters; rarer letters beyond ASCII 
 
 @dataclass(frozen=True)
 class VocabularyCut:
-    """Settings of a cut: the `size` entries of `tokenizer` that a text needs most, counted in a sample."""
+    """Settings of a cut: the `size` entries of `tokenizer` that a text needs most.
+
+    They are counted in a sample of `sample_mb` million characters.
+    """
 
     tokenizer: Tokenizer
     size: int
@@ -60,25 +63,27 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
         raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`")
     vocabulary: dict[str, int] = content["model"]["vocab"]
     prefix = content["model"]["continuing_subword_prefix"]
-    needed = {token["content"] for token in content["added_tokens"]} | set(tokenizer.names.values())
+    needed_pieces = {token["content"] for token in content["added_tokens"]} | set(tokenizer.names.values())
     letters: Counter[str] = Counter()
     for piece, id_ in vocabulary.items():
-        if counts[id_] and piece not in needed:
+        if counts[id_] and piece not in needed_pieces:
             for letter in piece.removeprefix(prefix):
                 letters[letter] += int(counts[id_])
-    minimum = MIN_LETTER_SHARE * letters.total()
+    min_count = MIN_LETTER_SHARE * letters.total()
     for piece in vocabulary:
         letter = piece.removeprefix(prefix)
-        if len(letter) == 1 and (letter.isascii() or letters[letter] > minimum):
-            needed.add(piece)
-    if size < len(needed):
-        problem = f"must be at least {len(needed):,} (this text's letters and special tokens), not {size:,}"
+        if len(letter) == 1 and (letter.isascii() or letters[letter] > min_count):
+            needed_pieces.add(piece)
+    if size < len(needed_pieces):
+        problem = (
+            f"must be at least {len(needed_pieces):,} (this text's letters and special tokens), not {size:,}"
+        )
         raise ConfigError(problem, key="tokenizer.cut_to")
-    by_use = sorted(
-        vocabulary.keys() - needed, key=lambda piece: (-counts[vocabulary[piece]], vocabulary[piece])
+    by_frequency = sorted(
+        vocabulary.keys() - needed_pieces, key=lambda piece: (-counts[vocabulary[piece]], vocabulary[piece])
     )
-    kept = (needed | set(by_use[: size - len(needed)])) & vocabulary.keys()
-    ids = {piece: index for index, piece in enumerate(sorted(kept, key=vocabulary.__getitem__))}
+    kept_pieces = (needed_pieces | set(by_frequency[: size - len(needed_pieces)])) & vocabulary.keys()
+    ids = {piece: index for index, piece in enumerate(sorted(kept_pieces, key=vocabulary.__getitem__))}
     content["model"]["vocab"] = ids
     definition = json.dumps(_renumber(content, ids), ensure_ascii=False)
     return Tokenizer(definition, tokenizer.names, tokenizer.origin)

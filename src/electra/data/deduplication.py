@@ -22,8 +22,8 @@ class KeptDocument(NamedTuple):
 
     text: str
     digest: bytes
-    """16 bytes of BLAKE2b: the first half decides whether it is held out, the second whether it is in the
-    sample for the vocabulary."""
+    """16 bytes of BLAKE2b: the first half decides whether it is held out, the second identifies
+    duplicates and decides whether it is in the sample for the vocabulary."""
     held: bool
     """Whether it is held out."""
     corpus: int = 0
@@ -45,20 +45,24 @@ def keep_documents(
         progress: receives the number of characters read so far.
         work: a folder for hashes that do not fit in memory.
         memory: the limit on hashes in memory, in bytes.
+
+    Raises:
+        CorpusError: text cannot be read.
+        ConfigError: near-duplicates are to be dropped, and the library for it is not installed.
     """
     config = documents.config
     if config.near_duplicates is None:
         yield from _unique(documents, audit, progress, DigestSet(work, memory))
         return
-    with closing(NearDuplicates(config.near_duplicates, work, memory // 2)) as near:
+    with closing(NearDuplicates(config.near_duplicates, work, memory // 2)) as finder:
         for chunk in chunks(_unique(documents, audit, progress, DigestSet(work, memory // 2))):
-            matches = near.find([document.text for document in chunk])
+            matches = finder.find([document.text for document in chunk])
             for document, match in zip(chunk, matches, strict=True):
                 if match is None:
                     yield document
                 else:
                     audit.documents_near_duplicate += 1
-        audit.near_duplicates = near.examples()
+        audit.near_duplicates = finder.examples()
 
 
 def _unique(

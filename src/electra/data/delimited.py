@@ -32,8 +32,12 @@ class Dialect:
 
     def note(self, kind: str) -> str:
         """Describes what is unusual about this dialect in a file of this kind; "" if nothing is."""
-        usual = "\t" if kind == "tsv" else ",;"
-        notes = [] if self.delimiter in usual else [f"its columns are separated by {_NAMES[self.delimiter]}"]
+        usual_delimiters = "\t" if kind == "tsv" else ",;"
+        notes = (
+            []
+            if self.delimiter in usual_delimiters
+            else [f"its columns are separated by {_NAMES[self.delimiter]}"]
+        )
         if kind == "tsv" and self.delimiter == "\t" and self.quoted:
             notes.append("its cells are quoted as in a csv, so the quotes are removed")
         if self.spaced:
@@ -45,6 +49,8 @@ class Dialect:
 
 def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of the first line, cells) of each row that is not empty; `lines` include their ends.
+
+    `where` is the file's name in messages.
 
     Raises:
         DataError: the lines are not valid in this dialect.
@@ -79,23 +85,28 @@ def cells(lines: Iterable[str], dialect: Dialect, where: str) -> Iterator[tuple[
 def dialect_of(head: Sequence[str], kind: str, is_complete: bool) -> Dialect:
     """Detects the dialect of a file of this kind ("csv" or "tsv") from its first lines.
 
-    If the file has further lines (not `is_complete`), the last row of `head` may be incomplete.
+    If the file has further lines (not `is_complete`), the last row of `head` may be incomplete. If no dialect
+    fits, the usual one is returned.
     """
-    first = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
+    first_line = re.sub(r'"[^"]*"?', "", head[0]) if head else ""
     if kind == "tsv":
-        usual = Dialect("\t", quoted=False)
-        candidates = [Dialect("\t")] if _is_quoted_throughout(head) else [usual, Dialect("\t")]
-        others = ",;|"
+        default = Dialect("\t", quoted=False)
+        candidates = [Dialect("\t")] if _is_quoted_throughout(head) else [default, Dialect("\t")]
+        other_delimiters = ",;|"
     else:  # spreadsheets write semicolons in locales with decimal commas
-        usual = Dialect(";" if first.count(";") > first.count(",") else ",")
+        default = Dialect(";" if first_line.count(";") > first_line.count(",") else ",")
         after_spaces = re.compile(
-            f'(?:^|{usual.delimiter}) +"(?:[^"]|"")*" *(?:{usual.delimiter}|$)', re.MULTILINE
+            f'(?:^|{default.delimiter}) +"(?:[^"]|"")*" *(?:{default.delimiter}|$)', re.MULTILINE
         )
-        usual = replace(usual, spaced=any(map(after_spaces.search, head)))
-        candidates, others = [usual], ",;\t|"
-    candidates += [Dialect(character) for character in others if Dialect(character) not in candidates]
-    candidates += [Dialect(each.delimiter, backslashes=True) for each in candidates if each.quoted]
-    return next((dialect for dialect in candidates if _fits(head, dialect, is_complete)), usual)
+        default = replace(default, spaced=any(map(after_spaces.search, head)))
+        candidates, other_delimiters = [default], ",;\t|"
+    candidates += [
+        Dialect(character) for character in other_delimiters if Dialect(character) not in candidates
+    ]
+    candidates += [
+        Dialect(candidate.delimiter, backslashes=True) for candidate in candidates if candidate.quoted
+    ]
+    return next((dialect for dialect in candidates if _fits(head, dialect, is_complete)), default)
 
 
 def _fits(head: Sequence[str], dialect: Dialect, is_complete: bool) -> bool:
@@ -112,11 +123,16 @@ def _fits(head: Sequence[str], dialect: Dialect, is_complete: bool) -> bool:
 def _is_quoted_throughout(head: Sequence[str]) -> bool:
     """Whether a tsv is quoted like a csv: in whole columns, or just in the cells that need quotes."""
     rows = [line.rstrip("\r\n").split("\t") for line in head if line.rstrip("\r\n")]
-    quoted = [cell for row in rows for cell in row if '"' in cell]
-    if len(rows) < 3 or len({*map(len, rows)}) > 1 or not quoted or not all(map(_QUOTED.fullmatch, quoted)):
+    cells_with_quotes = [cell for row in rows for cell in row if '"' in cell]
+    if (
+        len(rows) < 3
+        or len({*map(len, rows)}) > 1
+        or not cells_with_quotes
+        or not all(map(_QUOTED.fullmatch, cells_with_quotes))
+    ):
         return False
     columns = list(zip(*rows[1:], strict=True))
-    return all('""' in cell[1:-1] for cell in quoted) or any(
+    return all('""' in cell[1:-1] for cell in cells_with_quotes) or any(
         all(cell.startswith('"') for cell in column) for column in columns
     )
 

@@ -35,6 +35,7 @@ _KINDS = np.full(256, _LETTER, dtype=np.uint8)
 _KINDS[list(b" \t\n\r")] = _SPACE
 _KINDS[list(string.punctuation.encode())] = _MARK
 _LOWER = np.array(list(bytes(range(256)).lower()), dtype=np.uint8)
+# Masks that keep the first 0 to 8 bytes of a little-endian integer.
 _FIRST_BYTES = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 _SHORT = 15  # bytes of the longest word that forms a key; the 16th byte of the key is the length
 _SEPARATORS = ".,-()!?:'"  # candidates: no other character is normalised into one of them
@@ -46,7 +47,10 @@ def id_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 class CorpusEncoder:
-    """Encodes texts without special tokens or offsets, with a cache of words if the pipeline is BERT's."""
+    """Encodes texts without special tokens or offsets, with a cache of words if the pipeline is BERT's.
+
+    `definition` is the content of the tokenizer.json of `raw`.
+    """
 
     def __init__(self, raw: tokenizers.Tokenizer, definition: dict[str, Any], vocab_size: int) -> None:
         self._raw = raw
@@ -74,8 +78,8 @@ class CorpusEncoder:
         # start of each word in _ids, and the end of the last
         self._starts: Int64 = np.zeros(1, dtype=np.int64)
         if self._by_word:
-            marks = self._raw.encode_batch_fast(list(string.punctuation), add_special_tokens=False)
-            ids = [mark.ids for mark in marks]
+            encodings = self._raw.encode_batch_fast(list(string.punctuation), add_special_tokens=False)
+            ids = [mark.ids for mark in encodings]
             self._append(
                 np.array([i for mark in ids for i in mark], dtype=self._dtype),
                 np.cumsum([len(mark) for mark in ids]),
@@ -84,7 +88,7 @@ class CorpusEncoder:
                 self._indices[mark.encode()]  # gets the next index, in the order of `ids`
 
     def __call__(self, texts: Sequence[str]) -> list[Ids]:
-        """Returns the ids of each text."""
+        """Returns the ids of each text; lone surrogates are read as U+FFFD."""
         if not self._by_word:
             encodings = self._raw.encode_batch_fast(
                 [_utf8(text).decode() for text in texts], add_special_tokens=False
@@ -98,43 +102,43 @@ class CorpusEncoder:
         if self._lowercase:
             content = _LOWER[content]
         kinds = _KINDS[content]
-        letters = kinds == _LETTER
-        edges = letters[1:] != letters[:-1]  # true between two bytes of which exactly one is a letter
+        is_letter = kinds == _LETTER
+        edges = is_letter[1:] != is_letter[:-1]  # true between two bytes of which exactly one is a letter
         begins, ends = kinds == _MARK, kinds == _MARK
-        begins[1:] |= edges & letters[1:]
-        begins[0] |= letters[0]
-        ends[:-1] |= edges & letters[:-1]
+        begins[1:] |= edges & is_letter[1:]
+        begins[0] |= is_letter[0]
+        ends[:-1] |= edges & is_letter[:-1]
         first, last = np.flatnonzero(begins), np.flatnonzero(ends)
         indices = self._look_up(content, first, last + 1 - first)
 
         sizes = np.diff(self._starts)[indices]
         stops = np.cumsum(sizes)
-        total = int(stops[-1]) if len(stops) else 0
-        ids = self._ids[np.repeat(self._starts[indices] - stops + sizes, sizes) + np.arange(total)]
+        num_ids = int(stops[-1]) if len(stops) else 0
+        ids = self._ids[np.repeat(self._starts[indices] - stops + sizes, sizes) + np.arange(num_ids)]
         words_before = np.searchsorted(first, np.cumsum([len(text) + 1 for text in contents]))
         return np.split(ids, np.concatenate([[0], stops])[words_before[:-1]]) if len(texts) else []
 
     def _look_up(self, content: npt.NDArray[np.uint8], first: Int64, sizes: Int64) -> Int64:
-        """Returns the index of each word; new words are encoded and cached."""
-        # The 8 bytes that begin at each position.
-        eight: UInt64 = np.ndarray(len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,))
-        low = eight[first] & _FIRST_BYTES[np.minimum(sizes, 8)]
-        high = eight[first + 8] & _FIRST_BYTES[np.clip(sizes - 8, 0, 7)]
-        short = sizes <= _SHORT
+        """Returns the index of each word, given by its first byte and size; encodes and caches new words."""
+        # A view of `content`: entry i holds the 8 bytes that begin at position i.
+        eight_bytes: UInt64 = np.ndarray(len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,))
+        low = eight_bytes[first] & _FIRST_BYTES[np.minimum(sizes, 8)]
+        high = eight_bytes[first + 8] & _FIRST_BYTES[np.clip(sizes - 8, 0, 7)]
+        is_short = sizes <= _SHORT
         # Long words get length 0, which no word has.
-        high |= np.where(short, sizes, 0).astype(np.uint64) << np.uint64(56)
+        high |= np.where(is_short, sizes, 0).astype(np.uint64) << np.uint64(56)
         indices = self._table.find(low, high)
 
-        rest = np.flatnonzero(indices < 0)
+        not_found = np.flatnonzero(indices < 0)
         num_cached = len(self._indices)
-        if len(rest):
-            text, starts = content.tobytes(), first[rest]
-            indices[rest] = [
+        if len(not_found):
+            text, starts = content.tobytes(), first[not_found]
+            indices[not_found] = [
                 self._indices[text[start:stop]]
-                for start, stop in zip(starts.tolist(), (starts + sizes[rest]).tolist(), strict=True)
+                for start, stop in zip(starts.tolist(), (starts + sizes[not_found]).tolist(), strict=True)
             ]
             self._encode_new(list(islice(reversed(self._indices), len(self._indices) - num_cached))[::-1])
-            new = rest[(indices[rest] >= num_cached) & short[rest]]
+            new = not_found[(indices[not_found] >= num_cached) & is_short[not_found]]
             new_indices, positions = np.unique(indices[new], return_index=True)
             self._table.add(low[new[positions]], high[new[positions]], new_indices)
         return indices
@@ -181,12 +185,13 @@ class _Table:
         """Returns the value of each key, or -1 if it is absent."""
         slots = self._slots(low, high)
         values = self._value[slots]
-        other = np.flatnonzero((values >= 0) & ((self._low[slots] != low) | (self._high[slots] != high)))
-        while len(other):  # keys whose slot holds another key: try the next slot
-            slot = slots[other] = (slots[other] + 1) & (len(self._value) - 1)
-            values[other] = self._value[slot]
-            other = other[
-                (values[other] >= 0) & ((self._low[slot] != low[other]) | (self._high[slot] != high[other]))
+        unresolved = np.flatnonzero((values >= 0) & ((self._low[slots] != low) | (self._high[slots] != high)))
+        while len(unresolved):  # keys whose slot holds another key: try the next slot
+            slot = slots[unresolved] = (slots[unresolved] + 1) & (len(self._value) - 1)
+            values[unresolved] = self._value[slot]
+            unresolved = unresolved[
+                (values[unresolved] >= 0)
+                & ((self._low[slot] != low[unresolved]) | (self._high[slot] != high[unresolved]))
             ]
         return values
 
@@ -202,9 +207,13 @@ class _Table:
         waiting = np.arange(len(values))
         while len(waiting):
             slot = slots[waiting]
-            free = self._value[slot] < 0
-            self._value[slot[free]] = values[waiting[free]]  # the last one written keeps a contested slot
-            done = self._value[slot] == values[waiting]
-            self._low[slot[done]], self._high[slot[done]] = low[waiting[done]], high[waiting[done]]
-            waiting = waiting[~done]
+            is_free = self._value[slot] < 0
+            # The last one written keeps a contested slot.
+            self._value[slot[is_free]] = values[waiting[is_free]]
+            is_done = self._value[slot] == values[waiting]
+            self._low[slot[is_done]], self._high[slot[is_done]] = (
+                low[waiting[is_done]],
+                high[waiting[is_done]],
+            )
+            waiting = waiting[~is_done]
             slots[waiting] = (slots[waiting] + 1) & (len(self._value) - 1)

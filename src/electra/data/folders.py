@@ -20,7 +20,8 @@ def walk_folders(
     Args:
         root: where to begin.
         depth: how many levels below `root` to enter (None: all).
-        fail: called with the error of a folder that cannot be read; the folder is then left out.
+        fail: called with the error of a folder that cannot be read; the folder is left out in
+            any case.
         enter: returns whether to enter a folder below `root`.
     """
     yield from _below(root, (), depth, fail, enter)

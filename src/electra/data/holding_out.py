@@ -25,6 +25,9 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     than a tenth of the corpus. If the hash selects few, more documents follow in the order of their hashes.
     If it selects all, they all become training documents first.
 
+    `share` is the fraction of the corpus that is held out from the end of a single document. `mixture` counts
+    the documents of each corpus (None: no mixture).
+
     Raises:
         CorpusError: there is no text, or too little.
     """
@@ -45,20 +48,20 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     ends = np.fromfile(folder.index("train"), dtype="<u8")
     digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
     index = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
-    total, stop = int(ends[-1]), int(ends[index])
+    num_tokens, stop = int(ends[-1]), int(ends[index])
     start = int(ends[index - 1]) if index else 0
-    is_whole = len(ends) > 1 and (10 * (stop - start) <= total or stop - start == 1)
+    is_whole = len(ends) > 1 and (10 * (stop - start) <= num_tokens or stop - start == 1)
     if not is_whole:
-        size = max(math.ceil(share * total), min(128, total // 10), 1)
+        size = max(math.ceil(share * num_tokens), min(128, num_tokens // 10), 1)
         start = max(stop - size, start + 1)
     if start >= stop:
         raise CorpusError(
-            f"too little text ({total} tokens)",
+            f"too little text ({num_tokens} tokens)",
             fix="Add text, because part of it is held out",
         )
     ends[index:] -= np.uint64(stop - start)
     tokens = np.memmap(folder.documents("train"), dtype="u1", mode="r")
-    width = len(tokens) // total  # bytes of an id
+    width = len(tokens) // num_tokens  # bytes of an id
     folder.documents("heldout").write_bytes(tokens[start * width : stop * width].data)
     folder.index("heldout").write_bytes(np.array([stop - start], dtype="<u8").data)
     with open(work / "rest", "wb") as rest:
@@ -83,33 +86,36 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     Does nothing if that is more than a tenth of the corpus.
     """
     folder = ShardFolder(work)
-    (ids, train), (held_ids, held) = (
+    (train_file, train_ends), (heldout_file, heldout_ends) = (
         (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
         for split in ("train", "heldout")
     )
-    total, missing = int(train[-1] + held[-1]) if len(train) else 0, MIN_HELDOUT_TOKENS - int(held[-1])
-    if missing <= 0 or total < 10 * MIN_HELDOUT_TOKENS:
+    num_tokens, missing = (
+        int(train_ends[-1] + heldout_ends[-1]) if len(train_ends) else 0,
+        MIN_HELDOUT_TOKENS - int(heldout_ends[-1]),
+    )
+    if missing <= 0 or num_tokens < 10 * MIN_HELDOUT_TOKENS:
         return
-    sizes = np.diff(train, prepend=0)
+    sizes = np.diff(train_ends, prepend=0)
     digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
     order = np.lexsort((digests[:, 1], digests[:, 0]))
-    fits = order[sizes[order] <= missing]  # no document that is longer than needed
-    count = int(np.searchsorted(np.cumsum(sizes[fits]), missing)) + 1
-    moved = np.zeros(len(train), dtype=bool)
-    moved[fits[:count]] = True
+    candidates = order[sizes[order] <= missing]  # no document that is longer than needed
+    count = int(np.searchsorted(np.cumsum(sizes[candidates]), missing)) + 1
+    is_moved = np.zeros(len(train_ends), dtype=bool)
+    is_moved[candidates[:count]] = True
     if mixture is not None:
-        mixture.hold_out(np.flatnonzero(moved))
-    width = ids.stat().st_size // int(train[-1])
-    tokens = np.fromfile(ids, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
-    moved_tokens = np.repeat(moved, sizes)
-    with open(held_ids, "ab") as file:
-        file.write(tokens[moved_tokens].data)
-    held = np.concatenate([held, held[-1] + np.cumsum(sizes[moved])])
-    ids.write_bytes(tokens[~moved_tokens].data)
-    folder.index("heldout").write_bytes(held.astype("<u8").data)
-    folder.index("train").write_bytes(np.cumsum(sizes[~moved]).astype("<u8").data)
+        mixture.hold_out(np.flatnonzero(is_moved))
+    width = train_file.stat().st_size // int(train_ends[-1])
+    tokens = np.fromfile(train_file, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
+    is_moved_token = np.repeat(is_moved, sizes)
+    with open(heldout_file, "ab") as file:
+        file.write(tokens[is_moved_token].data)
+    heldout_ends = np.concatenate([heldout_ends, heldout_ends[-1] + np.cumsum(sizes[is_moved])])
+    train_file.write_bytes(tokens[~is_moved_token].data)
+    folder.index("heldout").write_bytes(heldout_ends.astype("<u8").data)
+    folder.index("train").write_bytes(np.cumsum(sizes[~is_moved]).astype("<u8").data)
     audit.heldout_by = f"hash, at least {MIN_HELDOUT_TOKENS:,} tokens"
-    audit.documents_train, audit.documents_heldout = int((~moved).sum()), len(held)
+    audit.documents_train, audit.documents_heldout = int((~is_moved).sum()), len(heldout_ends)
 
 
 def no_text(audit: Audit) -> CorpusError:

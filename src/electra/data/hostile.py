@@ -13,19 +13,21 @@ MAX_GROWTH = 1000  # characters into which a normalizer may turn one
 
 
 def refuse_hostile(definition: Mapping[str, Any], origin: object) -> None:
-    """Raises TokenizerError for a definition that is far too large or has invalid ids, before it is built."""
+    """Raises TokenizerError for a definition that is far too large, has invalid ids, or inflates texts."""
     model, added = definition.get("model"), definition.get("added_tokens") or []
     entries = model.get("vocab") if isinstance(model, Mapping) else None
     sizes = [(entries, MAX_ENTRIES, "vocabulary"), (added, MAX_ADDED, "list of added tokens")]
-    for collection, most, name in sizes:
-        if isinstance(collection, list | dict) and len(collection) > most:
-            raise TokenizerError(f"its {name} has {len(collection):,} entries, over {most:,}", where=origin)
-    ids, special = list(_ids(entries, added)), _special_ids(definition.get("post_processor"))
-    for id_ in (*ids, *special):
+    for collection, maximum, name in sizes:
+        if isinstance(collection, list | dict) and len(collection) > maximum:
+            raise TokenizerError(
+                f"its {name} has {len(collection):,} entries, over {maximum:,}", where=origin
+            )
+    ids, special_ids = list(_ids(entries, added)), _special_ids(definition.get("post_processor"))
+    for id_ in (*ids, *special_ids):
         if type(id_) is not int or not 0 <= id_ < 2 * MAX_ENTRIES:
             raise TokenizerError(f"{id_!r} is not a token id", where=origin)
-    if special and max(special) > max(ids, default=-1):
-        problem = f"its post-processor adds token id {max(special)}, which is outside its vocabulary"
+    if special_ids and max(special_ids) > max(ids, default=-1):
+        problem = f"its post-processor adds token id {max(special_ids)}, which is outside its vocabulary"
         raise TokenizerError(problem, where=origin)
     if _growth(definition.get("normalizer")) > MAX_GROWTH:
         problem = f"its normalizer turns one character into over {MAX_GROWTH:,}"
@@ -57,12 +59,12 @@ def _growth(normalizer: Any) -> int:
     """Returns the factor by which a normalizer can lengthen a text."""
     if not isinstance(normalizer, Mapping):
         return 1
-    total = 1
+    factor = 1
     parts = normalizer.get("normalizers")
     for part in parts if isinstance(parts, list) else []:
-        total = min(total * _growth(part), MAX_GROWTH + 1)  # capped: the product may be astronomical
+        factor = min(factor * _growth(part), MAX_GROWTH + 1)  # capped: the product may be astronomical
     contents = (normalizer.get(name) for name in ("content", "prepend"))
-    return total * max(1, *(len(text) for text in contents if isinstance(text, str)), 1)
+    return factor * max(1, *(len(text) for text in contents if isinstance(text, str)), 1)
 
 
 @contextmanager

@@ -12,13 +12,17 @@ from typing import Any
 from electra.data.tables import ReadOptions, Rows
 from electra.foundation.errors import DataError
 
-MAX_VALUE = 1 << 28  # characters of a JSON value that is not a list
+MAX_VALUE = 1 << 28  # characters of a JSON value; the outermost list may be longer
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
 _SEPARATORS = re.compile(r"[\s,]*")  # between JSON values
 
 
 def json_line_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
-    """Yields the rows of a file with one JSON object per line; other lines go to `options.leave_out`."""
+    """Yields the rows of a file with one JSON object per line; empty lines are skipped.
+
+    Raises:
+        DataError: a line is not a JSON object, unless `options.on_broken` is set.
+    """
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -41,7 +45,8 @@ def json_rows(path: Path, lines: Iterable[str], options: ReadOptions) -> Rows:
     """Yields the rows of a JSON file in any of the supported layouts; see `electra.data.rows`.
 
     Raises:
-        DataError: the file is not valid JSON, or holds no table.
+        DataError: the file is not valid JSON, has no rows or columns, or has a row that is not an object
+            while `options.on_broken` is None.
     """
     pieces = _pieces(lines)
     beginning = next(pieces, "")
@@ -113,12 +118,14 @@ def _pieces(lines: Iterable[str]) -> Iterator[str]:
 def _rows_of_object(document: Mapping[str, Any], path: Path) -> Iterator[Any]:
     """Yields the rows of a table that is one object: a list in it, its columns, or itself as the only row."""
     lists = {name: value for name, value in document.items() if isinstance(value, list)}
-    rows = [name for name, value in lists.items() if value and all(isinstance(row, dict) for row in value)]
-    names = document.get("columns")
-    if isinstance(names, list) and isinstance(document.get("data"), list):  # pandas: orient="split"
-        yield from (dict(zip(names, row, strict=False)) for row in document["data"])
-    elif rows and ("data" in rows or len(rows) == 1):
-        yield from document["data" if "data" in rows else rows[0]]
+    names_of_row_lists = [
+        name for name, value in lists.items() if value and all(isinstance(row, dict) for row in value)
+    ]
+    columns = document.get("columns")
+    if isinstance(columns, list) and isinstance(document.get("data"), list):  # pandas: orient="split"
+        yield from (dict(zip(columns, row, strict=False)) for row in document["data"])
+    elif names_of_row_lists and ("data" in names_of_row_lists or len(names_of_row_lists) == 1):
+        yield from document["data" if "data" in names_of_row_lists else names_of_row_lists[0]]
     elif lists and len(lists) == len(document) and len({*map(len, lists.values())}) == 1:
         yield from (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
     elif document and all(isinstance(value, dict) for value in document.values()):
@@ -128,7 +135,10 @@ def _rows_of_object(document: Mapping[str, Any], path: Path) -> Iterator[Any]:
             keys = dict.fromkeys(key for column in document.values() for key in column)
             yield from ({name: column.get(key) for name, column in document.items()} for key in keys)
     elif lists or not document:
-        problem = f"neither rows nor columns of equal length (it has {', '.join(document) or 'nothing'})"
+        problem = (
+            "the object has neither a list of rows nor columns of equal length; its keys are"
+            f" {', '.join(document) or 'none'}"
+        )
         raise DataError(problem, where=path, fix="Write a list of objects")
     else:
         yield document

@@ -43,7 +43,10 @@ _MARKS = (
 
 
 class SizeBudget:
-    """The number of bytes or characters that a file may still expand to, against decompression bombs."""
+    """The number of bytes or characters that a file may still expand to, against decompression bombs.
+
+    `name` names the file in messages.
+    """
 
     def __init__(self, size: int, name: str, error: type[ElectraError] = DataError) -> None:
         self.size = self.remaining = size
@@ -264,7 +267,7 @@ def line_end(head: str) -> str:
     """Returns the line end of a file: a line feed, or a carriage return if it has no line feeds.
 
     Quoted cells of a csv may contain either, so they are ignored. Other characters at which Python splits
-    lines may occur in texts.
+    lines may occur in texts, and do not end a line.
     """
     outside = _QUOTED.sub("", head)
     return "\r" if "\r" in outside and "\n" not in outside else "\n"

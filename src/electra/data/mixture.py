@@ -26,23 +26,24 @@ def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
     """Returns the sources of each corpus, from arguments such as de=PATH.
 
     Raises:
-        ConfigError: an argument has no name, or there is only one corpus.
+        ConfigError: an argument is not NAME=SOURCE, or there are fewer than two corpora.
     """
     sources: dict[str, list[str]] = {}
     for argument in map(str, arguments):
         name, sign, source = argument.partition("=")
         if not (name.isidentifier() or name.replace("-", "_").isidentifier()) or not sign or not source:
             raise ConfigError(
-                f"{argument!r} has no corpus name",
+                f"invalid corpus {argument!r}; expected NAME=SOURCE, with a name of letters, digits, - and _"
+                " that does not begin with a digit",
                 key="data.mix_exponent",
-                fix="Name each, such as de=texts/de fi=texts/fi",
+                fix="Name each corpus, such as de=texts/de fi=texts/fi",
             )
         sources.setdefault(name, []).append(source)
     if len(sources) < 2:
         raise ConfigError(
             "a mixture needs at least two corpora",
             key="data.mix_exponent",
-            fix="Name several, such as de=texts/de fi=texts/fi",
+            fix="Name at least two, such as de=texts/de fi=texts/fi",
         )
     return sources
 
@@ -55,7 +56,10 @@ class Mixture:
         self._documents = {split: np.zeros(len(names), np.int64) for split in ("train", "heldout")}
 
     def count(self, split: str, corpora: Ints) -> None:
-        """Counts documents written to a split, given the corpus index of each, in ascending order."""
+        """Counts documents as they are written to a split; `corpora` is the corpus index of each.
+
+        All documents of a corpus must be written before the next corpus begins.
+        """
         self._documents[split] += np.bincount(corpora, minlength=len(self.names))
 
     def swap_splits(self) -> None:
@@ -65,40 +69,49 @@ class Mixture:
 
     def hold_out(self, indices: Ints) -> None:
         """Removes documents, given by their indices in the training split, from the counts of that split."""
-        corpora = np.searchsorted(np.cumsum(self._documents["train"]), indices, side="right")
-        self._documents["train"] -= np.bincount(corpora, minlength=len(self.names))
+        corpus_index = np.searchsorted(np.cumsum(self._documents["train"]), indices, side="right")
+        self._documents["train"] -= np.bincount(corpus_index, minlength=len(self.names))
 
     def mix_texts(self, texts: Sequence[Sequence[str]]) -> list[str]:
-        """Returns texts of all corpora, in the shares of the mixture, to train a vocabulary on."""
+        """Returns the `texts` of all corpora in the shares of the mixture, to train a vocabulary on."""
         sizes = [np.array([len(text) for text in corpus], np.int64) for corpus in texts]
         rates = self._rates(np.array([lengths.sum() for lengths in sizes], np.int64))
-        mixed: list[str] = []
+        mixed_texts: list[str] = []
         for index, (corpus, lengths, rate) in enumerate(zip(texts, sizes, rates, strict=True)):
             times = self._repetitions(lengths, float(rate), index)
-            mixed += [text for text, count in zip(corpus, times.tolist(), strict=True) for _ in range(count)]
-        return mixed
+            mixed_texts += [
+                text for text, count in zip(corpus, times.tolist(), strict=True) for _ in range(count)
+            ]
+        return mixed_texts
 
     def write(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
         """Mixes the training split in place and returns counts for the audit, one entry per corpus.
+
+        Args:
+            documents: the file of token ids.
+            index: the file of document ends.
+            dtype: the type of the ids.
 
         Raises:
             CorpusError: a corpus has no training tokens.
         """
         ends = np.fromfile(index, dtype="<u8").astype(np.int64)
         sizes, counts = np.diff(ends, prepend=0), self._documents["train"]
-        by_corpus = np.split(sizes, np.cumsum(counts)[:-1])
-        tokens = np.array([lengths.sum() for lengths in by_corpus], np.int64)
+        sizes_by_corpus = np.split(sizes, np.cumsum(counts)[:-1])
+        tokens = np.array([lengths.sum() for lengths in sizes_by_corpus], np.int64)
         for name, size in zip(self.names, tokens, strict=True):
             if not size:
                 raise CorpusError(
                     "this corpus has no training text left",
                     where=name,
-                    fix="Add text: part is held out, and duplicates of earlier corpora are dropped",
+                    fix="Add text to it: some is held out, and duplicates of earlier corpora are dropped",
                 )
         rates = self._rates(tokens)
-        times = [self._repetitions(lengths, float(rates[i]), i) for i, lengths in enumerate(by_corpus)]
+        times = [self._repetitions(lengths, float(rates[i]), i) for i, lengths in enumerate(sizes_by_corpus)]
         _copy(documents, index, ends, np.concatenate(times), dtype)
-        mixed = np.array([int((lengths * n).sum()) for lengths, n in zip(by_corpus, times, strict=True)])
+        mixed_tokens = np.array(
+            [int((lengths * n).sum()) for lengths, n in zip(sizes_by_corpus, times, strict=True)]
+        )
         return [
             {
                 "name": name,
@@ -106,20 +119,20 @@ class Mixture:
                 "documents_repeated": int((n > 1).sum()),
                 "documents_left_out": int((n == 0).sum()),
                 "tokens": int(tokens[i]),
-                "tokens_mixed": int(mixed[i]),
-                "share": float(mixed[i] / mixed.sum()),
+                "tokens_mixed": int(mixed_tokens[i]),
+                "share": float(mixed_tokens[i] / mixed_tokens.sum()),
             }
             for i, (name, n) in enumerate(zip(self.names, times, strict=True))
         ]
 
     def _rates(self, sizes: Ints) -> Floats:
-        """Returns how often each corpus is read: the tokens that it should contribute, divided by its own."""
+        """Returns how often to read each corpus of `sizes` tokens: the tokens due to it, over its own."""
         weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.exponent, 0.0)
         rates: Floats = weights / weights.sum() * sizes.sum() / np.maximum(sizes, 1)
         return rates
 
     def _repetitions(self, sizes: Ints, rate: float, corpus: int) -> Ints:
-        """Returns how often each document is read, so that the average over tokens is `rate`."""
+        """Returns how often to read each document: about `rate` on average over tokens, at least one once."""
         minimum = int(rate)
         times = np.full(len(sizes), minimum, dtype=np.int64)
         order = np.argsort(seeds.keys(self.seed, "mixture", corpus, np.arange(len(sizes))), kind="stable")
@@ -133,9 +146,9 @@ class Mixture:
 def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTypeLike) -> None:
     """Rewrites a split with each document `times` times: first all that occur, then the repeated ones."""
     tokens, sizes = np.memmap(documents, dtype=dtype, mode="r"), np.diff(ends, prepend=0)
-    mixed = documents.with_name("mixed")
+    mixed_file = documents.with_name("mixed")
     lengths = []
-    with open(mixed, "wb") as file:
+    with open(mixed_file, "wb") as file:
         for repetition in range(1, int(times.max()) + 1):
             for first in range(0, len(times), _BLOCK):
                 block = slice(first, first + _BLOCK)
@@ -144,5 +157,5 @@ def _copy(documents: Path, index: Path, ends: Ints, times: Ints, dtype: npt.DTyp
                 file.write(ids[np.repeat(selected, sizes[block])].tobytes())
                 lengths.append(sizes[block][selected])
     del tokens
-    mixed.replace(documents)
+    mixed_file.replace(documents)
     index.write_bytes(np.cumsum(np.concatenate(lengths)).astype("<u8").tobytes())

@@ -6,7 +6,7 @@ are divided into bands, and documents that agree in all minima of a band are com
 that at most one in a hundred pairs at the threshold is missed.
 
 Each document that is kept takes 8 bytes per band, in memory or (beyond the limit) in files, and 128 bytes in
-a file.
+a file; the first million documents take 240 more for their beginnings.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class Example:
 
 
 class NearDuplicates:
-    """Finds near-duplicates of the documents kept so far; see `SortedRuns` for `folder` and `memory`."""
+    """Finds near-duplicates of the documents kept so far; see `SortedRuns` for `folder` and `memory`.
+
+    Raises:
+        ConfigError: the threshold is not in [0.5, 1).
+    """
 
     def __init__(self, threshold: float, folder: Path | None = None, memory: int = MEMORY) -> None:
         self.threshold = threshold
@@ -75,12 +79,15 @@ class NearDuplicates:
 
         A text without one is kept: later texts are compared with it. The results do not depend on how texts
         are divided into calls.
+
+        Raises:
+            ConfigError: the library `rensa` is not installed, or there are too many documents.
         """
         minima = signatures(texts)
         low_bytes = (minima & 255).astype(np.uint8)
         keys = self._keys(minima)
         earlier = self._with_equal_keys(keys)
-        repeated = _repeated(keys)
+        shared_keys = _repeated(keys)
         recent: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # documents by band and key
         matches: list[NearMatch | None] = []
         kept: list[int] = []  # indices in `texts`
@@ -95,13 +102,13 @@ class NearDuplicates:
             # Corrects for bytes that agree by chance.
             return NearMatch(document, max(0.0, (256 * agreement - 1) / 255))
 
-        for text, bands in enumerate(repeated):
-            similar = earlier[text].union(*(recent[band] for band in bands))
+        for text, band_keys in enumerate(shared_keys):
+            similar = earlier[text].union(*(recent[band_key] for band_key in band_keys))
             candidates = [compare(text, document) for document in sorted(similar)[:MAX_CANDIDATES]]
             best = max(candidates, key=lambda match: (match.similarity, -match.document), default=None)
             if best is None or best.similarity < self.threshold:
-                for band in bands:
-                    recent[band].append(self._kept + len(kept))
+                for band_key in band_keys:
+                    recent[band_key].append(self._kept + len(kept))
                 kept.append(text)
                 matches.append(None)
             else:
@@ -170,6 +177,8 @@ class NearDuplicates:
 
 def band_layout(threshold: float) -> tuple[int, int]:
     """Returns the number of bands and of minima in each: the longest bands that miss few pairs.
+
+    At most a fraction MAX_MISSED of the pairs at the threshold share no band.
 
     Raises:
         ConfigError: the threshold is not in [0.5, 1).

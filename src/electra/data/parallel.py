@@ -26,15 +26,15 @@ class Encoded(NamedTuple):
 
 
 def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Encoded:
-    """Encodes a chunk of texts in this process."""
+    """Encodes a chunk of one or more texts in this process."""
     arrays = tokenizer.encode_corpus(texts)
     sizes = np.array([len(array) for array in arrays], dtype=np.int64)
-    raw = [text.encode(errors="replace") for text in texts]
-    content = np.frombuffer(b"\n".join([b"", *raw, b""]), dtype=np.uint8)
+    contents = [text.encode(errors="replace") for text in texts]
+    content = np.frombuffer(b"\n".join([b"", *contents, b""]), dtype=np.uint8)
     is_word = content > ord(" ")
-    begins = is_word[1:] & ~is_word[:-1]  # true at the first byte of a word
-    first = np.cumsum([0, *(len(text) + 1 for text in raw[:-1])])  # offset of each document
-    words = np.add.reduceat(begins, first, dtype=np.int64)
+    begins_word = is_word[1:] & ~is_word[:-1]  # true at the first byte of a word
+    starts = np.cumsum([0, *(len(text) + 1 for text in contents[:-1])])  # offset of each document
+    words = np.add.reduceat(begins_word, starts, dtype=np.int64)
     return Encoded(
         np.concatenate(arrays), sizes, np.array([len(text) for text in texts], dtype=np.int64), words
     )
@@ -45,15 +45,16 @@ def encode_in_order(chunks: Iterable[list[str]], tokenizer: Tokenizer, workers: 
 
     Raises:
         RunFailed: a process failed.
+        TokenizerError: without child processes, the tokenizer failed on a text.
     """
     remaining = iter(chunks)
-    first = list(islice(remaining, 3))
-    if workers < 2 or len(first) < 3:
-        yield from (encode(tokenizer, chunk) for chunk in chain(first, remaining))
+    first_chunks = list(islice(remaining, 3))
+    if workers < 2 or len(first_chunks) < 3:
+        yield from (encode(tokenizer, chunk) for chunk in chain(first_chunks, remaining))
         return
     try:
         yield from jobs.map_in_order(
-            _encoder, (tokenizer.definition, tokenizer.names), chain(first, remaining), workers
+            _encoder, (tokenizer.definition, tokenizer.names), chain(first_chunks, remaining), workers
         )
     except RunFailed as error:
         fix = "If memory ran out, use fewer `workers`"

@@ -44,6 +44,7 @@ class Download:
 
     url: str
     size: int
+    """Bytes."""
     sha256: str
     name: str = ""
     """Its name in the folder ("": as in `url`)."""
@@ -61,8 +62,10 @@ class PublicFolder:
     """A folder of a data set, and the published files from which it is made."""
 
     path: str
+    """The folder below OUT."""
     downloads: tuple[Download, ...]
     convert: Literal["copy", "articles", "mrpc"] = "copy"
+    """How its files are made: unchanged; WikiText as a JSON object for each article; or MRPC as in GLUE."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def find_sets(names: Sequence[str]) -> list[PublicSet]:
     """Returns the data sets with these names. Raises DataError for an unknown name, or for no name."""
     known = public_sets()
     if not names:
-        raise DataError("no data set named", fix=f"Known: {', '.join(known)}")
+        raise DataError("no data set to fetch", fix=f"Name at least one of {', '.join(known)}")
     for name in names:
         if name not in known:
             what, fix = unknown_choice(name, known)
@@ -129,6 +132,7 @@ def fetch(
 
     Raises:
         DataError: a file cannot be read or is not the published one, or a folder contains something else.
+        RunFolderError: another process is downloading to `out`.
     """
     if mirror and not is_remote(mirror) and not Path(mirror).is_dir():
         raise DataError("no such folder", where=mirror)
@@ -198,31 +202,33 @@ def _downloads(out: Path) -> Iterator[Path]:
 
 def _download(download: Download, address: str, path: Path, progress: Progress) -> None:
     """Downloads a file, or the rest of it. Raises DataError if its size or checksum differs."""
-    size, done = download.size, path.stat().st_size if path.exists() else 0
+    size, received = download.size, path.stat().st_size if path.exists() else 0
     activity = f"downloading {download.file}: {size / 1e6:,.2f} MB"
     try:
         with (
             durable.explain_disk_errors(path),
-            open(path, "r+b" if done else "wb") as file,
-            closing(_blocks(address, done)) as blocks,
+            open(path, "r+b" if received else "wb") as file,
+            closing(_blocks(address, received)) as blocks,
         ):
-            for offset, block in blocks if done < size else ():
+            for offset, block in blocks if received < size else ():
                 file.seek(offset)
                 file.truncate()
                 file.write(block)
-                done = offset + len(block)
-                progress(activity, min(done / size, 0.999))
-                if done > size:
+                received = offset + len(block)
+                progress(activity, min(received / size, 0.999))
+                if received > size:
                     break
     finally:
-        if done == 0:
+        if received == 0:
             path.unlink(missing_ok=True)
-    if done < size:
-        problem = f"ended after {done:,} of {size:,} bytes"
+    if received < size:
+        problem = f"ended after {received:,} of {size:,} bytes"
         raise DataError(problem, where=address, fix="Rerun the command to resume")
-    if done > size or durable.sha256(path) != download.sha256:
+    if received > size or durable.sha256(path) != download.sha256:
         path.unlink()
-        difference = f"longer than {size:,} bytes" if done > size else f"its SHA-256 is not {download.sha256}"
+        difference = (
+            f"longer than {size:,} bytes" if received > size else f"its SHA-256 is not {download.sha256}"
+        )
         fix = "It was damaged in transfer, or replaced by another version: try again, or use `mirror`"
         raise DataError(f"not the published file ({difference})", where=address, fix=fix)
 

@@ -33,23 +33,23 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def documents() -> tuple[str, ...]:
     """Returns all documents (about 10 MB), in an order that depends only on the installation."""
     seen: set[str] = set()
-    texts = []
+    joined_texts = []
     for docstrings in chain(_topics(), _modules()):
-        new = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
-        seen.update(new)
-        if new:
-            texts.append("\n\n".join(new))
-    return tuple(texts)
+        new_texts = [text for text in dict.fromkeys(map(prose, docstrings)) if text and text not in seen]
+        seen.update(new_texts)
+        if new_texts:
+            joined_texts.append("\n\n".join(new_texts))
+    return tuple(joined_texts)
 
 
 def describe() -> dict[str, object]:
     """Returns Python's version, and the corpus's size and SHA-256, which also depend on the libraries."""
-    state, size = hashlib.sha256(), 0
+    hasher, size = hashlib.sha256(), 0
     for text in documents():
         content = text.encode("utf-8", "replace") + b"\0"
         size += len(content)
-        state.update(content)
-    return {"name": NAME, "python": platform.python_version(), "size": size, "sha256": state.hexdigest()}
+        hasher.update(content)
+    return {"name": NAME, "python": platform.python_version(), "size": size, "sha256": hasher.hexdigest()}
 
 
 def prose(docstring: str) -> str:

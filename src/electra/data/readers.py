@@ -74,7 +74,7 @@ class Faults:
     long: list[tuple[str, str, int]] = field(default_factory=list)
 
     def leave_out(self, error: CorpusError) -> None:
-        """Counts a broken row. Raises CorpusError if most rows are broken."""
+        """Counts a broken row. Raises CorpusError once MIN_BROKEN rows, and most of all rows, are broken."""
         self.rows += 1
         self.broken += 1
         if len(self.first_broken) < MAX_NAMES:
@@ -85,29 +85,31 @@ class Faults:
     def check(self, share: float) -> None:
         """Raises CorpusError if more than this fraction of the rows is broken."""
         if self.broken > share * self.rows:
-            first = self.first_broken[0]
-            problem = f"{first.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
-            fix = f"{first.fix}; `data.broken_rows` sets the fraction of broken rows to allow".lstrip("; ")
-            raise CorpusError(problem, where=first.where, fix=fix[0].upper() + fix[1:])
+            example = self.first_broken[0]
+            problem = f"{example.what}; {self.broken:,} of {self.rows:,} rows cannot be read"
+            fix = f"{example.fix}; `data.broken_rows` sets the fraction of broken rows to allow".lstrip("; ")
+            raise CorpusError(problem, where=example.where, fix=fix[0].upper() + fix[1:])
 
     def notes(self) -> list[str]:
         """Returns notes for the user, one line each."""
         notes = []
         if self.broken:
-            first = "; ".join(f"{error.where}: {error.what}" for error in self.first_broken)
-            notes.append(f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {first}")
+            examples = "; ".join(f"{error.where}: {error.what}" for error in self.first_broken)
+            notes.append(
+                f"{self.broken:,} of {self.rows:,} rows cannot be read and were left out: {examples}"
+            )
         if self.nulls:
             notes.append(
                 f"{self.nulls:,} of {self.rows:,} rows have no text:"
                 f" {_first_names(self.first_nulls, self.nulls)}"
             )
         if self.undecoded:
-            total, count = sum(self.undecoded.values()), len(self.undecoded)
+            num_bytes, count = sum(self.undecoded.values()), len(self.undecoded)
             files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
             guess = " (cp1252 would fit)" if 2 * self.western > count else ""
             notes.append(
-                f"{plural(total, 'byte')} in {plural(count, 'file')} could not be decoded and were replaced:"
-                f" {files}. If they have another encoding{guess}, set it with --data.encoding"
+                f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded and were"
+                f" replaced: {files}. If they have another encoding{guess}, set it with --data.encoding"
             )
         if self.wiki:
             notes.append(f"files from WikiExtractor, read without their tags: {_first_names(self.wiki)}")

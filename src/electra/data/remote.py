@@ -39,7 +39,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
     `say` receives a line before the store is copied.
 
     Raises:
-        StoreError: there is no token store, or the copy is damaged.
+        StoreError: the address cannot be read or is not that of a token store, or the copy is damaged.
     """
     url = url.rstrip("/")
     with convert_errors(url, error=StoreError), open_at(f"{url}/{durable.MANIFEST}") as stream:
@@ -106,7 +106,10 @@ def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
 
 
 def open_at(address: str, start: int = 0) -> IO[bytes]:
-    """Opens a local or remote file at byte `start`; if the server cannot do so, at 0 (see `continues`)."""
+    """Opens a local or remote file at byte `start`; if the server cannot do so, at 0 (see `continues`).
+
+    Errors are those of the file system or library; `convert_errors` turns them into ours.
+    """
     if address.startswith(("http://", "https://")):  # fsspec would need two more packages for it
         from urllib.error import HTTPError
         from urllib.request import Request, urlopen
@@ -143,7 +146,7 @@ def expand_patterns(names: Iterable[str]) -> Iterator[str]:
     """Yields the names; an address with wildcards, such as s3://bucket/shards/*, is replaced by its matches.
 
     Raises:
-        StoreError: nothing matches.
+        StoreError: nothing matches, or the address cannot be listed.
     """
     for name in names:
         if not (is_remote(name) and glob.has_magic(name)):

@@ -70,7 +70,8 @@ def open_table(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     """Opens labelled data, held in memory unless it is a csv or tsv; `columns` are those of all rows.
 
     Raises:
-        DataError: the file is missing, empty, or cannot be read.
+        DataError: the file is missing, empty, or cannot be read, or a text contains a NUL. Rows of a
+            csv or tsv are checked as they are read.
     """
     table = stream_table(path, options)
     table.rows = _without_nuls(table.rows)
@@ -89,18 +90,18 @@ def stream_table(path: Path, options: ReadOptions = DEFAULT_OPTIONS) -> Table:
     `columns` is empty if the columns are known only from the rows.
 
     Raises:
-        DataError: the file is missing, empty, or cannot be read.
+        DataError: the file is missing or cannot be read; faults of rows are raised as they are read.
     """
     parts = parts_of(path)
     if not parts:
         raise DataError("no such file", where=path)
     tables = [_open(part, options) for part in parts]
-    first = tables[0]
+    first_table = tables[0]
     if len(tables) == 1:
         pattern = parts_pattern(path)
         if pattern != path and len(list(path.parent.glob(pattern.name))) > 1:
-            first.notes += (f"this is one part of several; {pattern.name} matches all of them",)
-        return first
+            first_table.notes += (f"this is one part of several; {pattern.name} matches all of them",)
+        return first_table
     return replace(
         _joined(path, tables), notes=tuple(dict.fromkeys(n for table in tables for n in table.notes))
     )
@@ -153,17 +154,17 @@ def _open(path: Path, options: ReadOptions) -> Table:
 
 
 def _columnar(path: Path, kind: str, options: ReadOptions) -> Table:
-    columns, rows = columnar.READERS[kind]
+    columns_reader, rows_reader = columnar.READERS[kind]
     with ExitStack() as stack:
-        plain = path
+        plain_path = path
         if path.suffix.lower() in COMPRESSIONS:  # these formats need random access
-            plain = _spooled(stack, open_bytes(path, options.ratio))
-        names = columns(plain, str(path))
+            plain_path = _spooled(stack, open_bytes(path, options.ratio))
+        names = columns_reader(plain_path, str(path))
         table = Table(path, names, iter(()))
         column = table.find_column(options.only) if options.only else None
         only = column and [column if column in names else column.partition(".")[0]]
         budget = SizeBudget(max_expanded_size(path, options.ratio), str(path))
-        plain_rows = rows(plain, str(path), budget, only or None)
+        plain_rows = rows_reader(plain_path, str(path), budget, only or None)
         return replace(table, rows=_closing(stack.pop_all(), _numbered(path, plain_rows)))
 
 
@@ -193,14 +194,14 @@ def _zipped(path: Path, options: ReadOptions) -> Table:
             archive = stack.enter_context(zipfile.ZipFile(path))
             names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
             names = [name for name in names if not HIDDEN.search(name)]
-            tables = [name for name in names if split_name(Path(name))[1] in FORMATS]
-            if len(tables) != 1:
-                problem = f"contains {len(tables)} tables instead of one ({', '.join(names[:5])})"
+            table_names = [name for name in names if split_name(Path(name))[1] in FORMATS]
+            if len(table_names) != 1:
+                problem = f"contains {len(table_names)} tables instead of one ({', '.join(names[:5])})"
                 raise DataError(problem, where=path, fix="Unpack it and pass one file")
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
-            target = folder / Path(tables[0]).name
+            target = folder / Path(table_names[0]).name
             budget = SizeBudget(max_expanded_size(path, options.ratio), str(path))
-            with archive.open(tables[0]) as stream, open(target, "wb") as file:
+            with archive.open(table_names[0]) as stream, open(target, "wb") as file:
                 while piece := stream.read(1 << 20):
                     budget.spend(len(piece))
                     file.write(piece)
@@ -214,7 +215,7 @@ def _zipped(path: Path, options: ReadOptions) -> Table:
             fix = "Download or compress it again"
             raise DataError(f"damaged, or not a zip file ({error})", where=path, fix=fix) from None
         table = _open(target, replace(options, format=""))
-        rows = ((where.replace(str(target), f"{path}/{tables[0]}"), row) for where, row in table.rows)
+        rows = ((where.replace(str(target), f"{path}/{table_names[0]}"), row) for where, row in table.rows)
         return replace(table, path=path, rows=_closing(stack.pop_all(), rows))
 
 
@@ -245,6 +246,7 @@ def read_rows(path: Path) -> Rows:
 
 
 def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
+    """Opens a csv or tsv, after detecting its encoding and dialect, and whether it has a header line."""
     encoding = options.encoding
     if encoding is None and not options.lenient:
         encoding = guess_encoding(read_bytes(path))
@@ -257,23 +259,28 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
             break
     dialect = delimited.dialect_of(head, kind, is_complete=size < HEAD)
     rows = delimited.cells(chain(head, decoded_lines), dialect, str(path))
-    first = next(rows, None)
-    if first is None:
+    first_row = next(rows, None)
+    if first_row is None:
         raise DataError("the file is empty", where=path)
-    header = [name.strip("\ufeff \t") for name in first[1]]
+    header = [name.strip("\ufeff \t") for name in first_row[1]]
     names = list(header)
-    fallback = options.header
-    if fallback and not any(set(alternative) <= set(names) for alternative in options.required):
-        shorter = [name for name in fallback if name not in options.optional]
-        names, rows = list(fallback if len(names) != len(shorter) else shorter), chain([first], rows)
+    default_header = options.header
+    if default_header and not any(set(alternative) <= set(names) for alternative in options.required):
+        without_optional = [name for name in default_header if name not in options.optional]
+        names, rows = (
+            list(default_header if len(names) != len(without_optional) else without_optional),
+            chain([first_row], rows),
+        )
         header = []
     for index, name in enumerate(names):  # the index of pandas, or empty columns of a spreadsheet
         if not name:
-            names[index] = fallback[index] if len(fallback) == len(names) else f"column {index + 1}"
+            names[index] = (
+                default_header[index] if len(default_header) == len(names) else f"column {index + 1}"
+            )
     if len(set(names)) < len(names):
         problem = f"two columns have the same name ({', '.join(names)})"
         fix = "Rename one; without a header, pass `columns`"
-        raise DataError(problem, where=f"{path}:{first[0]}", fix=fix)
+        raise DataError(problem, where=f"{path}:{first_row[0]}", fix=fix)
     notes = [dialect.note(kind)]
     if options.encoding is None and encoding not in (None, "utf-8-sig"):
         notes.append(f"not UTF-8: read as {encoding} (`encoding` sets another)")
@@ -285,7 +292,10 @@ def _delimited(path: Path, kind: str, options: ReadOptions) -> Table:
 def _rows_of_cells(
     table: Table, lines: Iterator[tuple[int, list[str]]], options: ReadOptions, header: Sequence[str]
 ) -> Rows:
-    """Yields rows from numbered lines of cells; a repeated header or another number of cells is an error."""
+    """Yields rows from numbered lines of cells.
+
+    A repeated header or another number of cells goes to `options.leave_out`, or is dropped and counted.
+    """
     expected = len(table.columns)
     for number, cells in lines:
         if header and [cell.strip("\ufeff \t") for cell in cells] == header:

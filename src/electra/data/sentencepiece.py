@@ -44,7 +44,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
     added: list[tokenizers.AddedToken] = []
     splits: list[str] = []  # patterns at which texts are split, so that they match no control piece
     trainer: dict[int, bytes | int] = {}
-    characters = b""
+    character_map = b""
     try:
         for field, value in _fields(path.read_bytes()):
             if field == _PIECES and isinstance(value, bytes):
@@ -60,7 +60,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
             elif field == _TRAINER and isinstance(value, bytes):
                 trainer = dict(_fields(value))
             elif field == _NORMALIZER and isinstance(value, bytes):
-                characters = bytes(dict(_fields(value)).get(_CHARACTERS, b""))  # type: ignore[arg-type]
+                character_map = bytes(dict(_fields(value)).get(_CHARACTERS, b""))  # type: ignore[arg-type]
     except (IndexError, ValueError, AssertionError, TypeError, OSError):
         raise TokenizerError(
             "not readable as a SentencePiece model", where=path, fix="Download it again"
@@ -83,7 +83,7 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
         tokenizer.normalizer = normalizers.Sequence([
             *([normalizers.Lowercase()] if lowercase else []),
             normalizers.Strip(),
-            *([normalizers.Precompiled(characters)] if characters else []),
+            *([normalizers.Precompiled(character_map)] if character_map else []),
             normalizers.Replace(Regex(" {2,}"), " "),
         ])  # fmt: skip
         marks = [pre_tokenizers.Punctuation("isolated")] if split_marks else []

@@ -89,7 +89,9 @@ class CorpusConfig:
         if self.mix_exponent is None:
             del settings["mix_temperature"], settings["mix_seed"]
         else:
-            settings["corpora"] = {name: len(of_corpus) for name, of_corpus in parse_corpora(sources).items()}
+            settings["corpora"] = {
+                name: len(corpus_sources) for name, corpus_sources in parse_corpora(sources).items()
+            }
         return settings
 
     def source_options(self, say: Say = quiet) -> SourceOptions:
@@ -104,7 +106,7 @@ class CorpusConfig:
 
         if self.mix_exponent is None:
             return list(map(str, sources))
-        return [source for of_corpus in parse_corpora(sources).values() for source in of_corpus]
+        return [source for corpus_sources in parse_corpora(sources).values() for source in corpus_sources]
 
     def mixture(self, sources: Sequence[str | Path]) -> Mixture | None:
         """Returns the mixture of the named corpora, or None without `mix_exponent`."""

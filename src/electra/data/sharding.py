@@ -64,8 +64,8 @@ def parse_shard(text: str) -> tuple[int | None, int]:
     """
     index, slash, count = text.partition("/")
     if index == "auto":
-        index, known = _shard_of_environment(count)
-        slash, count = "/", count or known
+        index, job_count = _shard_of_environment(count)
+        slash, count = "/", count or job_count
     if index == ALL and slash and count.isdecimal() and int(count):
         return None, int(count)
     if not (slash and index.isdecimal() and count.isdecimal() and int(index) < int(count)):
@@ -83,17 +83,17 @@ ENVIRONMENTS = (  # variables that hold the index, the first index and the count
 def _shard_of_environment(requested: str) -> tuple[str, str]:
     """Returns the index and the count of shards; the count is "" if the environment lacks it.
 
-    `requested` is the count that the user passes ("" if none). Outside a job, the index is then "all".
-    Raises ConfigError if there is neither a job nor a count.
+    `requested` is the count that the user passes ("" if none). Outside a job, the index is "all" and
+    the count the requested one. Raises ConfigError if there is neither a job nor a count.
     """
-    for index, first, count in ENVIRONMENTS:
-        number = os.environ.get(index, "")
-        if number.isdecimal():
-            begin = os.environ.get(first, "0")
-            return str(int(number) - int(begin)), os.environ.get(count, "")
+    for index_variable, first_variable, count_variable in ENVIRONMENTS:
+        own_index = os.environ.get(index_variable, "")
+        if own_index.isdecimal():
+            first_index = os.environ.get(first_variable, "0")
+            return str(int(own_index) - int(first_index)), os.environ.get(count_variable, "")
     if requested:
         return ALL, requested
-    names = ", ".join(index for index, _, _ in ENVIRONMENTS)
+    names = ", ".join(index_variable for index_variable, _, _ in ENVIRONMENTS)
     raise ConfigError(f"none of {names} is set", key="shard", fix="Use all/8, or 0/8, 1/8, ... 7/8")
 
 
@@ -113,8 +113,10 @@ def build_shard(
     Returns True if it was made, False if it existed already.
 
     Raises:
-        ConfigError: an option is set that does not work across shards.
+        ConfigError: an option is set that does not work across shards, or there are fewer files than shards.
+        CorpusError: text is missing or cannot be read.
         StoreError: `out` contains something else, or another shard.
+        RunFolderError: another process is building this shard.
     """
     config = config or CorpusConfig()
     _check_config(config)
@@ -125,10 +127,10 @@ def build_shard(
     }
     if out.exists() and any(out.iterdir()):
         recorded = _open(out)["settings"]
-        changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]
-        if changed:
+        changes = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(recorded, settings)]
+        if changes:
             raise StoreError(
-                f"contains another shard: {'; '.join(changed)}", where=out, fix="Choose another `out`"
+                f"contains another shard: {'; '.join(changes)}", where=out, fix="Choose another `out`"
             )
         store_builder.remove_stale_build(out)
         return False
@@ -159,7 +161,7 @@ def build_shard(
 def _check_config(config: CorpusConfig) -> None:
     if config.near_duplicates is not None:
         fix = "Prepare the corpus in one command, or without `near_duplicates`"
-        raise ConfigError("deduplication does not work across shards", key="near_duplicates", fix=fix)
+        raise ConfigError("near-duplicates cannot be found across shards", key="near_duplicates", fix=fix)
     if config.mix_exponent is not None:
         fix = "Prepare the corpus in one command, or without `mix_exponent`"
         raise ConfigError("mixing does not work across shards", key="data.mix_exponent", fix=fix)
@@ -185,6 +187,7 @@ def build_shards(
 
     Raises:
         ConfigError: an option is set that does not work across shards, or there are fewer files than shards.
+        CorpusError, StoreError: as raised by `build_shard` and `merge`.
         RunFolderError: other processes are making this store with other settings.
         Interrupted: `stop` returned True.
     """
@@ -199,7 +202,7 @@ def build_shards(
         session.share()
 
         def build(number: int, *, say: Say, stop: Stop) -> None:
-            new = build_shard(
+            is_new = build_shard(
                 sources,
                 tokenizer,
                 folder.shard(number).path,
@@ -209,7 +212,7 @@ def build_shards(
                 memory=memory,
                 progress=_stoppable(progress, stop, out),
             )
-            if new:
+            if is_new:
                 say(f"shard {number}/{count} written")
 
         def join(*, say: Say, stop: Stop) -> None:
@@ -256,6 +259,8 @@ def merge(
     folders: Sequence[Path], out: Path, progress: StageProgress = lambda stage, characters: None
 ) -> TokenStore:
     """Merges all shards of a corpus, in any order, into the store `out`.
+
+    A store that was made from these shards is reused.
 
     Raises:
         StoreError: a shard is missing, damaged, repeated or from another corpus; or `out` contains something
@@ -317,12 +322,15 @@ def _join(folders: list[Path], writer: SplitWriter, work: Path, audit: Audit, pr
                 sizes = np.concatenate([[int(ends[first]) - start], ends[part][1:] - ends[part][:-1]]).astype(
                     np.int64
                 )
-                new = np.array([seen.add(digest) for digest in records["digest"][part][:, 1].tolist()])
-                writer.append(tokens[start:stop][np.repeat(new, sizes)], sizes[new], records[part][new])
-                audit.documents_duplicate += int((~new).sum())
-                audit.tokens_lost += int(sizes[new].sum())  # commit_store subtracts the tokens in the files
-                audit.characters += int(records["characters"][part][new].sum())
-                audit.words += int(records["words"][part][new].sum())
+                is_new = np.array([seen.add(digest) for digest in records["digest"][part][:, 1].tolist()])
+                writer.append(
+                    tokens[start:stop][np.repeat(is_new, sizes)], sizes[is_new], records[part][is_new]
+                )
+                audit.documents_duplicate += int((~is_new).sum())
+                # commit_store subtracts the tokens in the files
+                audit.tokens_lost += int(sizes[is_new].sum())
+                audit.characters += int(records["characters"][part][is_new].sum())
+                audit.words += int(records["words"][part][is_new].sum())
                 progress("merging", audit.characters)
     finally:
         writer.close()
@@ -334,6 +342,7 @@ def _array(path: Path, dtype: Any) -> npt.NDArray[Any]:
 
 
 def _open(folder: Path) -> dict[str, Any]:
+    """Returns the content of a shard's shard.json, after verifying its files."""
     if not ShardFolder.is_at(folder):
         raise StoreError(
             f"not a shard (it contains no {ShardFolder.RECORD})",
@@ -362,15 +371,15 @@ def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         )
     opened = [(folder, _open(folder)) for folder in folders]
     opened.sort(key=lambda entry: int(entry[1]["settings"]["shard"][0]))
-    first, base = opened[0]
-    count = int(base["settings"]["shard"][1])
+    first_folder, first_description = opened[0]
+    count = int(first_description["settings"]["shard"][1])
     for folder, description in opened:
         settings = {**description["settings"], "shard": [0, description["settings"]["shard"][1]]}
-        changed = differences({**base["settings"], "shard": [0, count]}, settings)
-        if changed:
-            name, old, new = changed[0]
+        changes = differences({**first_description["settings"], "shard": [0, count]}, settings)
+        if changes:
+            name, old, new = changes[0]
             raise StoreError(
-                f"not a shard of the same corpus as {first}: {name} is {new!r} instead of {old!r}",
+                f"not a shard of the same corpus as {first_folder}: {name} is {new!r} instead of {old!r}",
                 where=folder,
             )
     numbers = [int(description["settings"]["shard"][0]) for _, description in opened]
@@ -379,13 +388,13 @@ def _open_all(folders: Sequence[Path]) -> list[tuple[Path, dict[str, Any]]]:
         raise StoreError(
             f"shard {missing[0]}/{count} is missing"
             + (f", and {len(missing) - 1} more" if missing[1:] else ""),
-            where=first.parent,
+            where=first_folder.parent,
         )
-    repeated = [
+    repeated_folders = [
         folder
-        for (folder, _), number, before in zip(opened[1:], numbers[1:], numbers, strict=False)
-        if number == before
+        for (folder, _), number, previous in zip(opened[1:], numbers[1:], numbers, strict=False)
+        if number == previous
     ]
-    if repeated:
-        raise StoreError("this shard is listed twice", where=repeated[0])
+    if repeated_folders:
+        raise StoreError("this shard is listed twice", where=repeated_folders[0])
     return opened

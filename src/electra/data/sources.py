@@ -69,7 +69,10 @@ class Source:
     member: str = ""  # the name in a zip file
 
     def describe(self) -> dict[str, Any]:
-        """Returns the identity of the content: the name, and the size and SHA-256 of the raw file."""
+        """Returns the identity of the content: the name, and the size and SHA-256 of the raw file.
+
+        A hub data set has only a name. Raises CorpusError if the file cannot be read.
+        """
         if self.kind == "python-docs":
             return python_docs.describe()
         if self.kind == "hub":
@@ -134,7 +137,7 @@ def find_sources(
         options: which files are read, and how.
 
     Raises:
-        CorpusError: an argument does not exist or has no text.
+        CorpusError: an argument does not exist, cannot be read or has no text.
     """
     if not arguments:
         raise CorpusError(
@@ -154,7 +157,11 @@ def is_same_text(
     arguments: Sequence[str | Path],
     options: SourceOptions = SourceOptions(),
 ) -> bool:
-    """Whether the arguments still have the content of earlier `listings`; copies are compared by name."""
+    """Whether the arguments still have the content of earlier `listings`, as from `Source.describe`.
+
+    Stdin, pipes, addresses and hub data sets are compared by name only. Raises CorpusError like
+    `find_sources`.
+    """
     current: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):
@@ -222,6 +229,7 @@ class _Folder:
         self.skipped_bytes = 0  # bytes of all skipped files
 
     def sources(self) -> list[Source]:
+        """Returns the files to read. Raises CorpusError if there are none, or most text would be skipped."""
         files = sorted(
             _files_below(self.root, self._skip), key=lambda file: file.relative_to(self.root).as_posix()
         )
@@ -291,8 +299,8 @@ class _Folder:
             problem = f"most of the text of this folder would be skipped: {listed}"
             raise CorpusError(problem, where=self.name, fix=f"{fix}, or pass the files to read as a glob")
         if listed:
-            size, total = self.skipped_bytes / 1e3, (self.skipped_bytes + self.bytes_read) / 1e3
-            self.options.say(f"{self.name}: skipped {size:,.1f} of {total:,.1f} kB: {listed}")
+            skipped_kb, total_kb = self.skipped_bytes / 1e3, (self.skipped_bytes + self.bytes_read) / 1e3
+            self.options.say(f"{self.name}: skipped {skipped_kb:,.1f} of {total_kb:,.1f} kB: {listed}")
 
 
 def _head(source: Source) -> str:
@@ -484,14 +492,14 @@ def copy_bytes(
 
 def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     """Yields a remote file or, through fsspec, the files of a remote glob or folder."""
-    for name, opened in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
-        listed = re.sub(r"[?#].*", "", name)
-        zipped = listed.lower().endswith(ZIP)
-        format, compression = ("zip", "") if zipped else _format_of(listed, name, options.format)
-        with convert_errors(name), opened() as stream:
+    for name, open_stream in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
+        file_name = re.sub(r"[?#].*", "", name)
+        is_zip = file_name.lower().endswith(ZIP)
+        format, compression = ("zip", "") if is_zip else _format_of(file_name, name, options.format)
+        with convert_errors(name), open_stream() as stream:
             source = Source(name, "file", format=format, compression=compression, argument=url)
             copy = _copied(source, stream, scratch, listed_size(stream))
-        if zipped:
+        if is_zip:
             yield from (replace(member, argument=url) for member in _zipped(name, copy.path, options.format))
         else:
             yield copy
@@ -525,7 +533,9 @@ def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
                 else sorted(filter(_has_known_extension, system.find(path)))
             )
     if not files:
-        raise CorpusError("no text files there", where=url, fix=f"Recognised extensions: {_SUFFIXES}")
+        raise CorpusError(
+            "no text files at this address", where=url, fix=f"Recognised extensions: {_SUFFIXES}"
+        )
     for file in files:
         yield url if file == path else system.unstrip_protocol(file), partial(system.open, file, "rb")
 

@@ -37,7 +37,7 @@ _KEPT = 0.8  # fraction of candidates kept in each round
 
 
 def train_bpe(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Trains byte-level BPE on `texts`.
+    """Trains byte-level BPE on `texts`, which are iterated twice.
 
     Raises TokenizerError if there is no text, or for fewer than 261 entries (special tokens and bytes).
     """
@@ -131,11 +131,11 @@ def _count(words: Counter[str], order: list[str], pieces: dict[str, int]) -> dic
         [(names[0], 0.0), *((name, math.log(pieces[name] / total)) for name in names[1:])], unk_id=0
     )
     raw = tokenizers.Tokenizer(model)
-    used = Counter(dict.fromkeys(range(1, len(names)), 1))
+    uses = Counter(dict.fromkeys(range(1, len(names)), 1))
     for word, encoding in zip(order, raw.encode_batch_fast(order, add_special_tokens=False), strict=True):
         for index in encoding.ids:
-            used[index] += words[word]
-    return {names[index]: count for index, count in used.items() if index}
+            uses[index] += words[word]
+    return {names[index]: count for index, count in uses.items() if index}
 
 
 def _normalizer(config: TokenizerConfig) -> normalizers.Normalizer:

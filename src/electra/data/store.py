@@ -51,7 +51,7 @@ class TokenDocuments:
     """Documents as one array of ids and the position where each document ends."""
 
     tokens: npt.NDArray[np.unsignedinteger[Any]]
-    """All ids [N], uint16 or uint32."""
+    """All ids [N], uint16 or uint32; `ChunkedTokens` if they are fetched when they are read."""
     ends: npt.NDArray[np.uint64]
     """The end of each document [D]: the position in `tokens` of the next one."""
 
@@ -107,10 +107,10 @@ class TokenStore:
 
         Raises:
             StoreError: the store is missing, damaged, or made with another tokenizer.
-            ConfigError: `cache_gb` is not above 0.
+            ConfigError: `cache_gb` is not above 0 and finite.
         """
         if not 0 < cache_gb < math.inf:
-            raise ConfigError(f"must be above 0, not {cache_gb:g}", key="store_cache_gb")
+            raise ConfigError(f"must be above 0 and finite, not {cache_gb:g}", key="store_cache_gb")
         path = fetch_store(str(path)) if is_remote(str(path)) else Path(os.path.expanduser(path))
         if path.suffix == DOCUMENTS_SUFFIX:
             return _open_bare(path, tokenizer, heldout)
@@ -297,13 +297,13 @@ def largest_id(documents: TokenDocuments) -> int:
 
 def content_digest(train: TokenDocuments, heldout: TokenDocuments, tokenizer_digest: str) -> str:
     """Returns the SHA-256 of both splits and the tokenizer; see `TokenStore.digest`. Reads all ids."""
-    state = hashlib.sha256(tokenizer_digest.encode())
+    hasher = hashlib.sha256(tokenizer_digest.encode())
     for documents in (train, heldout):
         for array in (documents.tokens, documents.ends):
-            state.update(f"{array.dtype.str} {len(array)} ".encode())
+            hasher.update(f"{array.dtype.str} {len(array)} ".encode())
             for start in range(0, len(array), _BLOCK):
-                state.update(np.ascontiguousarray(array[start : start + _BLOCK]).data)
-    return state.hexdigest()
+                hasher.update(np.ascontiguousarray(array[start : start + _BLOCK]).data)
+    return hasher.hexdigest()
 
 
 def map_documents(
@@ -315,20 +315,20 @@ def map_documents(
 ) -> TokenDocuments:
     """Maps a `.ds` file (unless `chunked` replaces it) and its index into memory, without reading the ids.
 
-    If `num_tokens` is not None, there must be so many ids. Errors end with `fix`.
+    If `num_tokens` is not None, there must be so many ids. `fix` is the advice in errors.
 
     Raises:
         StoreError: a file is missing, or its size is wrong.
     """
     index = index_path(path)
-    for file, item in ((path, dtype.itemsize), (index, 8)):
+    for file, item_size in ((path, dtype.itemsize), (index, 8)):
         if chunked is not None and file == path:
             continue
         if not file.is_file():
             raise StoreError("no such file", where=file, fix=fix)
         size = file.stat().st_size
-        if size == 0 or size % item:
-            problem = "the file is empty" if size == 0 else f"{size} bytes, not a multiple of {item}"
+        if size == 0 or size % item_size:
+            problem = "the file is empty" if size == 0 else f"{size} bytes, not a multiple of {item_size}"
             raise StoreError(problem, where=file, fix=fix)
     tokens: Any = np.asarray(np.memmap(path, dtype=dtype, mode="r")) if chunked is None else chunked
     ends = np.memmap(index, dtype="<u8", mode="r")
@@ -387,9 +387,9 @@ def _split_heldout(
         raise StoreError(
             "a single document leaves none to train on", where=path, fix="Prepare more documents"
         )
-    first = documents.num_documents - max(1, math.floor(share * documents.num_documents))
-    start = int(documents.ends[first - 1])
+    first_heldout = documents.num_documents - max(1, math.floor(share * documents.num_documents))
+    start = int(documents.ends[first_heldout - 1])
     return (
-        TokenDocuments(documents.tokens[:start], documents.ends[:first]),
-        TokenDocuments(documents.tokens[start:], documents.ends[first:] - np.uint64(start)),
+        TokenDocuments(documents.tokens[:start], documents.ends[:first_heldout]),
+        TokenDocuments(documents.tokens[start:], documents.ends[first_heldout:] - np.uint64(start)),
     )

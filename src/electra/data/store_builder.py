@@ -73,6 +73,7 @@ def build_store(
     Raises:
         CorpusError: text is missing or cannot be read.
         StoreError: `out` is not a store, or was built from different text or settings.
+        TokenizerError, ConfigError: a vocabulary cannot be trained or cut with these settings.
         RunFolderError: another process is building this store.
     """
     out, config = Path(out), config or CorpusConfig()
@@ -160,7 +161,11 @@ def commit_store(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Makes the store at `out` from the splits in `work`: holds documents out, mixes, counts and renames."""
+    """Makes the store at `out` from the splits in `work`: holds documents out, mixes, counts and renames.
+
+    Raises:
+        CorpusError: there is too little text.
+    """
     with durable.explain_disk_errors(out):
         hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
@@ -375,7 +380,10 @@ def write_documents(
     *,
     mixture: Mixture | None = None,
 ) -> None:
-    """Encodes documents, appends each to its split in `work`, and counts them in `audit` and `mixture`."""
+    """Encodes documents, appends each to its split in `work`, and counts them in `audit` and `mixture`.
+
+    Documents without a token are dropped. Raises RunFailed if encoding fails.
+    """
     train, heldout = writers = [SplitWriter(work, split) for split in SPLITS]
     waiting: deque[list[KeptDocument]] = deque()
 
@@ -387,21 +395,21 @@ def write_documents(
     try:
         for encoded in encode_in_order(texts(), tokenizer, workers):
             chunk = waiting.popleft()
-            held = np.array([document.held for document in chunk])
-            nonempty = encoded.sizes > 0
+            is_held_out = np.array([document.held for document in chunk])
+            has_tokens = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=DOCUMENT_DTYPE)
             digests = b"".join(document.digest for document in chunk)
             records["digest"] = np.frombuffer(digests, ">u8").reshape(-1, 2)
             records["characters"], records["words"] = encoded.characters, encoded.words
-            for writer, mask in ((train, nonempty & ~held), (heldout, nonempty & held)):
+            for writer, mask in ((train, has_tokens & ~is_held_out), (heldout, has_tokens & is_held_out)):
                 writer.append(encoded.ids[np.repeat(mask, encoded.sizes)], encoded.sizes[mask], records[mask])
                 if mixture is not None:
                     corpora = np.array([document.corpus for document in chunk])
                     mixture.count(writer.split, corpora[mask])
-            audit.characters += int(encoded.characters[nonempty].sum())
-            audit.words += int(encoded.words[nonempty].sum())
+            audit.characters += int(encoded.characters[has_tokens].sum())
+            audit.words += int(encoded.words[has_tokens].sum())
             audit.tokens_lost += len(encoded.ids)  # commit_store subtracts the tokens in the files
-            audit.documents_empty += int((~nonempty).sum())  # texts without a token
+            audit.documents_empty += int((~has_tokens).sum())  # texts without a token
     finally:
         for writer in writers:
             writer.close()

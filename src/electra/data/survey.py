@@ -41,6 +41,8 @@ def survey(
 
     Raises:
         CorpusError: there is no text, or it cannot be read.
+        ConfigError: the corpora of a mixture have no names, or the library for near-duplicates is missing.
+        TokenizerError: a vocabulary cannot be trained with these settings.
     """
     audit = Audit()
     documents = characters = 0
@@ -61,5 +63,5 @@ def survey(
         progress("training a vocabulary on a sample", sum(map(len, sample)))
         tokenizer = Tokenizer.train(sample, choose_accents(sample, tokenizer)[0])
     tokens = sum(map(len, tokenizer.encode_corpus(sample)))
-    share = characters / max(1, sum(map(len, sample)))
-    return Survey(documents, characters, round(tokens * share), tokenizer.vocab_size)
+    scale = characters / max(1, sum(map(len, sample)))
+    return Survey(documents, characters, round(tokens * scale), tokenizer.vocab_size)

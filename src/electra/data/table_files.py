@@ -44,16 +44,18 @@ def saved_splits(folder: Path) -> dict[str, Path]:
 def parts_of(path: Path) -> list[Path]:
     """Returns the files or saved folders that match a path or pattern; there may be none for a pattern.
 
+    Any other path is returned whether it exists or not.
+
     Raises:
         DataError: a pattern matches only some of the parts that should exist.
     """
     if path.exists() or not any(character in path.name for character in "*?["):
         return [path]
     parts = sorted(path.parent.glob(path.name))
-    total = re.search(r"-\*-of-(\d{5})", path.name)
-    if total and len(parts) != int(total[1]):
+    declared = re.search(r"-\*-of-(\d{5})", path.name)
+    if declared and len(parts) != int(declared[1]):
         fix = "Get the others, or pass one of them by its name"
-        raise DataError(f"only {len(parts)} of {int(total[1])} parts exist", where=path, fix=fix)
+        raise DataError(f"only {len(parts)} of {int(declared[1])} parts exist", where=path, fix=fix)
     return parts
 
 
@@ -91,7 +93,10 @@ def split_name(path: Path) -> tuple[str, str]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Returns the files that are read for a path: itself, its parts, or those of a saved data set."""
+    """Returns the files that are read for a path: itself, its parts, or those of a saved data set.
+
+    Raises DataError for any other folder, and if parts are missing.
+    """
     files: list[Path] = []
     for part in parts_of(path):
         files += _saved_files(part) if part.is_dir() else [part]

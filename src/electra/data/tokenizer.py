@@ -103,7 +103,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-        """Trains a vocabulary on `texts`, iterated repeatedly. Raises TokenizerError if there is no text."""
+        """Trains a vocabulary on `texts`, which are iterated repeatedly.
+
+        Raises TokenizerError if there is no text, or `vocab_size` is too small for byte-level BPE.
+        """
         trained = {
             "wordpiece": wordpiece.train,
             "bpe": space_marked.train_bpe,
@@ -225,16 +228,16 @@ class Tokenizer:
 
     def readable(self, token_id: int) -> str:
         """Returns a token for display: in every kind of tokenizer, with `##` if it continues a word."""
-        name = self.id_to_token(token_id)
-        if not name.startswith(_SPACES) and (
-            name.startswith(wordpiece.PREFIX) or not self.continues[token_id]
+        token = self.id_to_token(token_id)
+        if not token.startswith(_SPACES) and (
+            token.startswith(wordpiece.PREFIX) or not self.continues[token_id]
         ):
-            return name
-        plain = name
+            return token
+        text = token
         if self._is_byte_level:  # part of a character becomes U+FFFD
-            plain = self._raw.decode([token_id], skip_special_tokens=False)
+            text = self._raw.decode([token_id], skip_special_tokens=False)
         mark = wordpiece.PREFIX if self.continues[token_id] else ""
-        return mark + (plain.replace(space_marked.SPACE, " ").strip() or name)
+        return mark + (text.replace(space_marked.SPACE, " ").strip() or token)
 
     @cached_property
     def _is_byte_level(self) -> bool:

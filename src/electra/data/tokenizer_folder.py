@@ -171,10 +171,10 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
         TokenizerError: the class or an option is not supported.
     """
     where = files.get(TOKENIZER_CONFIG, origin)
-    model = _object(files[CONFIG]) if CONFIG in files else {}
-    code = settings.get("auto_map")
-    if isinstance(code, list) or (isinstance(code, dict) and code.get("AutoTokenizer")):
-        problem = f"this tokenizer is Python code in the folder (auto_map: {str(code)[:80]})"
+    model_config = _object(files[CONFIG]) if CONFIG in files else {}
+    auto_map = settings.get("auto_map")
+    if isinstance(auto_map, list) or (isinstance(auto_map, dict) and auto_map.get("AutoTokenizer")):
+        problem = f"this tokenizer is Python code in the folder (auto_map: {str(auto_map)[:80]})"
         raise TokenizerError(problem, where=where, fix="Code in a folder is never run. " + _CONVERT)
     for option, harmless in _UNSUPPORTED.items():
         value = settings.get(option)
@@ -187,7 +187,7 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
             raise TokenizerError(
                 f"must be true or false, not {json.dumps(value)[:80]}", where=where, key=option
             )
-    for content, source in ((settings, where), (model, files.get(CONFIG))):
+    for content, source in ((settings, where), (model_config, files.get(CONFIG))):
         name = content.get("tokenizer_class")
         if name is not None and not isinstance(name, str):
             raise TokenizerError(
@@ -199,7 +199,7 @@ def _class_of(settings: Mapping[str, Any], files: Mapping[str, Path], origin: ob
     if TOKENIZER in files:
         supported = kind not in _WITHOUT_JSON
     else:
-        if not name and (model_type := model.get("model_type")):
+        if not name and (model_type := model_config.get("model_type")):
             kind, name = str(model_type).lower(), f"of model type {model_type}"
         may_be_deberta = SENTENCE_PIECES in files or not any(file in files for file in VOCABULARIES)
         supported = kind in (

@@ -97,7 +97,7 @@ def _is_mark(character: str) -> bool:
 
 
 def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer:
-    """Trains a WordPiece vocabulary on `texts`, which are iterated twice.
+    """Trains a WordPiece vocabulary on `texts`, which are iterated three times.
 
     With little text, the vocabulary is smaller than requested, because entries must occur MIN_FREQUENCY
     times. Raises TokenizerError if there is no text.
@@ -134,7 +134,11 @@ def bert_pipeline(
     chinese: bool = True,
     unknown: str = SPECIAL_TOKENS["unk"],
 ) -> tokenizers.Tokenizer:
-    """Builds BERT's pipeline around a vocabulary, without special tokens around texts."""
+    """Builds BERT's pipeline around a vocabulary, without special tokens around texts.
+
+    `strip_accents` None means: if `lowercase`. With `chinese`, each Chinese character is a word. `unknown` is
+    the token for unknown words.
+    """
     tokenizer = tokenizers.Tokenizer(
         models.WordPiece(vocabulary, unk_token=unknown, continuing_subword_prefix=PREFIX)
     )
@@ -189,20 +193,21 @@ def choose_alphabet(words: Counter[str], config: TokenizerConfig, entries: int) 
             counts[character] += count
     for character in [character for character in counts if character.isspace()]:
         del counts[character]
-    missing = _COVERAGE * counts.total()
+    uncovered = _COVERAGE * counts.total()
     limit = max(config.vocab_size // 4, min((config.vocab_size - len(SPECIAL_TOKENS)) // entries, 500))
     alphabet: list[str] = []
     for character, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        if missing <= 0 or count < MIN_FREQUENCY or len(alphabet) >= limit:
+        if uncovered <= 0 or count < MIN_FREQUENCY or len(alphabet) >= limit:
             break
         alphabet.append(character)
-        missing -= count
+        uncovered -= count
     return sorted(alphabet)
 
 
 def _vocabulary(
     texts: Iterable[str], alphabet: list[str], fixed: list[str], config: TokenizerConfig, size: int
 ) -> dict[str, int]:
+    """Returns the trainer's vocabulary, sorted by id; the pieces in `fixed` come first."""
     raw = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
     raw.normalizer = normalizers.BertNormalizer(
         lowercase=config.lowercase, strip_accents=config.strip_accents
