@@ -8,7 +8,7 @@ import pytest
 
 import electra
 from electra.commands.framework.main import main
-from electra.commands.parts.estimates import PlanOption, Plan, at_size, duration
+from electra.commands.parts.estimates import Plan, PlanOption, at_size, duration
 from electra.commands.parts.recipes import compose
 from electra.foundation.errors import ConfigError, CorpusError
 from electra.training.experience import expected, runs
