@@ -25,7 +25,7 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.words import owners, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
 from electra.laboratory.analysis.texts import held_out
 
 MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word and the index of a letter
@@ -81,7 +81,7 @@ class Probe(contract.Probe):
                 for model in models
             }
             scores[TOKENS] = np.concatenate(
-                [np.bincount(owners(tokenizer, words), minlength=len(words)) for words in misspelt]
+                [np.bincount(word_ids(tokenizer, words), minlength=len(words)) for words in misspelt]
             )
             for scorer, values in scores.items():
                 ranking = Ranking(np.nan_to_num(values, nan=-np.inf), wrong)  # words without tokens rank last

@@ -138,7 +138,7 @@ def make(out: Path, name: str, seeds: int = 3, *, with_panel: bool = True) -> di
     jobs = all_jobs(plan, range(1, seeds + 1))
     for job in jobs:
         write_run(job.folder(out), plan, job)
-    record = results.gather(plan, [runner.job_status(out, job, plan) for job in jobs])
+    record = results.study_results(plan, [runner.job_status(out, job, plan) for job in jobs])
     results.write(out, record)
     return record
 

@@ -20,8 +20,8 @@ def jobs(tmp_path: Path) -> list[JobStatus]:
         for share in (0.5, 1.0)
     ]
     statuses[0].state = "done"
-    statuses[1].state, statuses[1].row = "running", {"step": 40, "tokens_per_s": 9000.0}
-    statuses[2].state, statuses[2].row = "running", {"step": 100}
+    statuses[1].state, statuses[1].last_row = "running", {"step": 40, "tokens_per_s": 9000.0}
+    statuses[2].state, statuses[2].last_row = "running", {"step": 100}
     statuses[3].state, statuses[3].problem = "failed", "no luck"
     return statuses
 
@@ -34,7 +34,7 @@ def test_running_jobs_and_the_share_done_are_reported(
     monkeypatch.setattr(overview, "QUIET_SECONDS", -1.0)
     report = overview.Overview(jobs, said.append, lambda *now: reported.append(now), live=live)
     report.refresh()
-    jobs[1].row = {"step": 90}
+    jobs[1].last_row = {"step": 90}
     report.refresh()
     report.report_end(jobs[3])
     running = "mlm, seed 1: step 40/100, 9,000 tokens/s; rtd at 0.5 of the budget, seed 1: scoring"

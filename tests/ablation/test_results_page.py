@@ -13,7 +13,7 @@ from electra.commands.results.study import Study
 from electra.foundation.errors import ConfigError
 from electra.laboratory.ablation import runner
 from electra.laboratory.ablation.plan import Job, all_jobs
-from electra.laboratory.ablation.results import gather, primary_metric, summary_lines, write
+from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines, write
 from electra.laboratory.ablation.statistics import compare, summarise
 from electra.laboratory.ablation.study import find_study, read_study
 from electra.pages.study import write_report
@@ -119,7 +119,7 @@ def test_an_unfinished_study_lists_what_is_done(tmp_path: Path) -> None:
         fake_study.write_run(job.folder(tmp_path), plan, job)
     standing = [runner.job_status(tmp_path, job, plan) for job in jobs]
     assert [progress.state for progress in standing] == ["done"] * 7 + ["waiting"] * 3
-    record = gather(plan, standing)
+    record = study_results(plan, standing)
     assert not record["complete"]
     scores = {arm: one["scores"]["panel"] for arm, one in record["budgets"][-1]["arms"].items()}
     assert [score["n"] for score in scores.values()] == [2, 2, 1, 1, 1]
@@ -133,7 +133,7 @@ def test_an_unfinished_study_has_a_page_that_names_what_is_missing(tmp_path: Pat
     for job in jobs:
         if job.arm in ("rtd", "electra_15") or (job.arm, job.seed) == ("replace_mlm", 1):
             fake_study.write_run(job.folder(tmp_path), plan, job)
-    write(tmp_path, gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs]))
+    write(tmp_path, study_results(plan, [runner.job_status(tmp_path, job, plan) for job in jobs]))
     html = write_report(tmp_path).read_text()
     assert "Missing: BERT, seeds 1, 2; All-tokens MLM, seeds 1, 2; Replace MLM, seed 2." in html
     assert "Not finished" in html and "tested against BERT" in html  # though BERT is among what is missing
@@ -160,7 +160,7 @@ def test_curves_are_means_over_all_seeds_or_are_not_drawn(tmp_path: Path) -> Non
         row for row in rows if '"eval"' not in row or rows.index(row) > 12
     ]  # the second seed was evaluated less often
     (jobs[1].folder(tmp_path) / "metrics.jsonl").write_text("".join(kept))
-    record = gather(plan, [runner.job_status(tmp_path, job, plan) for job in jobs])
+    record = study_results(plan, [runner.job_status(tmp_path, job, plan) for job in jobs])
     assert 1 < len(record["curves"]["rtd"]["auc"]["flops"]) < 10
 
 

@@ -231,7 +231,7 @@ def _train(
             if status.state == "waiting" and runner.is_scored(status.folder, identity):
                 status.state = "done"
         with session.exclusive():
-            contents = results.gather(planned, statuses)
+            contents = results.study_results(planned, statuses)
             results.write(request.folder, contents)
         return contents
 

@@ -153,7 +153,7 @@ def test_adjusting_for_the_only_cause_leaves_no_difference() -> None:
     assert (
         raw == pytest.approx([event[group == 0].mean(), event[group == 1].mean()]) and raw[1] - raw[0] > 0.2
     )
-    model = adjusted.RateModel(event, group, 2, adjusted.standardise(hard[:, None]))
+    model = adjusted.RateModel(event, group, 2, adjusted.scaled_with_squares(hard[:, None]))
     even = model.adjusted(ones)
     assert abs(even[1] - even[0]) < 0.03 and model.remaining_share(ones) < 0.02
 
@@ -162,7 +162,7 @@ def test_adjusting_for_noise_changes_nothing() -> None:
     draw = np.random.default_rng(5)
     group = draw.integers(0, 3, 3000)
     event = (draw.random(3000) < np.array([0.1, 0.3, 0.5])[group]).astype(float)
-    model = adjusted.RateModel(event, group, 4, adjusted.standardise(draw.normal(size=(3000, 2))))
+    model = adjusted.RateModel(event, group, 4, adjusted.scaled_with_squares(draw.normal(size=(3000, 2))))
     weights = draw.integers(0, 3, 3000).astype(float)
     even, raw = model.adjusted(weights), adjusted.rates(event, group, 4, weights)
     assert even[:3] == pytest.approx(raw[:3], abs=0.01) and np.isnan(even[3])

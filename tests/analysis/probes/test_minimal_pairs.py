@@ -18,7 +18,7 @@ from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs
 from electra.foundation.errors import AbsentNetwork, ConfigError, DataError, ModelError
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Estimate, Model, ProbeDataError
-from electra.laboratory.analysis.measures.preference import Accuracy, average, compare_scores
+from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
 from electra.laboratory.analysis.scoring import across_models
 from electra.laboratory.analysis.scoring.scorers import SCORERS
 from electra.testing import small
@@ -259,7 +259,7 @@ def test_differences_below_the_precision_of_scores_are_ties() -> None:
 def test_the_interval_is_wilsons(wins: int, pairs: int) -> None:
     expected = binomtest(wins, pairs).proportion_ci(method="wilson")
     assert Accuracy(wins, 0, pairs).interval() == pytest.approx((expected.low, expected.high))
-    single = average([Accuracy(wins, 0, pairs)])
+    single = mean_over_paradigms([Accuracy(wins, 0, pairs)])
     assert single == Estimate(
         pytest.approx(wins / pairs), pytest.approx(expected.low), pytest.approx(expected.high)
     )  # type: ignore[arg-type]
@@ -269,7 +269,7 @@ def test_the_interval_of_a_mean_covers() -> None:
     """Of means over five paradigms of 40 pairs, about 95 % of the intervals hold the truth."""
     draw, truth, held = np.random.default_rng(5), np.array([0.5, 0.6, 0.75, 0.9, 0.97]), 0
     for _ in range(1000):
-        estimate = average([Accuracy(int(wins), 0, 40) for wins in draw.binomial(40, truth)])
+        estimate = mean_over_paradigms([Accuracy(int(wins), 0, 40) for wins in draw.binomial(40, truth)])
         assert estimate.low is not None and estimate.high is not None
         held += estimate.low <= truth.mean() <= estimate.high
     assert 930 <= held <= 975

@@ -17,7 +17,13 @@ from electra.foundation.errors import DataError, ModelError
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
 from electra.laboratory.analysis.scoring.tagger import detector_values
-from electra.laboratory.analysis.scoring.words import first, highest, owners, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import (
+    first_token_values,
+    highest_token_values,
+    suspicion,
+    word_ids,
+    word_values,
+)
 from electra.laboratory.analysis.texts import corruption, held_out, learners
 from electra.testing import small, toy
 
@@ -172,11 +178,11 @@ def test_broken_agreement() -> None:
 
 def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
     words = ["the", "unhappy", "cats", "cooked"]
-    owner = owners(small.tokenizer(tmp_path), words)
+    owner = word_ids(small.tokenizer(tmp_path), words)
     assert owner.tolist() == [0, 1, 1, 2, 2, 3, 3]
     values = np.array([1.0, 5, 2, 3, 4, 0, 9])
-    assert highest(values, owner, 4).tolist() == [1, 5, 4, 9]
-    assert first(values, owner, 4).tolist() == [1, 5, 3, 0]
+    assert highest_token_values(values, owner, 4).tolist() == [1, 5, 4, 9]
+    assert first_token_values(values, owner, 4).tolist() == [1, 5, 3, 0]
     for reduce in (highest, first):
         assert np.isnan(reduce(values[:5], owner[:5], 4)[3])  # a word without tokens
 

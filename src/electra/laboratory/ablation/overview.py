@@ -57,5 +57,5 @@ class Overview:
 def _stage(status: JobStatus) -> str:
     if status.step >= status.steps:
         return "scoring"
-    rate = status.row.get("tokens_per_s")
+    rate = status.last_row.get("tokens_per_s")
     return f"step {status.step}/{status.steps}" + (f", {rate:,.0f} tokens/s" if rate else "")

@@ -36,7 +36,7 @@ TASK_SETTINGS = {
 Scores = dict[str, dict[int, float]]  # metric -> seed -> value
 
 
-def gather(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
+def study_results(plan: Mapping[str, Any], jobs: Sequence[JobStatus]) -> dict[str, Any]:
     """Returns the contents of results.json, computed from the jobs that are done.
 
     Args:

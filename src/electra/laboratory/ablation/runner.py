@@ -26,7 +26,7 @@ class JobStatus:
     steps: int
     """Total number of updates."""
     state: jobs.State = "waiting"
-    row: dict[str, Any] = field(default_factory=dict)
+    last_row: dict[str, Any] = field(default_factory=dict)
     """The last training row of its metrics, {} before the first."""
     problem: str = ""
     """Why it failed, in one line."""
@@ -34,11 +34,11 @@ class JobStatus:
     @property
     def step(self) -> int:
         """Updates made so far."""
-        return self.steps if self.state == "done" else int(self.row.get("step", 0))
+        return self.steps if self.state == "done" else int(self.last_row.get("step", 0))
 
     def read_row(self) -> None:
         """Reads the last training row, if there is a new one."""
-        self.row = newest_row(RunFolder(self.folder).metrics, "train") or self.row
+        self.last_row = newest_row(RunFolder(self.folder).metrics, "train") or self.last_row
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Execution:
     threads: int
     """Threads of each job."""
     leases: Leases
-    panel: dict[str, Any]
+    panel_identity: dict[str, Any]
     """The identity of the panel that scores the runs."""
 
 
@@ -81,7 +81,7 @@ def run_jobs(
 
     Args:
         execution: How to run them.
-        statuses: All jobs; their state, row and problem are updated in place.
+        statuses: All jobs; their state, last row and problem are updated in place.
         stopping: Returns True once the study is to stop.
         refresh: Called several times a second.
         on_end: Called with each job that has ended.
@@ -93,7 +93,7 @@ def run_jobs(
             job = jobs.Job(str(status.job), worker.run_job, arguments, output_file(status))
             status_of[job] = status
     claims = Claims(
-        status_of, execution.leases, lambda job: is_scored(status_of[job].folder, execution.panel)
+        status_of, execution.leases, lambda job: is_scored(status_of[job].folder, execution.panel_identity)
     )
 
     def update() -> None:

@@ -44,8 +44,8 @@ from electra.laboratory.evaluation.data import find_data
 from electra.laboratory.evaluation.steps import ReadyProbe, ReadyTask, Step, Work
 from electra.laboratory.evaluation.suite import Suite
 from electra.laboratory.evaluation.table import (
-    BASELINE,
-    BASELINES,
+    BASELINE_KINDS,
+    NO_NETWORK,
     EvaluationState,
     ModelEntry,
     format_table,
@@ -93,7 +93,7 @@ def model_entries(
     if baseline_model is not None:
         (frozen,) = named_models([baseline_model])
         entries.append(ModelEntry(f"{frozen.name} (frozen)", frozen.source, "frozen"))
-    entries += [ModelEntry(name, "", BASELINE) for name in baselines.NAMES if with_baselines]
+    entries += [ModelEntry(name, "", NO_NETWORK) for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
         if (other := by_folder.setdefault(entry.folder, entry)) is not entry or not entry.folder:
@@ -201,7 +201,7 @@ def steps_of(
     def applies(work: Work, model: ModelEntry, helper: int) -> bool:
         if isinstance(work, ReadyProbe):  # probes measure what pre-training taught
             return model.init == "pretrained" and helper == 0
-        if model.init in BASELINES:
+        if model.init in BASELINE_KINDS:
             return has_baseline(suite, work.entry.name) and helper == 0
         return True
 
@@ -288,7 +288,7 @@ def make_plan(
     Loads each model once, so that one that cannot be loaded is refused before any work begins.
     """
     networks = {}
-    for source in dict.fromkeys(model.source for model in models if model.init != BASELINE):
+    for source in dict.fromkeys(model.source for model in models if model.init != NO_NETWORK):
         loaded = load(source, "encoder")
         networks[source] = {
             "weights": digest(exported_weights(loaded.encoder, None)),

@@ -25,7 +25,7 @@ from electra.laboratory.analysis.contract import Model
 from electra.laboratory.analysis.contract.record import run_probe
 from electra.laboratory.evaluation.data import TaskFiles, join_train
 from electra.laboratory.evaluation.suite import ProbeEntry, TaskEntry
-from electra.laboratory.evaluation.table import BASELINE, ModelEntry
+from electra.laboratory.evaluation.table import NO_NETWORK, ModelEntry
 from electra.model.precision import pick_device
 
 
@@ -85,7 +85,7 @@ class Step:
         if not isinstance(self.work, ReadyTask):
             return self.out.probes(self.model.folder).probe(self.name).exists()
         folder = self.out.task(self.model.folder, self.name)
-        seeds = 1 if self.model.init == BASELINE else self.seeds
+        seeds = 1 if self.model.init == NO_NETWORK else self.seeds
         if folder.results.exists():
             return set(range(seeds)) <= set(durable.read_json(folder.results, RunFolderError)["seeds"])
         return self.helper > 0 and not set(self.seeds_left()) - Leases(folder.leases).held().keys()
@@ -104,7 +104,7 @@ class Step:
         if self.is_done() or self.helper:
             return []
         step_label = Leases(self.out.leases).label(self.title)
-        if not isinstance(self.work, ReadyTask) or self.model.init == BASELINE or self.seeds == 1:
+        if not isinstance(self.work, ReadyTask) or self.model.init == NO_NETWORK or self.seeds == 1:
             return [step_label]
         leases = Leases(self.out.task(self.model.folder, self.name).leases)
         return [f"{self.title}, {leases.label(name)}" for name in self.seeds_left()] or [step_label]
@@ -150,7 +150,7 @@ class Step:
         if self.model.init == "frozen":
             fixed |= {"head": "frozen", "epochs": None, "dropout": None}
         settings = build(Settings, {**job.settings, **fixed}, where=f"{job.entry.name}.settings")
-        if self.model.init == BASELINE:
+        if self.model.init == NO_NETWORK:
             durable.commit_json(
                 TuningFolder(as_path(settings.out)).results, baselines.measure(self.model.name, settings)
             )

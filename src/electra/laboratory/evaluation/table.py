@@ -34,8 +34,8 @@ MIN_SHARE_OF_PUBLISHED = 0.99
 
 
 Init = Literal["pretrained", "random", "frozen", "floor"]
-BASELINE: Final = "floor"  # name in records of a baseline without a network
-BASELINES = {BASELINE, "frozen"}  # kinds of columns that are baselines
+NO_NETWORK: Final = "floor"  # name in records of a baseline without a network
+BASELINE_KINDS = {NO_NETWORK, "frozen"}  # kinds of columns that are baselines
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
         return {"status": "no data"}
     if (task, model.name) in state.failures:
         return {"status": "failed", "reason": state.failures[task, model.name]}
-    if model.init in BASELINES and not has_baseline(state.suite, task):
+    if model.init in BASELINE_KINDS and not has_baseline(state.suite, task):
         return {"status": "no baseline"}
     return {"status": "waiting"}
 
@@ -277,7 +277,7 @@ def _average(
     """
     # Reversed, so that a task's first row wins, which has its primary metric.
     primary_rows = {row["task"]: row for row in reversed(rows) if row["task"] in average.tasks}
-    models = [model.name for model in state.models if model.init != BASELINE]
+    models = [model.name for model in state.models if model.init != NO_NETWORK]
 
     def mean(model: str) -> float | None:
         values = [primary_rows[task]["scores"][model].get("median") for task in common_tasks]

@@ -15,7 +15,7 @@ import numpy as np
 from electra.foundation.arrays import Floats, Ints
 from electra.laboratory.analysis.measures.reliability import sigmoid
 
-RIDGE = 1e4  # scikit-learn's C, the inverse of the penalty, which keeps all coefficients finite
+INVERSE_PENALTY = 1e4  # scikit-learn's C, the inverse of the penalty, which keeps all coefficients finite
 
 
 def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Floats:
@@ -25,7 +25,7 @@ def rates(event: Floats, group: Ints, num_groups: int, weights: Floats) -> Float
     return np.where(group_weight > 0, events / np.where(group_weight > 0, group_weight, 1.0), np.nan)
 
 
-def standardise(columns: Floats) -> Floats:
+def scaled_with_squares(columns: Floats) -> Floats:
     """Returns the z-scores of the columns [N, C], followed by their squares: [N, 2C]."""
     spread = columns.std(0)
     scaled = (columns - columns.mean(0)) / np.where(spread > 0, spread, 1.0)
@@ -91,7 +91,7 @@ class RateModel:
         from sklearn.linear_model import LogisticRegression
 
         has_weight = weights > 0
-        fitter = LogisticRegression(C=RIDGE, fit_intercept=False, solver="newton-cholesky")
+        fitter = LogisticRegression(C=INVERSE_PENALTY, fit_intercept=False, solver="newton-cholesky")
         # A perfectly separated group may not converge, but the penalty keeps its coefficient finite.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -17,7 +17,7 @@ from electra.foundation.arrays import Ints
 from electra.foundation.seeds import keys, uniforms
 from electra.laboratory.analysis.contract import Estimate
 
-ENDS = (2.5, 97.5)  # percentiles at the ends of the interval
+PERCENTILES = (2.5, 97.5)  # percentiles at the ends of the interval
 MIN_GROUPS = 8  # with fewer, many statistics are undefined on a half
 
 
@@ -49,5 +49,5 @@ def half_samples(
             np.ravel(np.asarray(statistic(np.flatnonzero(in_sample[group_index])), np.float64))
         )
     deviations = np.stack(half_values) - np.mean(half_values, axis=0)
-    low, high = np.percentile(deviations, ENDS, axis=0)
+    low, high = np.percentile(deviations, PERCENTILES, axis=0)
     return [Estimate(float(v), float(v + a), float(v + b)) for v, a, b in zip(values, low, high, strict=True)]

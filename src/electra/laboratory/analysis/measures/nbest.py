@@ -73,7 +73,7 @@ class Weights:
 
     score: float
     """Weight of the sentence score."""
-    word: float
+    word_bonus: float
     """Bonus for each word of the hypothesis."""
 
 
@@ -92,7 +92,7 @@ def recogniser_weights(scores: dict[str, Floats], total: str = "score") -> dict[
     return dict(zip(names, map(float, weights), strict=True))
 
 
-def spread(values: Floats, present: Bools) -> float:
+def spread_within_lists(values: Floats, present: Bools) -> float:
     """Returns the pooled standard deviation within lists; 0 if no list has two hypotheses.
 
     Differences between lists do not affect the choice within a list.
@@ -112,8 +112,8 @@ def tune(lists: NBestLists, acoustic: Floats, score: Floats | None, half: Bools)
     half_lists = NBestLists(
         lists.errors[half], lists.words[half], lists.reference_words[half], lists.present[half]
     )
-    acoustic_spread = spread(acoustic[half], half_lists.present)
-    score_spread = spread(score[half], half_lists.present) if score is not None else 0.0
+    acoustic_spread = spread_within_lists(acoustic[half], half_lists.present)
+    score_spread = spread_within_lists(score[half], half_lists.present) if score is not None else 0.0
     weights = [weight * acoustic_spread / score_spread for weight in WEIGHTS] if score_spread > 0 else [0.0]
     bonuses = [bonus * acoustic_spread for bonus in BONUSES]
     grid = [(weight, bonus) for weight in weights for bonus in bonuses]
@@ -144,7 +144,7 @@ def cross_validated_errors(
 
 
 def _totals(acoustic: Floats, score: Floats | None, lists: NBestLists, weights: Weights) -> Floats:
-    total = acoustic + weights.word * lists.words
+    total = acoustic + weights.word_bonus * lists.words
     return total if score is None or weights.score == 0 else total + weights.score * score
 
 

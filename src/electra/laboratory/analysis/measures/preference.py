@@ -45,7 +45,7 @@ def compare_scores(good: Floats, bad: Floats) -> Accuracy:
     return Accuracy(int((difference > TIE).sum()), int((np.abs(difference) <= TIE).sum()), len(difference))
 
 
-def average(parts: Sequence[Accuracy]) -> Estimate:
+def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
     """Returns the mean over paradigms (`parts`, at least one), as BLiMP reports it.
 
     The interval is for new pairs from the same paradigms; other paradigms would differ by more. Its variance

@@ -38,14 +38,14 @@ from electra.laboratory.analysis.measures import adjusted, bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.measures.reliability import sigmoid
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import owners
+from electra.laboratory.analysis.scoring.words import word_ids
 from electra.laboratory.analysis.texts import corruption
 from electra.laboratory.analysis.texts.sampling import sample
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
 KINDS = ("false alarms", "misses")
 # Kind of error -> measure with the number of tokens on which it can occur.
-POPULATIONS = {"false alarms": "original", "misses": "replaced"}
+COUNT_MEASURES = {"false alarms": "original", "misses": "replaced"}
 PART_OF_SPEECH = "part of speech"
 EFFECT_LEFT = "part-of-speech effect on"
 
@@ -209,7 +209,7 @@ def fit_rows(sentences: Sequence[Sentence], model: Model) -> tuple[list[Sentence
         ids = tokenize(tokenizer, " ".join(sentence.words)).ids
         if 1 < len(ids) <= max_length:
             usable_sentences.append(sentence)
-            rows.append(TokenRow(ids, num_words + owners(tokenizer, sentence.words)))
+            rows.append(TokenRow(ids, num_words + word_ids(tokenizer, sentence.words)))
             num_words += len(sentence)
     if not rows:
         problem = "every sentence has one token, or is too long for the model"
@@ -273,7 +273,7 @@ def add_rates(
     """
     threshold = Ranking(scored.log_odds, scored.replaced).matched_threshold()
     cases = scored.cases(threshold)
-    groups = {factor: sorted(set(values), key=_natural) for factor, values in by_word.items()}
+    groups = {factor: sorted(set(values), key=_bin_order) for factor, values in by_word.items()}
     index = {
         factor: np.array([groups[factor].index(value) for value in values], np.int64)[scored.word]
         for factor, values in by_word.items()
@@ -304,7 +304,7 @@ def add_rates(
                     cells[f"{kind}, adjusted"] = adjusted_rates[name]
                 if count < MIN_TOKENS:
                     cells = dict.fromkeys(cells)
-                findings.add_all({POPULATIONS[kind]: count, **cells}, model=model, **{factor: name})
+                findings.add_all({COUNT_MEASURES[kind]: count, **cells}, model=model, **{factor: name})
     return groups, threshold
 
 
@@ -329,7 +329,7 @@ def _adjusted(
     covariate_columns = scored.uncertainty[mask]
     if kind == "misses":  # a replacement more plausible than the original is harder to notice
         covariate_columns = np.concatenate([covariate_columns, scored.advantage[mask, None]], axis=1)
-    covariates = adjusted.standardise(covariate_columns)
+    covariates = adjusted.scaled_with_squares(covariate_columns)
     regression = adjusted.RateModel(is_error[mask].astype(np.float64), group[mask], len(names), covariates)
 
     def measure(w: Floats) -> dict[str, float]:
@@ -370,7 +370,7 @@ def add_tables_and_figures(
             )
 
 
-def _natural(name: str) -> tuple[int, str]:
+def _bin_order(name: str) -> tuple[int, str]:
     """Returns a sort key that puts bins in the order of their first number."""
     digits = "".join(letter if letter.isdigit() else " " for letter in name).split()
     return (int(digits[0]) if digits else -1, name)

@@ -38,7 +38,7 @@ from electra.laboratory.analysis.contract import (
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring.tagger import detector_values, model_folder
-from electra.laboratory.analysis.scoring.words import owners, suspicion, word_values
+from electra.laboratory.analysis.scoring.words import suspicion, word_ids, word_values
 from electra.laboratory.analysis.texts import learners
 from electra.laboratory.analysis.texts.sampling import sample
 from electra.laboratory.analysis.texts.word_kinds import kind_of
@@ -193,7 +193,9 @@ class Probe(contract.Probe):
 def token_counts(model: Model, sentences: Sequence[Sentence]) -> list[Ints]:
     """Returns the number of tokens of each word of each sentence."""
     tokenizer = model.discriminator.tokenizer
-    return [np.bincount(owners(tokenizer, sentence.words), minlength=len(sentence)) for sentence in sentences]
+    return [
+        np.bincount(word_ids(tokenizer, sentence.words), minlength=len(sentence)) for sentence in sentences
+    ]
 
 
 def words_of(sentences: Sequence[Sentence], model: Model, language: str) -> Words:

@@ -32,7 +32,7 @@ from electra.laboratory.analysis.contract import (
     Progress,
     Table,
 )
-from electra.laboratory.analysis.measures.preference import Accuracy, average, compare_scores
+from electra.laboratory.analysis.measures.preference import Accuracy, compare_scores, mean_over_paradigms
 from electra.laboratory.analysis.scoring.across_models import scores_of
 from electra.laboratory.analysis.scoring.scorers import SCORERS, find_scorer
 
@@ -164,7 +164,9 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
 
         def mean_over(attribute: str, name: str, parts: Sequence[Accuracy] = parts) -> Estimate:
             pairs = zip(parts, paradigms, strict=True)
-            return average([part for part, paradigm in pairs if getattr(paradigm, attribute) == name])
+            return mean_over_paradigms(
+                [part for part, paradigm in pairs if getattr(paradigm, attribute) == name]
+            )
 
         at = {"model": column.model, "scorer": column.scorer, "description": column.title}
         for name in benchmarks:

@@ -127,7 +127,9 @@ class Probe(contract.Probe):
         rates = self._measure(systems, lists)
         for name, system in systems.items():
             cells: dict[str, Cell] = {measure: rates.get((name, measure)) for measure in (WER, GAIN, ALONE)}
-            tuned_numbers = [number for weights in system.weights for number in (weights.score, weights.word)]
+            tuned_numbers = [
+                number for weights in system.weights for number in (weights.score, weights.word_bonus)
+            ]
             findings.add_all(cells | dict(zip(TUNED, tuned_numbers, strict=False)), **{"chosen by": name})
             if name.startswith(f"{models[0].name}: "):
                 findings.headline[f"WER gained, {name}"] = rates[name, GAIN]

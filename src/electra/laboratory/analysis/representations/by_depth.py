@@ -38,10 +38,10 @@ def ratios(points: Points, scale: npt.ArrayLike, groups: npt.ArrayLike, resample
         return dict(zip(keys, ratio, strict=True))
 
     group_index = np.unique(np.asarray(groups), return_inverse=True)[1]
-    return rows_of(estimates(measure, group_index, resamples=resamples))
+    return by_name(estimates(measure, group_index, resamples=resamples))
 
 
-def rows_of(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
+def by_name(values: Mapping[tuple[str, int], Estimate]) -> ByDepth:
     """Returns estimates by (name, depth) as lists by name. Depths must be in ascending order."""
     rows: ByDepth = {}
     for (name, _), estimate in values.items():

@@ -15,7 +15,7 @@ from electra.foundation.errors import ModelError
 from electra.foundation.progress import part_progress
 from electra.laboratory.analysis.contract import Model, ProbeDataError, Progress
 from electra.laboratory.analysis.contract.origin import Origin
-from electra.laboratory.analysis.scoring.words import owners_at
+from electra.laboratory.analysis.scoring.words import word_ids_at
 from electra.model import hidden
 from electra.model.hidden import Row
 
@@ -73,7 +73,7 @@ def rows_of_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_
     for words in sentences:
         encoding = tokenizer.encode(" ".join(words))
         token_indices = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        owner = owners_at(words, [encoding.offsets[i] for i in token_indices])
+        owner = word_ids_at(words, [encoding.offsets[i] for i in token_indices])
         specials = tokenizer.specials
         ids = [encoding.ids[i] for i in token_indices]
         rows.append(Row.framed(specials.cls, ids, specials.sep, owner))

@@ -12,7 +12,7 @@ from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ModelError
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import first, owners
+from electra.laboratory.analysis.scoring.words import first_token_values, word_ids
 from electra.model.precision import to_float64
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def detector_values(source: str, sentences: Sequence[Sequence[str]]) -> list[Flo
     rows = [tokenize(loaded.tokenizer, " ".join(words)).ids[:max_length] for words in sentences]
     values = _log_odds(loaded, rows, correct_labels[0])
     return [
-        first(value, owners(loaded.tokenizer, words)[:max_length], len(words))
+        first_token_values(value, word_ids(loaded.tokenizer, words)[:max_length], len(words))
         for value, words in zip(values, sentences, strict=True)
     ]
 
@@ -69,7 +69,10 @@ def _log_odds(loaded: Loaded, rows: Sequence[Ints], correct: int) -> list[Floats
         return batch.unpadded(log_odds_wrong)
 
     log_odds = map_rows(
-        token_rows.framed(loaded, rows), log_odds_of_batch, loaded.device, pad=loaded.tokenizer.specials.pad
+        token_rows.with_special_tokens(loaded, rows),
+        log_odds_of_batch,
+        loaded.device,
+        pad=loaded.tokenizer.specials.pad,
     )
     return [values[1:-1] for values in log_odds]
 

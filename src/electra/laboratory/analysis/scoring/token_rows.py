@@ -52,7 +52,9 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     pad = discriminator.tokenizer.specials.pad
     return [
         values[1:-1]
-        for values in map_rows(framed(discriminator, rows), log_odds_of_batch, discriminator.device, pad=pad)
+        for values in map_rows(
+            with_special_tokens(discriminator, rows), log_odds_of_batch, discriminator.device, pad=pad
+        )
     ]
 
 
@@ -90,7 +92,7 @@ def predict(
         return [Predictions(*values) for values in by_row]
 
     pad = generator.tokenizer.specials.pad
-    return list(map_rows(framed(generator, shown), predict_batch, generator.device, pad=pad))
+    return list(map_rows(with_special_tokens(generator, shown), predict_batch, generator.device, pad=pad))
 
 
 def uncertainty(
@@ -121,7 +123,7 @@ def uncertainty(
     return log_p, entropy
 
 
-def framed(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
+def with_special_tokens(loaded: Loaded, rows: Sequence[Ints]) -> Iterator[Ints]:
     """Yields each row between [CLS] and [SEP]."""
     specials = loaded.tokenizer.specials
     return (np.concatenate([[specials.cls], row, [specials.sep]]).astype(np.int64) for row in rows)

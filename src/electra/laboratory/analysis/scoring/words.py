@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
 
-def owners(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
+def word_ids(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
     """Returns the index of each token's word, for words joined by spaces."""
-    return owners_at(words, tokenize(tokenizer, " ".join(words)).offsets)
+    return word_ids_at(words, tokenize(tokenizer, " ".join(words)).offsets)
 
 
-def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
+def word_ids_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
     """Returns the index of each token's word, from the tokens' offsets in the words joined by spaces.
 
     A token belongs to the word with its last character: some tokenizers let a token begin with a space.
@@ -32,17 +32,17 @@ def owners_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
     return np.searchsorted(ends, last_character, side="right").astype(np.int64)
 
 
-def highest(values: Floats, owner: Ints, num_words: int) -> Floats:
+def highest_token_values(values: Floats, word_ids: Ints, num_words: int) -> Floats:
     """Returns the highest value [words] of each word's tokens; NaN for a word without tokens."""
     by_word = np.full(num_words, np.nan)
-    np.fmax.at(by_word, owner, values)
+    np.fmax.at(by_word, word_ids, values)
     return by_word
 
 
-def first(values: Floats, owner: Ints, num_words: int) -> Floats:
+def first_token_values(values: Floats, word_ids: Ints, num_words: int) -> Floats:
     """Returns the value [words] of each word's first token; NaN for a word without tokens."""
     by_word = np.full(num_words, np.nan)
-    by_word[owner[::-1]] = values[::-1]
+    by_word[word_ids[::-1]] = values[::-1]
     return by_word
 
 
@@ -71,9 +71,9 @@ def word_values(
     per_token = token_scores(loaded, [" ".join(words) for words in texts], reading, progress)
     values_of_texts = []
     for words, values in zip(texts, per_token, strict=True):
-        owner = owners(loaded.tokenizer, words)
-        assert len(owner) == len(values), "the two tokenisations differ"
-        values_of_texts.append(highest(transform(values), owner, len(words)))
+        ids = word_ids(loaded.tokenizer, words)
+        assert len(ids) == len(values), "the two tokenisations differ"
+        values_of_texts.append(highest_token_values(transform(values), ids, len(words)))
     return values_of_texts
 
 
