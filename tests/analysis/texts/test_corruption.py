@@ -183,7 +183,7 @@ def test_values_of_words_combine_those_of_their_tokens(tmp_path: Path) -> None:
     values = np.array([1.0, 5, 2, 3, 4, 0, 9])
     assert highest_token_values(values, owner, 4).tolist() == [1, 5, 4, 9]
     assert first_token_values(values, owner, 4).tolist() == [1, 5, 3, 0]
-    for reduce in (highest, first):
+    for reduce in (highest_token_values, first_token_values):
         assert np.isnan(reduce(values[:5], owner[:5], 4)[3])  # a word without tokens
 
 
