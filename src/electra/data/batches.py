@@ -82,7 +82,7 @@ class Batches:
         self._tokens = documents.tokens
         self._slots = self._stream.slots
         self.length, self.seed, self.specials = length, seed, specials
-        self.num_blocks = -(-self._slots // (length - 2))
+        self.num_blocks = -(-self._slots // (length - 2))  # rows in an epoch
 
     def batch(self, step: int, batch_size: int, start: int = 0, stop: int | None = None) -> Batch:
         """Returns examples `start` to `stop` (None: the end) of the batch at `step`, for one process."""
@@ -124,8 +124,8 @@ class Batches:
         closes |= column == num_slots + 1
 
         # the index of each slot's token in the flat array
-        source = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + document_ids)
-        ids = self._tokens[np.where(opens | closes | padding, 0, source)].astype(np.int64)
+        token_index = begin[:, None] + column - 1 - 2 * (begin_document[:, None] + document_ids)
+        ids = self._tokens[np.where(opens | closes | padding, 0, token_index)].astype(np.int64)
         ids[opens], ids[closes], ids[padding] = self.specials.cls, self.specials.sep, self.specials.pad
         document_ids[padding], position[padding] = -1, 0
         # Stores of other programs may have special tokens inside documents, such as an end-of-text token.
@@ -173,8 +173,8 @@ class _Stream:
 
     def start(self, document: Int64) -> Int64:
         """Returns the first slot of each document."""
-        before = self._ends[np.maximum(document - 1, 0)].astype(np.int64)
-        return np.where(document > 0, before, 0) + 2 * document
+        previous_end = self._ends[np.maximum(document - 1, 0)].astype(np.int64)
+        return np.where(document > 0, previous_end, 0) + 2 * document
 
     def stop(self, document: Int64) -> Int64:
         """Returns the slot after each document, which is a separator."""
@@ -185,7 +185,7 @@ class _Stream:
         document = (np.searchsorted(self._marks, slots, side="right") - 1) * _MARK
         step = _MARK // 2
         while step:
-            later = np.minimum(document + step, self.documents - 1)
-            document = np.where(self.start(later) <= slots, later, document)
+            candidate = np.minimum(document + step, self.documents - 1)
+            document = np.where(self.start(candidate) <= slots, candidate, document)
             step //= 2
         return document

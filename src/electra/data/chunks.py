@@ -199,13 +199,20 @@ def open_chunks(folder: Path, tokens: int, dtype: np.dtype[Any], limit: int) -> 
         fix = "Pass the address instead, such as --store file:///..."
         raise StoreError("its tokens are in chunks, which are read from an address", where=folder, fix=fix)
     record = durable.read_record(folder / RECORD, FORMAT, StoreError, "a list of chunks", UPLOAD_AGAIN)
-    size, digests = record.get("bytes"), record.get("sha256")
-    if not isinstance(size, int) or size < 8 or size % 8 or not isinstance(digests, list):
+    chunk_bytes, digests = record.get("bytes"), record.get("sha256")
+    if (
+        not isinstance(chunk_bytes, int)
+        or chunk_bytes < 8
+        or chunk_bytes % 8
+        or not isinstance(digests, list)
+    ):
         raise StoreError("not a list of chunks of this version", where=folder / RECORD, fix=UPLOAD_AGAIN)
-    if len(digests) != -(-tokens * dtype.itemsize // size):
+    if len(digests) != -(-tokens * dtype.itemsize // chunk_bytes):
         raise StoreError(f"{len(digests)} chunks do not match {tokens:,} tokens", where=folder / RECORD)
     cache = folder.with_name(f"{folder.name}.chunks")
-    return ChunkedTokens(address, cache, digests, chunk_bytes=size, tokens=tokens, dtype=dtype, limit=limit)
+    return ChunkedTokens(
+        address, cache, digests, chunk_bytes=chunk_bytes, tokens=tokens, dtype=dtype, limit=limit
+    )
 
 
 @contextmanager

@@ -165,7 +165,7 @@ def _unpacked_size(metadata: bytes, body: Any) -> int:
         return 0
     buffers, total = follow(field(batch, 2)), 0
     for index in range(integer(buffers, 4, False)):
-        offset, length = (integer(buffers + 4 + 16 * index + half, 8) for half in (0, 8))
+        offset, length = (integer(buffers + 4 + 16 * index + part_offset, 8) for part_offset in (0, 8))
         if length >= 8:
             total += max(0, int.from_bytes(body[offset : offset + 8], "little", signed=True))
     return total
@@ -249,13 +249,13 @@ def class_names(features: Any) -> dict[str, list[str]]:
             return names(feature[0]) if feature else None
         if not isinstance(feature, dict):
             return None
-        listed = feature.get("names")
-        if feature.get("_type") == "ClassLabel" and isinstance(listed, list):
-            return list(map(str, listed))
+        label_names = feature.get("names")
+        if feature.get("_type") == "ClassLabel" and isinstance(label_names, list):
+            return list(map(str, label_names))
         return names(feature.get("feature"))
 
     classes = {column: names(feature) for column, feature in features.items()}
-    return {column: listed for column, listed in classes.items() if listed}
+    return {column: label_names for column, label_names in classes.items() if label_names}
 
 
 def _refuse_large_chunks(metadata: Any, name: str) -> None:

@@ -35,9 +35,9 @@ def cooccurrence_counts(documents: TokenDocuments, vocab_size: int, window: int 
     ends = np.asarray(documents.ends).astype(np.int64)
     unit = math.lcm(*range(1, window + 1))
     counts = sparse.csr_array((vocab_size, vocab_size), dtype=np.int64)
-    blocks, max_blocks = -(-documents.num_tokens // BLOCK), max(1, MAX_TOKENS // BLOCK)
-    for index in range(min(blocks, max_blocks)):
-        start = index * blocks // min(blocks, max_blocks) * BLOCK
+    num_blocks, max_blocks = -(-documents.num_tokens // BLOCK), max(1, MAX_TOKENS // BLOCK)
+    for index in range(min(num_blocks, max_blocks)):
+        start = index * num_blocks // min(num_blocks, max_blocks) * BLOCK
         tokens = np.asarray(documents.tokens[start : start + BLOCK + window]).astype(np.int64)
         document = np.searchsorted(ends, np.arange(start, start + len(tokens)), side="right")
         for distance in range(1, window + 1):

@@ -120,15 +120,15 @@ def _renumber(content: dict[str, Any], ids: dict[str, int]) -> dict[str, Any]:
 def _renumber_processor(processor: Any, ids: dict[str, int]) -> Any:
     if not isinstance(processor, dict):
         return processor
-    new = dict(processor)
-    if "processors" in new:
-        new["processors"] = [_renumber_processor(inner, ids) for inner in new["processors"]]
+    renumbered = dict(processor)
+    if "processors" in renumbered:
+        renumbered["processors"] = [_renumber_processor(inner, ids) for inner in renumbered["processors"]]
     for role in ("cls", "sep"):  # BertProcessing
-        if isinstance(pair := new.get(role), list):
-            new[role] = [pair[0], ids[pair[0]]]
-    if isinstance(special := new.get("special_tokens"), dict):  # TemplateProcessing
-        new["special_tokens"] = {
+        if isinstance(pair := renumbered.get(role), list):
+            renumbered[role] = [pair[0], ids[pair[0]]]
+    if isinstance(special_tokens := renumbered.get("special_tokens"), dict):  # TemplateProcessing
+        renumbered["special_tokens"] = {
             name: token | {"ids": [ids[inner] for inner in token["tokens"]]}
-            for name, token in special.items()
+            for name, token in special_tokens.items()
         }
-    return new
+    return renumbered

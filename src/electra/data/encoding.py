@@ -138,9 +138,9 @@ class CorpusEncoder:
                 for start, stop in zip(starts.tolist(), (starts + sizes[not_found]).tolist(), strict=True)
             ]
             self._encode_new(list(islice(reversed(self._indices), len(self._indices) - num_cached))[::-1])
-            new = not_found[(indices[not_found] >= num_cached) & is_short[not_found]]
-            new_indices, positions = np.unique(indices[new], return_index=True)
-            self._table.add(low[new[positions]], high[new[positions]], new_indices)
+            new_short = not_found[(indices[not_found] >= num_cached) & is_short[not_found]]
+            new_indices, positions = np.unique(indices[new_short], return_index=True)
+            self._table.add(low[new_short[positions]], high[new_short[positions]], new_indices)
         return indices
 
     def _encode_new(self, words: list[bytes]) -> None:
@@ -177,9 +177,9 @@ class _Table:
 
     def _slots(self, low: UInt64, high: UInt64) -> Int64:
         with np.errstate(over="ignore"):
-            mixed = (low ^ (high * np.uint64(0xBF58476D1CE4E5B9))) * np.uint64(0x9E3779B97F4A7C15)
-            mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
-        return (mixed >> np.uint64(64 - self._bits)).astype(np.int64)
+            hashes = (low ^ (high * np.uint64(0xBF58476D1CE4E5B9))) * np.uint64(0x9E3779B97F4A7C15)
+            hashes = (hashes ^ (hashes >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+        return (hashes >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def find(self, low: UInt64, high: UInt64) -> Int64:
         """Returns the value of each key, or -1 if it is absent."""
@@ -198,9 +198,12 @@ class _Table:
     def add(self, low: UInt64, high: UInt64, values: Int64) -> None:
         """Adds keys that are all new and distinct."""
         if 2 * (self._used + len(values)) > len(self._value):
-            old = np.flatnonzero(self._value >= 0)
-            low, high = np.concatenate([self._low[old], low]), np.concatenate([self._high[old], high])
-            values = np.concatenate([self._value[old], values])
+            old_slots = np.flatnonzero(self._value >= 0)
+            low, high = (
+                np.concatenate([self._low[old_slots], low]),
+                np.concatenate([self._high[old_slots], high]),
+            )
+            values = np.concatenate([self._value[old_slots], values])
             self.__init__((4 * len(values)).bit_length())  # type: ignore[misc]
         self._used += len(values)
         slots = self._slots(low, high)

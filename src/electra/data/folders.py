@@ -34,8 +34,8 @@ def _below(
     fail: Callable[[OSError], None] | None,
     enter: Callable[[Path], bool],
 ) -> Iterator[Path]:
-    real = os.path.realpath(folder)
-    if real in ancestors:
+    real_path = os.path.realpath(folder)
+    if real_path in ancestors:
         return
     try:
         names = sorted(os.listdir(folder))
@@ -50,4 +50,4 @@ def _below(
         if name.startswith(".") or not os.path.isdir(folder / name):  # Path.is_dir fails at a link to itself
             continue
         if enter(folder / name):
-            yield from _below(folder / name, (*ancestors, real), depth, fail, enter)
+            yield from _below(folder / name, (*ancestors, real_path), depth, fail, enter)

@@ -50,8 +50,8 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     index = int(np.lexsort((digests[:, 1], digests[:, 0]))[0])
     num_tokens, stop = int(ends[-1]), int(ends[index])
     start = int(ends[index - 1]) if index else 0
-    is_whole = len(ends) > 1 and (10 * (stop - start) <= num_tokens or stop - start == 1)
-    if not is_whole:
+    takes_whole_document = len(ends) > 1 and (10 * (stop - start) <= num_tokens or stop - start == 1)
+    if not takes_whole_document:
         size = max(math.ceil(share * num_tokens), min(128, num_tokens // 10), 1)
         start = max(stop - size, start + 1)
     if start >= stop:
@@ -68,11 +68,11 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
         rest.write(tokens[: start * width].data)
         rest.write(tokens[stop * width :].data)
     os.replace(work / "rest", folder.documents("train"))
-    folder.index("train").write_bytes(np.delete(ends, [index] if is_whole else []).data)
-    audit.heldout_by = "smallest hash" if is_whole else "end of one document"
-    audit.documents_train -= int(is_whole)
+    folder.index("train").write_bytes(np.delete(ends, [index] if takes_whole_document else []).data)
+    audit.heldout_by = "smallest hash" if takes_whole_document else "end of one document"
+    audit.documents_train -= int(takes_whole_document)
     audit.documents_heldout = 1
-    if is_whole:
+    if takes_whole_document:
         if mixture is not None:
             mixture.hold_out(np.array([index]))
         records = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)
@@ -90,17 +90,17 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
         (folder.documents(split), np.fromfile(folder.index(split), dtype="<u8").astype(np.int64))
         for split in ("train", "heldout")
     )
-    num_tokens, missing = (
+    num_tokens, num_missing = (
         int(train_ends[-1] + heldout_ends[-1]) if len(train_ends) else 0,
         MIN_HELDOUT_TOKENS - int(heldout_ends[-1]),
     )
-    if missing <= 0 or num_tokens < 10 * MIN_HELDOUT_TOKENS:
+    if num_missing <= 0 or num_tokens < 10 * MIN_HELDOUT_TOKENS:
         return
     sizes = np.diff(train_ends, prepend=0)
     digests = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)["digest"]
     order = np.lexsort((digests[:, 1], digests[:, 0]))
-    candidates = order[sizes[order] <= missing]  # no document that is longer than needed
-    count = int(np.searchsorted(np.cumsum(sizes[candidates]), missing)) + 1
+    candidates = order[sizes[order] <= num_missing]  # no document that is longer than needed
+    count = int(np.searchsorted(np.cumsum(sizes[candidates]), num_missing)) + 1
     is_moved = np.zeros(len(train_ends), dtype=bool)
     is_moved[candidates[:count]] = True
     if mixture is not None:

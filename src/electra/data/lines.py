@@ -25,7 +25,7 @@ from electra.foundation.machine import library
 
 COMPRESSIONS = (".gz", ".zst", ".xz", ".bz2")
 HEAD = 1 << 16  # bytes from which a file's encoding and line ends are detected
-# Against decompression bombs: four bytes of zstd can stand for 128 KiB, so 2 KiB become at most 64 MiB.
+# Compressed bytes decompressed at a time: four bytes of zstd can stand for 128 KiB, so 2 KiB become 64 MiB.
 DECOMPRESSED_AT_ONCE = 1 << 11
 ZSTD_WINDOW = 1 << 27  # the limit of the zstd program
 XZ_MEMORY = 160 << 20  # `xz -9` needs 65 MiB; a dictionary of 128 MiB fits
@@ -243,13 +243,13 @@ def guess_encoding(content: bytes) -> str:
             content.decode()
         except UnicodeDecodeError:
             runs = re.findall(rb"[\x80-\xff]+", content)
-            decodable = "\ufffd" not in content.decode("cp1252", "replace")
+            is_decodable = "\ufffd" not in content.decode("cp1252", "replace")
             # Up to three characters, of which at most one is a letter; the others are quotes or dashes.
-            western = sum(
+            num_western = sum(
                 len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run)
                 for run in runs
             )
-            codec = "cp1252" if decodable and western > 0.9 * len(runs) else codec
+            codec = "cp1252" if is_decodable and num_western > 0.9 * len(runs) else codec
     return codec
 
 
@@ -269,8 +269,8 @@ def line_end(head: str) -> str:
     Quoted cells of a csv may contain either, so they are ignored. Other characters at which Python splits
     lines may occur in texts, and do not end a line.
     """
-    outside = _QUOTED.sub("", head)
-    return "\r" if "\r" in outside and "\n" not in outside else "\n"
+    unquoted_text = _QUOTED.sub("", head)
+    return "\r" if "\r" in unquoted_text and "\n" not in unquoted_text else "\n"
 
 
 def lines(text: IO[str], max_length: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:

@@ -136,9 +136,10 @@ class Mixture:
         minimum = int(rate)
         times = np.full(len(sizes), minimum, dtype=np.int64)
         order = np.argsort(seeds.keys(self.seed, "mixture", corpus, np.arange(len(sizes))), kind="stable")
-        missing = (rate - minimum) * sizes.sum()
+        missing_tokens = (rate - minimum) * sizes.sum()
         ends = np.cumsum(sizes[order])
-        count = int(np.searchsorted(ends - sizes[order] / 2, missing))  # rounds to the nearest document
+        # Rounds to the nearest document.
+        count = int(np.searchsorted(ends - sizes[order] / 2, missing_tokens))
         times[order[: max(count, int(minimum == 0))]] += 1
         return times
 

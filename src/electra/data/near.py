@@ -86,7 +86,7 @@ class NearDuplicates:
         minima = signatures(texts)
         low_bytes = (minima & 255).astype(np.uint8)
         keys = self._keys(minima)
-        earlier = self._with_equal_keys(keys)
+        earlier_documents = self._with_equal_keys(keys)
         shared_keys = _repeated(keys)
         recent: defaultdict[tuple[int, int], list[int]] = defaultdict(list)  # documents by band and key
         matches: list[NearMatch | None] = []
@@ -103,17 +103,17 @@ class NearDuplicates:
             return NearMatch(document, max(0.0, (256 * agreement - 1) / 255))
 
         for text, band_keys in enumerate(shared_keys):
-            similar = earlier[text].union(*(recent[band_key] for band_key in band_keys))
+            similar = earlier_documents[text].union(*(recent[band_key] for band_key in band_keys))
             candidates = [compare(text, document) for document in sorted(similar)[:MAX_CANDIDATES]]
-            best = max(candidates, key=lambda match: (match.similarity, -match.document), default=None)
-            if best is None or best.similarity < self.threshold:
+            best_match = max(candidates, key=lambda match: (match.similarity, -match.document), default=None)
+            if best_match is None or best_match.similarity < self.threshold:
                 for band_key in band_keys:
                     recent[band_key].append(self._kept + len(kept))
                 kept.append(text)
                 matches.append(None)
             else:
-                self._add_example(best, texts[text], [texts[i] for i in kept])
-                matches.append(best)
+                self._add_example(best_match, texts[text], [texts[i] for i in kept])
+                matches.append(best_match)
         self._keep(keys[kept], low_bytes[kept], [texts[i] for i in kept])
         return matches
 
@@ -214,11 +214,11 @@ def signatures(texts: Sequence[str]) -> npt.NDArray[np.uint32]:
     content = b"".join([*contents, bytes(WINDOW)])
     windows: UInt64 = np.ndarray(len(content) - WINDOW, dtype="<u8", buffer=content, strides=(1,))
     sizes = np.array([len(content) for content in contents], dtype=np.int64)
-    inside = np.ones(len(windows), dtype=bool)
+    is_inside = np.ones(len(windows), dtype=bool)
     for offset in range(1, WINDOW):  # windows that reach into the next text do not count
-        inside[np.cumsum(sizes) - offset] = False
+        is_inside[np.cumsum(sizes) - offset] = False
     offsets = np.concatenate([[0], np.cumsum(sizes - WINDOW + 1)]).astype(np.uint64)
     matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
-        seeds.mix(windows[inside]), offsets, MINIMA, _SEED
+        seeds.mix(windows[is_inside]), offsets, MINIMA, _SEED
     )
     return np.array(matrix.to_rows(), dtype=np.uint32).reshape(len(texts), MINIMA)

@@ -126,8 +126,8 @@ class Faults:
 
 def _first_names(names: list[str], count: int | None = None) -> str:
     """Joins the first few names, and appends the number of the others, out of `count` (None: all names)."""
-    more = (len(names) if count is None else count) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+    num_more = (len(names) if count is None else count) - MAX_NAMES
+    return ", ".join(names[:MAX_NAMES]) + (f" and {num_more:,} more" if num_more > 0 else "")
 
 
 def read_source(
@@ -184,10 +184,10 @@ def _with_faults(
 ) -> Iterator[Text]:
     """Yields the documents of a file, and records problems of the whole file in `faults`."""
     replaced = characters = lines = blocks = 0
-    wiki = source.format == "txt" and bool(WIKI.match(decode_head(head, encoding_of(head))))
+    is_wiki = source.format == "txt" and bool(WIKI.match(decode_head(head, encoding_of(head))))
     for document in documents:
         replaced += document.replaced
-        if unit == "file" and not wiki:
+        if unit == "file" and not is_wiki:
             characters += len(document.text)
             lines += document.text.count("\n")
             blocks += document.text.count("\n\n")
@@ -195,11 +195,11 @@ def _with_faults(
     if replaced:
         faults.undecoded[source.name] = replaced
         faults.western += guess_encoding(head) == "cp1252"
-    if wiki:
+    if is_wiki:
         faults.wiki.append(source.name)
     if characters >= LARGE_FILE and max(blocks, lines // 10) >= 100:
-        better = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
-        faults.long.append((source.name, *better))
+        suggestion = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
+        faults.long.append((source.name, *suggestion))
 
 
 def clean_text(text: str) -> Text:

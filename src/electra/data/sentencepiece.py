@@ -41,8 +41,8 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
         TokenizerError: the file is damaged, or not a Unigram model.
     """
     pieces: list[tuple[str, float]] = []
-    added: list[tokenizers.AddedToken] = []
-    splits: list[str] = []  # patterns at which texts are split, so that they match no control piece
+    added_tokens: list[tokenizers.AddedToken] = []
+    split_patterns: list[str] = []  # patterns at which texts are split, so that they match no control piece
     trainer: dict[int, bytes | int] = {}
     character_map = b""
     try:
@@ -54,9 +54,11 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
                 assert isinstance(score, bytes)
                 pieces.append((text, struct.unpack("<f", score)[0]))
                 if kind in (_UNKNOWN, _CONTROL, _BYTE) and len(text) > 1:
-                    splits.append(f"{re.escape(text[0])}(?={re.escape(text[1:])})")
+                    split_patterns.append(f"{re.escape(text[0])}(?={re.escape(text[1:])})")
                 if kind in (_CONTROL, _USER_DEFINED):
-                    added.append(tokenizers.AddedToken(text, normalized=False, special=kind == _CONTROL))
+                    added_tokens.append(
+                        tokenizers.AddedToken(text, normalized=False, special=kind == _CONTROL)
+                    )
             elif field == _TRAINER and isinstance(value, bytes):
                 trainer = dict(_fields(value))
             elif field == _NORMALIZER and isinstance(value, bytes):
@@ -88,15 +90,15 @@ def read_unigram(path: Path, *, lowercase: bool, split_marks: bool) -> tokenizer
         ])  # fmt: skip
         marks = [pre_tokenizers.Punctuation("isolated")] if split_marks else []
         spaces = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
-        at_control_pieces = pre_tokenizers.Split(Regex("|".join(splits)), "merged_with_previous")
+        at_control_pieces = pre_tokenizers.Split(Regex("|".join(split_patterns)), "merged_with_previous")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [*marks, spaces, *([at_control_pieces] if splits else [])]
+            [*marks, spaces, *([at_control_pieces] if split_patterns else [])]
         )
         tokenizer.decoder = decoders.Sequence([
             decoders.ByteFallback(),
             decoders.Metaspace(replacement=SPACE, prepend_scheme="always"),
         ])  # fmt: skip
-        tokenizer.add_tokens(added)
+        tokenizer.add_tokens(added_tokens)
     return tokenizer
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CACHE_GB = 10.0  # disk space for cached chunks of a remote store
 Unit = Literal["file", "blank-line", "line"]
-_RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # names of settings that existing stores record
+_RECORDED_NAMES = {"mix_exponent": "mix_temperature"}  # setting -> its name in the records of stores
 
 
 @dataclass(frozen=True, kw_only=True)

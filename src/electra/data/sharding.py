@@ -276,7 +276,11 @@ def merge(
         existing = TokenStore.open(out).description if StoreFolder.is_at(out) else {}
         sources = [source for _, description in shards for source in description["audit"]["sources"]]
         if existing.get("settings") != settings or existing.get("sources") != sources:
-            raise StoreError("exists already", where=out, fix="Choose another `out`, or remove it")
+            raise StoreError(
+                "already exists, and was not made from these shards",
+                where=out,
+                fix="Choose another `out`, or remove it",
+            )
         return TokenStore.open(out)
     with store_builder.build_folder(out) as work:
         audit = Audit(vocab_size=tokenizer.vocab_size)

@@ -120,8 +120,8 @@ def is_remote(name: str) -> bool:
 
 def is_name(argument: str) -> bool:
     """Whether a string must name a source: a special name, a URL, or a file with a known extension."""
-    special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
-    return special or ("\n" not in argument and _has_known_extension(argument))
+    is_special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
+    return is_special or ("\n" not in argument and _has_known_extension(argument))
 
 
 def find_sources(
@@ -162,14 +162,16 @@ def is_same_text(
     Stdin, pipes, addresses and hub data sets are compared by name only. Raises CorpusError like
     `find_sources`.
     """
-    current: list[dict[str, Any]] = []
+    current_listings: list[dict[str, Any]] = []
     for argument in map(str, arguments):
         if _is_copied(argument):
-            current.append({"argument": argument})
+            current_listings.append({"argument": argument})
         else:
-            current += [source.describe() for source in find_sources([argument], Path(), options)]
+            current_listings += [source.describe() for source in find_sources([argument], Path(), options)]
     # A glob of addresses has several listings for one argument.
-    return list(dict.fromkeys(map(_identity, listings))) == list(dict.fromkeys(map(_identity, current)))
+    return list(dict.fromkeys(map(_identity, listings))) == list(
+        dict.fromkeys(map(_identity, current_listings))
+    )
 
 
 def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
@@ -322,7 +324,7 @@ def _is_text(source: Source) -> bool:
 
 
 def count_control_characters(head: str) -> int:
-    """Returns the number of control characters in the beginning of a file; 0 if they are few."""
+    """Returns how many control characters and undecoded bytes a file begins with; 0 if they are few."""
     count = len(_CONTROL.findall(head))
     return count if count > 8 and count * 10 > len(head) else 0
 
@@ -448,7 +450,7 @@ def _extension(name: str, compression: str) -> tuple[str, str]:
     """Returns a file's extension without that of a compression, and advice if it is unsupported (else "")."""
     suffix = Path(name.lower().removesuffix(compression)).suffix
     return suffix, next(
-        (fix for fix, listed in _UNSUPPORTED.items() if suffix and suffix in listed.split()), ""
+        (fix for fix, extensions in _UNSUPPORTED.items() if suffix and suffix in extensions.split()), ""
     )
 
 
@@ -475,19 +477,19 @@ def copy_bytes(
     stream: IO[bytes], file: IO[bytes], size: int | None, name: str, error: type[ElectraError] = CorpusError
 ) -> None:
     """Copies a remote file. Raises `error` if it is longer or shorter than `size` (None: unknown)."""
-    copied = 0
+    num_copied = 0
 
     def read() -> bytes:
         with convert_errors(name, error=error):
             return stream.read(1 << 20)
 
     while block := read():
-        copied += len(block)
-        if size is not None and copied > size:
+        num_copied += len(block)
+        if size is not None and num_copied > size:
             raise error(f"longer than its listed size ({size:,} bytes)", where=name, fix="Try again later")
         file.write(block)
-    if size is not None and copied < size:
-        raise error(f"ended after {copied:,} of {size:,} bytes", where=name, fix="Try again")
+    if size is not None and num_copied < size:
+        raise error(f"ended after {num_copied:,} of {size:,} bytes", where=name, fix="Try again")
 
 
 def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:

@@ -283,9 +283,11 @@ class ContentCheck(threading.Thread):
 
 
 def _specials(ids: dict[str, Any], vocab_size: int) -> Specials:
-    wrong = [role for role, number in ids.items() if type(number) is not int or not 0 <= number < vocab_size]
-    if wrong:
-        raise ValueError(f"{wrong[0]} is {ids[wrong[0]]!r}, which is not a token id")
+    wrong_roles = [
+        role for role, number in ids.items() if type(number) is not int or not 0 <= number < vocab_size
+    ]
+    if wrong_roles:
+        raise ValueError(f"{wrong_roles[0]} is {ids[wrong_roles[0]]!r}, which is not a token id")
     return Specials(**ids)
 
 
@@ -357,21 +359,23 @@ def _open_bare(path: Path, tokenizer: Tokenizer | None, heldout: float) -> Token
             "a bare .ds file does not record its tokenizer", where=path, fix="Pass the tokenizer"
         )
     dtype = id_dtype(tokenizer.vocab_size)
-    rebuild = f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
-    documents = map_documents(path, dtype, fix=rebuild)
+    rebuild_advice = (
+        f"Pass the path of a .ds file whose index, {path.name}.index, is next to it, or make both again"
+    )
+    documents = map_documents(path, dtype, fix=rebuild_advice)
     if documents.out_of_order():
-        raise StoreError("document ends are not in order", where=f"{path}.index", fix=rebuild)
+        raise StoreError("document ends are not in order", where=f"{path}.index", fix=rebuild_advice)
     if (largest := largest_id(documents)) >= tokenizer.vocab_size:
         fix = (
             f"Pass the tokenizer that made the file (ids are read as {dtype.name}, because this vocabulary"
             f" has {tokenizer.vocab_size} entries)"
         )
         raise StoreError(f"token id {largest} is outside the tokenizer's vocabulary", where=path, fix=fix)
-    train, held = _split_heldout(documents, heldout, path)
+    train, held_out = _split_heldout(documents, heldout, path)
     return TokenStore(
         path,
         train,
-        held,
+        held_out,
         tokenizer.specials,
         tokenizer.vocab_size,
         tokenizer.digest,

@@ -209,10 +209,10 @@ def commit_store(
 
 def publish(work: Path, out: Path, files: dict[str, durable.Content]) -> None:
     """Writes files to a folder inside `work`, then renames the folder to `out`."""
-    complete = work / "made"
-    durable.commit_directory(complete, files)
+    complete_folder = work / "made"
+    durable.commit_directory(complete_folder, files)
     with durable.explain_disk_errors(out):
-        durable.OPS.rename(complete, out)
+        durable.OPS.rename(complete_folder, out)
         durable.OPS.fsync(out.parent)
 
 
@@ -321,12 +321,12 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
     are returned, because `hold_out` makes them training documents.
     """
     sample: list[tuple[int, str]] = []
-    held_out: list[str] = []
+    held_out_texts: list[str] = []
     threshold, size = 2**64, 0
     for document in documents:
         draw = int.from_bytes(document.digest[8:], "little")
         if document.held and not sample:
-            held_out.append(document.text)
+            held_out_texts.append(document.text)
         if not document.held and draw < threshold:
             sample.append((draw, document.text))
             size += len(document.text)
@@ -334,7 +334,7 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
             threshold //= 2
             sample = [entry for entry in sample if entry[0] < threshold] or [min(sample)]
             size = sum(len(text) for _, text in sample)
-    return [text for _, text in sample] or held_out
+    return [text for _, text in sample] or held_out_texts
 
 
 def _sample_corpora(documents: Iterable[KeptDocument], characters: int, mixture: Mixture | None) -> list[str]:
@@ -385,16 +385,16 @@ def write_documents(
     Documents without a token are dropped. Raises RunFailed if encoding fails.
     """
     train, heldout = writers = [SplitWriter(work, split) for split in SPLITS]
-    waiting: deque[list[KeptDocument]] = deque()
+    waiting_chunks: deque[list[KeptDocument]] = deque()
 
     def texts() -> Iterator[list[str]]:
         for chunk in chunks(documents):
-            waiting.append(chunk)
+            waiting_chunks.append(chunk)
             yield [document.text for document in chunk]
 
     try:
         for encoded in encode_in_order(texts(), tokenizer, workers):
-            chunk = waiting.popleft()
+            chunk = waiting_chunks.popleft()
             is_held_out = np.array([document.held for document in chunk])
             has_tokens = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=DOCUMENT_DTYPE)

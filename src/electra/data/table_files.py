@@ -107,8 +107,8 @@ def _saved_files(folder: Path) -> list[Path]:
     if splits := saved_splits(folder):
         return [file for split in splits.values() for file in _saved_files(split)]
     try:
-        listed = json.loads((folder / SAVED).read_bytes())["_data_files"]
-        names = [str(entry["filename"]) for entry in listed]
+        data_files = json.loads((folder / SAVED).read_bytes())["_data_files"]
+        names = [str(entry["filename"]) for entry in data_files]
         if any(Path(name).name != name for name in names):
             raise ValueError("a file in another folder")
     except FileNotFoundError:

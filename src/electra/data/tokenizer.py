@@ -97,8 +97,8 @@ class Tokenizer:
         In a text, special tokens are then encoded as plain text, and other added tokens as tokens.
         """
         content: dict[str, Any] = json.loads(self.definition)
-        special = set(self.names.values())
-        added = [token | {"special": token["content"] in special} for token in content["added_tokens"]]
+        special_tokens = set(self.names.values())
+        added = [token | {"special": token["content"] in special_tokens} for token in content["added_tokens"]]
         return content | {"added_tokens": added}
 
     @classmethod
@@ -183,7 +183,8 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
         """Encodes a text or a pair with special tokens.
 
-        Beyond `max_length` tokens (None: no limit), the longer text is truncated.
+        Beyond `max_length` tokens, special ones included (None: no limit), the longer text of a pair is
+        truncated until it is as short as the other, then both.
 
         Raises:
             TokenizerError: `max_length` leaves no room for text.
@@ -295,8 +296,8 @@ def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
 def _find_names(names: dict[str, str], vocabulary: dict[str, int], origin: object) -> dict[str, str]:
     by_role = {}
     for role in Specials._fields:
-        usual = next((style[role] for style in STYLES if style[role] in vocabulary), "")
-        name = names.get(role) or usual
+        usual_name = next((style[role] for style in STYLES if style[role] in vocabulary), "")
+        name = names.get(role) or usual_name
         if name not in vocabulary:
             problem = f"it has no {role} token ({' or '.join(style[role] for style in STYLES)})"
             fix = f"Set {role}_token in {TOKENIZER_CONFIG} to one of its tokens, or to a new one to add"

@@ -107,8 +107,8 @@ def read(files: Mapping[str, Path], origin: object) -> tuple[str, dict[str, str]
             present = (name for name in usual if tokenizer.token_to_id(name) is not None)
             # Some folders name only the bos and eos tokens.
             roles[role] = roles.get(role) or next(present, "") or _content(settings.get(key)) or ""
-        named = {role: name for role, name in roles.items() if name}
-        return json.dumps(definition, ensure_ascii=False), named
+        named_roles = {role: name for role, name in roles.items() if name}
+        return json.dumps(definition, ensure_ascii=False), named_roles
     if SENTENCE_PIECES in files and kind in ("", "pretrained", *_DEBERTA):
         return _from_sentence_pieces(files, settings, roles)
     is_byte_level = VOCABULARY not in files
@@ -313,11 +313,12 @@ def _add_tokens(
 
     Returns whether there were any.
     """
-    present = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
+    present_tokens = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}
     tokens = [
         token
         for token, overrides in _listed_tokens(settings, files)
-        if token.content not in present or (overrides and _flags(token) != _flags(present[token.content]))
+        if token.content not in present_tokens
+        or (overrides and _flags(token) != _flags(present_tokens[token.content]))
         if token.content not in roles or tokenizer.token_to_id(token.content) is None
     ]
     if len(tokens) > hostile.MAX_ADDED:
@@ -331,27 +332,27 @@ def _listed_tokens(
     settings: Mapping[str, Any], files: Mapping[str, Path]
 ) -> Iterator[tuple[tokenizers.AddedToken, bool]]:
     """Yields each added token outside the vocabulary, and whether its flags override tokenizer.json's."""
-    where, decoder = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
-    overrides = decoder is not None
+    where, tokens_by_id = files.get(TOKENIZER_CONFIG), settings.get("added_tokens_decoder")
+    overrides = tokens_by_id is not None
     extra: Any = next((settings[key] for key in _EXTRA if settings.get(key)), [])
-    others = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
+    other_tokens = [value for key, value in settings.items() if key.endswith("_token") and key not in _NAMED]
     named = [
         *(settings.get(key) for key in _NAMED),
-        *(value for value in others if isinstance(value, str)),
+        *(value for value in other_tokens if isinstance(value, str)),
         *(extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else [extra]),
     ]
-    special = {_content(token) for token in named}
-    if decoder is None and ADDED_TOKENS in files:
+    special_contents = {_content(token) for token in named}
+    if tokens_by_id is None and ADDED_TOKENS in files:
         where = files[ADDED_TOKENS]
-        decoder = {id_: token for token, id_ in _object(where).items()}
+        tokens_by_id = {id_: token for token, id_ in _object(where).items()}
     try:
-        listed = [token for _, token in sorted((decoder or {}).items(), key=lambda item: int(item[0]))]
+        listed = [token for _, token in sorted((tokens_by_id or {}).items(), key=lambda item: int(item[0]))]
         for index, token in enumerate([*listed, *(token for token in named if token is not None)]):
             content, flags = _content(token), token if isinstance(token, dict) else {}
             if content is None:
                 raise TypeError
             options = {name: bool(flags[name]) for name in _FLAGS if name in flags}
-            options |= {"special": True} if content in special else {}
+            options |= {"special": True} if content in special_contents else {}
             if content:
                 yield tokenizers.AddedToken(content, **options), overrides and index < len(listed)
     except (AttributeError, TypeError, ValueError, OverflowError):

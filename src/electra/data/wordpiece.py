@@ -107,9 +107,9 @@ def train(texts: Iterable[str], config: TokenizerConfig) -> tokenizers.Tokenizer
     if not alphabet:
         raise TokenizerError("no text to train a vocabulary on")
     words = sorted(count_words(texts))
-    occurring = _vocabulary(words, alphabet, [], config, size=0)
+    occurring_pieces = _vocabulary(words, alphabet, [], config, size=0)
     continuations = (PREFIX + character for character in alphabet)
-    fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in continuations if piece in occurring)]
+    fixed = [*SPECIAL_TOKENS.values(), *(piece for piece in continuations if piece in occurring_pieces)]
     vocabulary = _vocabulary(texts, alphabet, fixed, config, size=config.vocab_size)
     return add_special_tokens(
         bert_pipeline(vocabulary, lowercase=config.lowercase, strip_accents=config.strip_accents)
