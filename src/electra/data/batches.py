@@ -101,7 +101,7 @@ class Batches:
         )
 
     def rows(self, blocks: npt.ArrayLike) -> Rows:
-        """Returns the rows of the blocks with these indices, in the same order."""
+        """Returns the rows of the blocks with these indices [B], in the same order."""
         indices = np.asarray(blocks, dtype=np.int64)
         width = self.length - 2
         begin, begin_document = self._first_token(indices * width)

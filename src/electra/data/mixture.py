@@ -23,7 +23,7 @@ _BLOCK = 1 << 12  # documents copied at a time
 
 
 def parse_corpora(arguments: Sequence[str | Path]) -> dict[str, list[str]]:
-    """Returns the sources of each corpus, from arguments such as de=PATH.
+    """Returns the sources of each corpus by its name, from arguments such as de=PATH.
 
     Raises:
         ConfigError: an argument is not NAME=SOURCE, or there are fewer than two corpora.

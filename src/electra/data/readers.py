@@ -137,7 +137,7 @@ def read_source(
 
     Args:
         source: the source.
-        unit: what counts as one document of a text file.
+        unit: what counts as one document of a text file; tables have one in each row.
         field: the column or field of the text in a table.
         encoding: the encoding of text, csv and JSON (None: UTF-8, or by the byte order mark).
         faults: receives the counts of problems.

@@ -75,6 +75,7 @@ def build_store(
         StoreError: `out` is not a store, or was built from different text or settings.
         TokenizerError, ConfigError: a vocabulary cannot be trained or cut with these settings.
         RunFolderError: another process is building this store.
+        RunFailed: a process that encodes failed.
     """
     out, config = Path(out), config or CorpusConfig()
     existing = _existing_store(sources, tokenizer, out, config)
