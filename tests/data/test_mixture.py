@@ -134,6 +134,14 @@ def test_prepare_mixes_named_corpora(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "mix_seed" in capsys.readouterr().err
 
 
+def test_corpora_without_any_text_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("en", "de"):
+        (tmp_path / f"{name}.txt").write_text("\n\n")
+    sources = [f"{name}={tmp_path / name}.txt" for name in ("en", "de")]
+    assert main(["prepare", *sources, "--mix-exponent", "0.5", "--out", str(tmp_path / "store")]) == 2
+    assert "no text" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -16,7 +16,7 @@ from typing import Any
 
 from electra.data.lines import SizeBudget, expansion_error
 from electra.data.tables import Row
-from electra.foundation.errors import DataError
+from electra.foundation.errors import DataError, reason_of
 from electra.foundation.machine import library
 
 # A column chunk or batch is decompressed whole: to at most this many bytes, or this many times its size if
@@ -77,7 +77,7 @@ def write_parquet(
             )
         pyarrow.parquet.write_table(table, target)
     except (pyarrow.ArrowException, OverflowError) as error:
-        problem = f"the columns cannot be written as parquet ({str(error).splitlines()[0]})"
+        problem = f"the columns cannot be written as parquet ({reason_of(error)})"
         raise DataError(problem, where=name, fix="Write jsonl instead") from None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from electra.foundation.errors import TokenizerError
+from electra.foundation.errors import TokenizerError, reason_of
 
 MAX_ENTRIES, MAX_ADDED = 2_000_000, 20_000  # the largest published vocabularies have a million
 MAX_GROWTH = 1000  # characters into which a normalizer may turn one
@@ -75,6 +75,6 @@ def explain_panics(origin: object) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != "PanicException" and type(error) is not Exception:
             raise
-        reason = str(error).splitlines()[0][:200] if str(error) else "a panic"
+        reason = reason_of(error)[:200]
         fix = "Use another tokenizer; this one may have an endless pattern, or no entry for its unk_token"
         raise TokenizerError(f"the tokenizers library failed ({reason})", where=origin, fix=fix) from None

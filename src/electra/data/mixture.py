@@ -128,7 +128,7 @@ class Mixture:
     def _rates(self, sizes: Ints) -> Floats:
         """Returns how often to read each corpus of `sizes` tokens: the tokens due to it, over its own."""
         weights = np.where(sizes > 0, sizes.astype(np.float64) ** self.exponent, 0.0)
-        rates: Floats = weights / weights.sum() * sizes.sum() / np.maximum(sizes, 1)
+        rates: Floats = weights / max(weights.sum(), 1) * sizes.sum() / np.maximum(sizes, 1)
         return rates
 
     def _repetitions(self, sizes: Ints, rate: float, corpus: int) -> Ints:

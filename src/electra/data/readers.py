@@ -37,7 +37,7 @@ from electra.data.sources import (
     count_control_characters,
 )
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
-from electra.foundation.errors import CorpusError, DataError
+from electra.foundation.errors import CorpusError, DataError, reason_of
 from electra.foundation.machine import library
 from electra.foundation.visible import plural
 
@@ -331,7 +331,7 @@ def _hub(name: str, field: str, faults: Faults) -> Iterator[Text]:
         records = datasets.load_dataset(path, config or None, split=split or "train")
     except Exception as error:  # network, names, formats: the library raises dozens of kinds
         raise CorpusError(
-            f"cannot be loaded ({str(error).strip().splitlines()[0]})",
+            f"cannot be loaded ({reason_of(error)})",
             where=name,
             fix="Use the form hub:NAME:CONFIG:SPLIT",
         ) from error

@@ -32,7 +32,7 @@ from electra.data.table_files import FORMATS as TABLE_FORMATS
 from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_splits
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation import durable
-from electra.foundation.errors import CorpusError, ElectraError
+from electra.foundation.errors import CorpusError, ElectraError, reason_of
 from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
@@ -559,5 +559,5 @@ def convert_errors(
     except ElectraError:
         raise
     except kind as problem:
-        reason = getattr(problem, "strerror", None) or str(problem).strip() or type(problem).__name__
-        raise error(f"cannot be {what} ({reason.splitlines()[0]})", where=name) from problem
+        reason = getattr(problem, "strerror", None) or reason_of(problem)
+        raise error(f"cannot be {what} ({reason})", where=name) from problem

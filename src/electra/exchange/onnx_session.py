@@ -22,7 +22,7 @@ from electra.exchange.configs import FolderConfig, read_config
 from electra.exchange.load import KIND_PHRASES, Loaded
 from electra.exchange.names import Kind
 from electra.exchange.pooling import TextVector, read_text_vector
-from electra.foundation.errors import AbsentNetwork, ModelError
+from electra.foundation.errors import AbsentNetwork, ModelError, reason_of
 from electra.foundation.machine import library
 from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
@@ -106,7 +106,7 @@ class OnnxEncoder(Encoder):
         try:
             [result] = self.session.run([output], {name: arrays[name].numpy() for name in self.inputs})
         except Exception as error:  # the library has a dozen exception classes without a common base
-            problem = f"the graph cannot compute {output!r} ({str(error).strip().splitlines()[0]})"
+            problem = f"the graph cannot compute {output!r} ({reason_of(error)})"
             raise ModelError(problem, where=self.path, fix=REEXPORT) from None
         expected = (*input_ids.shape, self.config.hidden_size) if output == HIDDEN else input_ids.shape[:1]
         if np.shape(result)[: len(expected)] != tuple(expected):
@@ -157,5 +157,5 @@ def open_session(path: Path) -> Any:
     try:
         return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library has a dozen exception classes without a common base
-        problem = f"onnxruntime cannot open the graph ({str(error).splitlines()[0]})"
+        problem = f"onnxruntime cannot open the graph ({reason_of(error)})"
         raise ModelError(problem, where=path, fix=REEXPORT) from None

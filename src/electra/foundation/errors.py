@@ -180,6 +180,12 @@ class Interrupted(KeyboardInterrupt):
         return f"{self.where}: " + ("stopped; rerun to resume" if self.saved else "interrupted")
 
 
+def reason_of(error: BaseException) -> str:
+    """Returns the first line of an error's message, or the name of its type if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def nearest(name: str, known: list[str]) -> str:
     """Returns "Did you mean ...?" for a mistyped name, or the list of known names if none is similar."""
     return _suggestion(name, known, 0.6) or f"Known: {', '.join(sorted(known))}."

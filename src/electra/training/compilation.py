@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from electra.foundation.errors import reason_of
 from electra.model.encoder import Encoder
 from electra.model.pair import Pair
 from electra.model.precision import autocast, device_kind
@@ -68,8 +69,7 @@ def compile_layers(run: Run) -> str | None:
         _rehearse(run)
     except Exception as error:  # compilers raise errors of any type
         undo_compilation(run)
-        lines = str(error).strip().splitlines()
-        return lines[0] if lines else type(error).__name__
+        return reason_of(error)
     return None
 
 

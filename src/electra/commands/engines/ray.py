@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.foundation.errors import ConfigError, Interrupted
+from electra.foundation.errors import ConfigError, Interrupted, reason_of
 from electra.foundation.progress import Say
 
 POLL_SECONDS = 0.2
@@ -46,7 +46,7 @@ def run(
         _connect(address)
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
     except (OSError, ValueError, RuntimeError) as error:
-        problem = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
+        problem = f"no Ray cluster at {address} ({reason_of(error)})"
         fix = "Start one (ray start --head), or set RAY_ADDRESS"
         raise ConfigError(problem, key="engine", fix=fix) from None
     try:
