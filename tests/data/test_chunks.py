@@ -31,7 +31,7 @@ BYTES = 512  # of a chunk here
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ELECTRA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(chunks, "CHUNK_BYTES", BYTES)
-    monkeypatch.setattr(chunks, "PAUSES", ())
+    monkeypatch.setattr(chunks, "RETRY_PAUSES", ())
     return tmp_path / "cache"
 
 
@@ -181,7 +181,7 @@ def test_a_connection_that_breaks_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address, faults = server
-    monkeypatch.setattr(chunks, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(chunks, "RETRY_PAUSES", (0.0, 0.0))
     faults[f"/chunks/{chunks.chunk_name(1)}"] = ("breaks", 2)
     tokens = TokenStore.open(address).train.tokens
     assert tokens[:].tobytes() == (both[0].path / "train.ds").read_bytes()

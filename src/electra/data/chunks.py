@@ -37,8 +37,8 @@ from electra.foundation.machine import launch_variable
 
 CHUNK_BYTES = 1 << 18
 PARALLEL_TRANSFERS = 32  # chunks
-PAUSES = (1.0, 5.0)  # seconds before each retry of a failed transfer
-PERMANENT = (FileNotFoundError, PermissionError, ImportError)  # errors that a retry would not avoid
+RETRY_PAUSES = (1.0, 5.0)  # seconds before each retry of a failed transfer
+PERMANENT_ERRORS = (FileNotFoundError, PermissionError, ImportError)  # errors that a retry would not avoid
 T = TypeVar("T")
 U = TypeVar("U")
 RECORD, FORMAT = "chunks.json", 1
@@ -133,7 +133,7 @@ class ChunkedTokens:
 
     def _fetch(self, index: int) -> bytes:
         url = f"{self.address}/chunks/{chunk_name(index)}"
-        for pause in (*PAUSES, None):
+        for pause in (*RETRY_PAUSES, None):
             try:
                 with convert_errors(url, error=StoreError):
                     content = read_whole(url)
@@ -145,7 +145,11 @@ class ChunkedTokens:
                 raise StoreError(problem, where=url, fix=UPLOAD_AGAIN)
             except StoreError as error:
                 cause = error.__cause__
-                if pause is None or isinstance(cause, PERMANENT) or 400 <= getattr(cause, "code", 0) < 500:
+                if (
+                    pause is None
+                    or isinstance(cause, PERMANENT_ERRORS)
+                    or 400 <= getattr(cause, "code", 0) < 500
+                ):
                     raise
             time.sleep(pause)
         raise AssertionError

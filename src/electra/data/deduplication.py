@@ -11,7 +11,7 @@ from typing import NamedTuple
 from electra.data.audit import Audit
 from electra.data.corpus import Documents
 from electra.data.near import NearDuplicates
-from electra.data.sorted_runs import MEMORY, DigestSet
+from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, DigestSet
 
 _CHUNK = 1 << 20  # characters that are encoded or compared at a time
 _CHUNK_DOCUMENTS = 1 << 12
@@ -24,8 +24,8 @@ class KeptDocument(NamedTuple):
     digest: bytes
     """16 bytes of BLAKE2b: the first half decides whether it is held out, the second identifies
     duplicates and decides whether it is in the sample for the vocabulary."""
-    held: bool
-    """Whether it is held out."""
+    is_held_out: bool
+    """Whether it belongs to the held-out text."""
     corpus: int = 0
     """The index of its corpus in a mixture."""
 
@@ -35,7 +35,7 @@ def keep_documents(
     audit: Audit,
     progress: Callable[[int], None],
     work: Path,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Iterator[KeptDocument]:
     """Yields the documents to encode, and records in the audit how many are read and dropped.
 

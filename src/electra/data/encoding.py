@@ -36,7 +36,7 @@ _KINDS[list(b" \t\n\r")] = _SPACE
 _KINDS[list(string.punctuation.encode())] = _MARK
 _LOWER = np.array(list(bytes(range(256)).lower()), dtype=np.uint8)
 # Masks that keep the first 0 to 8 bytes of a little-endian integer.
-_FIRST_BYTES = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
+_BYTE_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
 _SHORT = 15  # bytes of the longest word that forms a key; the 16th byte of the key is the length
 _SEPARATORS = ".,-()!?:'"  # candidates: no other character is normalised into one of them
 
@@ -122,8 +122,8 @@ class CorpusEncoder:
         """Returns the index of each word, given by its first byte and size; encodes and caches new words."""
         # A view of `content`: entry i holds the 8 bytes that begin at position i.
         eight_bytes: UInt64 = np.ndarray(len(content) - 7, dtype="<u8", buffer=content.data, strides=(1,))
-        low = eight_bytes[first] & _FIRST_BYTES[np.minimum(sizes, 8)]
-        high = eight_bytes[first + 8] & _FIRST_BYTES[np.clip(sizes - 8, 0, 7)]
+        low = eight_bytes[first] & _BYTE_MASKS[np.minimum(sizes, 8)]
+        high = eight_bytes[first + 8] & _BYTE_MASKS[np.clip(sizes - 8, 0, 7)]
         is_short = sizes <= _SHORT
         # Long words get length 0, which no word has.
         high |= np.where(is_short, sizes, 0).astype(np.uint64) << np.uint64(56)

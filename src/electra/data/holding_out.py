@@ -74,7 +74,7 @@ def hold_out(work: Path, share: float, audit: Audit, mixture: Mixture | None) ->
     audit.documents_heldout = 1
     if takes_whole_document:
         if mixture is not None:
-            mixture.hold_out(np.array([index]))
+            mixture.uncount_training(np.array([index]))
         records = np.fromfile(folder.digests("train"), dtype=DOCUMENT_DTYPE)
         folder.digests("train").write_bytes(np.delete(records, index).tobytes())
         _hold_out_more(work, audit, mixture)
@@ -104,7 +104,7 @@ def _hold_out_more(work: Path, audit: Audit, mixture: Mixture | None) -> None:
     is_moved = np.zeros(len(train_ends), dtype=bool)
     is_moved[candidates[:count]] = True
     if mixture is not None:
-        mixture.hold_out(np.flatnonzero(is_moved))
+        mixture.uncount_training(np.flatnonzero(is_moved))
     width = train_file.stat().st_size // int(train_ends[-1])
     tokens = np.fromfile(train_file, dtype="u1").reshape(-1, width)  # a corpus this small fits into memory
     is_moved_token = np.repeat(is_moved, sizes)

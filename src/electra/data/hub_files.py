@@ -21,11 +21,11 @@ def could_be_hub_name(name: str) -> bool:
 
     A string such as texts/typo is a path if the working directory has a folder texts/.
     """
-    parent = Path(in_repository(name)[0]).parent
+    parent = Path(split_revision(name)[0]).parent
     return bool(_HUB_NAME.fullmatch(name)) and (parent == Path(".") or not parent.is_dir())
 
 
-def in_repository(name: str) -> tuple[str, str | None]:
+def split_revision(name: str) -> tuple[str, str | None]:
     """Splits owner/name@revision into repository and branch, tag or commit (None: the main branch)."""
     repository, _, revision = name.partition("@")
     return repository, revision or None
@@ -45,7 +45,7 @@ def download(name: str, patterns: Sequence[str], error: type[ElectraError]) -> P
         RevisionNotFoundError,
     )
 
-    repository, revision = in_repository(name)
+    repository, revision = split_revision(name)
     try:
         return Path(snapshot_download(repository, revision=revision, allow_patterns=list(patterns)))
     except RepositoryNotFoundError:

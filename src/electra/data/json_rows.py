@@ -12,7 +12,7 @@ from typing import Any
 from electra.data.tables import ReadOptions, Rows
 from electra.foundation.errors import DataError
 
-MAX_VALUE = 1 << 28  # characters of a JSON value; the outermost list may be longer
+MAX_VALUE_CHARACTERS = 1 << 28  # characters of a JSON value; the outermost list may be longer
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # an escape that is half of a pair, or a lone surrogate
 _SEPARATORS = re.compile(r"[\s,]*")  # between JSON values
 
@@ -96,7 +96,7 @@ def _values(pieces: Iterator[str], path: Path) -> Iterator[Any]:
             line += text.count("\n", 0, position)
             added = "".join(islice(pieces, max(1, (len(text) - position) >> 16)))
             text, position = text[position:] + added, 0
-            if not added or len(text) > MAX_VALUE or isinstance(error, RecursionError):
+            if not added or len(text) > MAX_VALUE_CHARACTERS or isinstance(error, RecursionError):
                 raise DataError(f"not valid JSON ({error})", where=where) from None
             continue
         yield value

@@ -34,7 +34,7 @@ _UNDECODED = "undecoded-as-surrogates"
 SURROGATES = re.compile("[\ud800-\udfff]+")
 _UTF8 = re.compile(rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+")
 _QUOTED = re.compile('"[^"]*"?')
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -211,7 +211,7 @@ def encoding_of(head: bytes, name: str | None = None, key: str = "encoding") -> 
     Raises:
         ConfigError: the encoding is unknown.
     """
-    by_mark = next((codec for mark, codec in _MARKS if head.startswith(mark)), None)
+    by_mark = next((codec for mark, codec in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
     if name is not None:
         try:
             codec = codecs.lookup(name).name

@@ -67,7 +67,7 @@ class Mixture:
         counts = self._documents
         counts["train"], counts["heldout"] = counts["heldout"], counts["train"]
 
-    def hold_out(self, indices: Ints) -> None:
+    def uncount_training(self, indices: Ints) -> None:
         """Removes documents, given by their indices in the training split, from the counts of that split."""
         corpus_index = np.searchsorted(np.cumsum(self._documents["train"]), indices, side="right")
         self._documents["train"] -= np.bincount(corpus_index, minlength=len(self.names))
@@ -84,7 +84,7 @@ class Mixture:
             ]
         return mixed_texts
 
-    def write(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    def mix_in_place(self, documents: Path, index: Path, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
         """Mixes the training split in place and returns counts for the audit, one entry per corpus.
 
         Args:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from electra.data.sorted_runs import MEMORY, SortedRuns
+from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, SortedRuns
 from electra.foundation import seeds
 from electra.foundation.errors import ConfigError
 from electra.foundation.machine import library
@@ -39,7 +39,7 @@ MIN_THRESHOLD = 0.5
 MAX_EXAMPLES, BEGINNING_BYTES = 10, 240  # in the audit, and shown of each document
 STORED_BEGINNINGS = 1 << 20  # documents whose beginnings are stored; only these become examples
 _SEED = 1
-_INDEX = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
+_INDEX_MASK = np.uint64((1 << 32) - 1)  # mask: the lower half of an entry is the index of the document
 
 
 class NearMatch(NamedTuple):
@@ -65,7 +65,9 @@ class NearDuplicates:
         ConfigError: the threshold is not in [0.5, 1).
     """
 
-    def __init__(self, threshold: float, folder: Path | None = None, memory: int = MEMORY) -> None:
+    def __init__(
+        self, threshold: float, folder: Path | None = None, memory: int = DEFAULT_MEMORY_BYTES
+    ) -> None:
         self.threshold = threshold
         self._bands, self._rows = band_layout(threshold)
         self._runs = [SortedRuns(folder, memory // self._bands) for _ in range(self._bands)]
@@ -132,7 +134,7 @@ class NearDuplicates:
         digest = np.zeros((len(minima), self._bands), dtype=np.uint64)
         for row in range(self._rows):
             digest = seeds.mix(digest ^ by_band[:, :, row])
-        return digest & ~_INDEX
+        return digest & ~_INDEX_MASK
 
     def _with_equal_keys(self, keys: UInt64) -> list[set[int]]:
         """Returns, for each text, the indices of documents of earlier calls that agree with it in a band."""
@@ -140,16 +142,16 @@ class NearDuplicates:
         for band, runs in enumerate(self._runs):
             for run in map(np.asarray, runs):
                 first = np.searchsorted(run, keys[:, band])
-                is_equal = run[np.minimum(first, len(run) - 1)] & ~_INDEX == keys[:, band]
+                is_equal = run[np.minimum(first, len(run) - 1)] & ~_INDEX_MASK == keys[:, band]
                 for index in np.flatnonzero(is_equal & (first < len(run))).tolist():
                     entries = run[first[index] : first[index] + MAX_CANDIDATES]
-                    equal = entries[entries & ~_INDEX == keys[index, band]]
-                    matches[index].update((equal & _INDEX).tolist())
+                    equal = entries[entries & ~_INDEX_MASK == keys[index, band]]
+                    matches[index].update((equal & _INDEX_MASK).tolist())
         return matches
 
     def _keep(self, keys: UInt64, low_bytes: npt.NDArray[np.uint8], texts: list[str]) -> None:
         indices = np.arange(self._kept, self._kept + len(keys), dtype=np.uint64)
-        if self._kept + len(keys) > _INDEX:
+        if self._kept + len(keys) > _INDEX_MASK:
             raise ConfigError("near-duplicates are supported for at most 4.3 billion documents")
         for band, runs in enumerate(self._runs) if len(keys) else ():
             runs.add(np.sort(keys[:, band] | indices))

@@ -68,10 +68,10 @@ class Faults:
     nulls: int = 0  # rows whose text is null: empty documents
     first_nulls: list[str] = field(default_factory=list)
     undecoded: dict[str, int] = field(default_factory=dict)  # file -> undecodable bytes
-    western: int = 0  # how many of these files look like cp1252
-    wiki: list[str] = field(default_factory=list)  # files that WikiExtractor wrote
+    num_like_cp1252: int = 0  # how many of these files look like cp1252
+    wiki_files: list[str] = field(default_factory=list)  # files that WikiExtractor wrote
     # large documents: name, a better unit, how many parts that gives
-    long: list[tuple[str, str, int]] = field(default_factory=list)
+    large_files: list[tuple[str, str, int]] = field(default_factory=list)
 
     def leave_out(self, error: CorpusError) -> None:
         """Counts a broken row. Raises CorpusError once MIN_BROKEN rows, and most of all rows, are broken."""
@@ -106,16 +106,18 @@ class Faults:
         if self.undecoded:
             num_bytes, count = sum(self.undecoded.values()), len(self.undecoded)
             files = _first_names([f"{name} ({size:,})" for name, size in self.undecoded.items()], count)
-            guess = " (cp1252 would fit)" if 2 * self.western > count else ""
+            guess = " (cp1252 would fit)" if 2 * self.num_like_cp1252 > count else ""
             notes.append(
                 f"{plural(num_bytes, 'byte')} in {plural(count, 'file')} could not be decoded and were"
                 f" replaced: {files}. If they have another encoding{guess}, set it with --data.encoding"
             )
-        if self.wiki:
-            notes.append(f"files from WikiExtractor, read without their tags: {_first_names(self.wiki)}")
-        if self.long:
-            name, unit, count = self.long[0]
-            others = f" (and {len(self.long) - 1:,} more files)" if len(self.long) > 1 else ""
+        if self.wiki_files:
+            notes.append(
+                f"files from WikiExtractor, read without their tags: {_first_names(self.wiki_files)}"
+            )
+        if self.large_files:
+            name, unit, count = self.large_files[0]
+            others = f" (and {len(self.large_files) - 1:,} more files)" if len(self.large_files) > 1 else ""
             parts = "parts between blank lines" if unit == "blank-line" else "lines"
             notes.append(
                 f"{name}{others} is read as one document; if its {count:,} {parts} are documents, pass"
@@ -194,12 +196,12 @@ def _with_faults(
         yield document
     if replaced:
         faults.undecoded[source.name] = replaced
-        faults.western += guess_encoding(head) == "cp1252"
+        faults.num_like_cp1252 += guess_encoding(head) == "cp1252"
     if is_wiki:
-        faults.wiki.append(source.name)
+        faults.wiki_files.append(source.name)
     if characters >= LARGE_FILE and max(blocks, lines // 10) >= 100:
         suggestion = ("blank-line", blocks + 1) if blocks >= 100 else ("line", lines)
-        faults.long.append((source.name, *suggestion))
+        faults.large_files.append((source.name, *suggestion))
 
 
 def clean_text(text: str) -> Text:

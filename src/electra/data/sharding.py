@@ -36,7 +36,7 @@ from electra.data.deduplication import keep_documents
 from electra.data.encoding import id_dtype
 from electra.data.holding_out import DOCUMENT_DTYPE
 from electra.data.settings import CorpusConfig
-from electra.data.sorted_runs import MEMORY, DigestSet
+from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES, DigestSet
 from electra.data.store import TokenStore
 from electra.data.store_builder import SplitWriter, StageProgress
 from electra.data.tokenizer import Tokenizer
@@ -105,7 +105,7 @@ def build_shard(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
     progress: StageProgress = lambda stage, characters: None,
 ) -> bool:
     """Encodes one shard of a corpus into the folder `out`; see `store_builder.build_store` for the arguments.

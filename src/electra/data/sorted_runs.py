@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Run = npt.NDArray[np.uint64]
-MEMORY = 1_000_000_000  # bytes
+DEFAULT_MEMORY_BYTES = 1_000_000_000  # bytes
 RECENT = 1 << 17  # integers collected in a Python set before they become a run
 _BLOCK = 1 << 17  # integers merged at a time
 
@@ -23,7 +23,7 @@ _BLOCK = 1 << 17  # integers merged at a time
 class SortedRuns(list[memoryview]):
     """Sorted runs, longest first, as `memoryview`s of uint64, which bisect and NumPy read without copying."""
 
-    def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
+    def __init__(self, folder: Path | None = None, memory: int = DEFAULT_MEMORY_BYTES) -> None:
         """Makes an empty list of runs.
 
         Args:
@@ -68,7 +68,7 @@ class DigestSet:
     million.
     """
 
-    def __init__(self, folder: Path | None = None, memory: int = MEMORY) -> None:
+    def __init__(self, folder: Path | None = None, memory: int = DEFAULT_MEMORY_BYTES) -> None:
         self._recent: set[int] = set()
         self._runs = SortedRuns(folder, memory)
 

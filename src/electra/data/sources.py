@@ -118,7 +118,7 @@ def is_remote(name: str) -> bool:
     return bool(_URL.match(name))
 
 
-def is_name(argument: str) -> bool:
+def must_be_source(argument: str) -> bool:
     """Whether a string must name a source: a special name, a URL, or a file with a known extension."""
     is_special = argument in {STDIN, python_docs.NAME} or argument.startswith(HUB) or is_remote(argument)
     return is_special or ("\n" not in argument and _has_known_extension(argument))
@@ -164,7 +164,7 @@ def is_same_text(
     """
     current_listings: list[dict[str, Any]] = []
     for argument in map(str, arguments):
-        if _is_copied(argument):
+        if _is_read_once(argument):
             current_listings.append({"argument": argument})
         else:
             current_listings += [source.describe() for source in find_sources([argument], Path(), options)]
@@ -178,7 +178,7 @@ def _identity(listing: dict[str, Any]) -> tuple[Any, ...]:
     return ("named", listing["argument"]) if "argument" in listing else (listing["size"], listing["sha256"])
 
 
-def _is_copied(argument: str) -> bool:
+def _is_read_once(argument: str) -> bool:
     path = Path(argument)
     return (
         argument == STDIN

@@ -35,7 +35,7 @@ from electra.data.holding_out import DOCUMENT_DTYPE, hold_out, no_text
 from electra.data.mixture import Mixture
 from electra.data.parallel import encode_in_order
 from electra.data.settings import CorpusConfig, TokenizerConfig
-from electra.data.sorted_runs import MEMORY
+from electra.data.sorted_runs import DEFAULT_MEMORY_BYTES
 from electra.data.sources import is_same_text
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
@@ -56,7 +56,7 @@ def build_store(
     *,
     config: CorpusConfig | None = None,
     workers: int | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
     progress: StageProgress = lambda stage, characters: None,
 ) -> TokenStore:
     """Builds the token store of a corpus; reuses a store at `out` with the same text and settings.
@@ -171,7 +171,7 @@ def commit_store(
         hold_out(work, settings["corpus"]["heldout"], audit, mixture)
         if mixture is not None:
             folder, dtype = StoreFolder(work), id_dtype(tokenizer.vocab_size)
-            audit.mixture = mixture.write(folder.documents("train"), folder.index("train"), dtype)
+            audit.mixture = mixture.mix_in_place(folder.documents("train"), folder.index("train"), dtype)
             audit.tokens_lost += audit.tokens_mixed_in
     train, heldout = (
         store.map_documents(StoreFolder(work).documents(split), id_dtype(tokenizer.vocab_size))
@@ -326,9 +326,9 @@ def sample_documents(documents: Iterable[KeptDocument], characters: int) -> list
     threshold, size = 2**64, 0
     for document in documents:
         draw = int.from_bytes(document.digest[8:], "little")
-        if document.held and not sample:
+        if document.is_held_out and not sample:
             held_out_texts.append(document.text)
-        if not document.held and draw < threshold:
+        if not document.is_held_out and draw < threshold:
             sample.append((draw, document.text))
             size += len(document.text)
         while size > characters and len(sample) > 1:
@@ -396,7 +396,7 @@ def write_documents(
     try:
         for encoded in encode_in_order(texts(), tokenizer, workers):
             chunk = waiting_chunks.popleft()
-            is_held_out = np.array([document.held for document in chunk])
+            is_held_out = np.array([document.is_held_out for document in chunk])
             has_tokens = encoded.sizes > 0
             records = np.empty(len(chunk), dtype=DOCUMENT_DTYPE)
             digests = b"".join(document.digest for document in chunk)

@@ -17,7 +17,7 @@ from electra.data.store_builder import StageProgress, sample_documents
 from electra.data.tokenizer import Tokenizer
 from electra.data.wordpiece import choose_accents
 
-SAMPLE = 4_000_000  # characters for training a vocabulary and counting tokens
+SAMPLE_CHARACTERS = 4_000_000  # characters for training a vocabulary and counting tokens
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def survey(
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         corpus = Documents(sources, config or CorpusConfig(), work)
-        sample = sample_documents(counted(), SAMPLE)
+        sample = sample_documents(counted(), SAMPLE_CHARACTERS)
         if not sample:
             raise no_text(Audit(documents_read=audit.documents_read, sources=corpus.describe()))
     if isinstance(tokenizer, TokenizerConfig):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.run import RunFolder
-from electra.data.hub_files import could_be_hub_name, in_repository
+from electra.data.hub_files import could_be_hub_name, split_revision
 from electra.exchange.configs import CLASSES, LOG_ODDS
 from electra.exchange.names import Kind
 from electra.foundation import durable
@@ -150,7 +150,7 @@ def card_of_run(
         metrics={key: value for key, value in scores.items() if value is not None},
         audit=audit if isinstance(audit, dict) else {},
         recipe=write_toml(record),
-        base_model=in_repository(started_from)[0] if _is_hub_name(started_from) else "",
+        base_model=split_revision(started_from)[0] if _is_hub_name(started_from) else "",
         output=record.get("identity", {}).get("output", LOG_ODDS) if kind == "discriminator" else LOG_ODDS,
         threshold=_probability(scores.get("best_f1_threshold")) if kind == "discriminator" else None,
     )

@@ -111,11 +111,15 @@ def is_data_set(data: Mapping[Any, Any]) -> bool:
 
 def _are_texts(items: list[Any]) -> bool:
     """Whether strings are texts: none is the name of a source or a glob, and some have several words."""
-    from electra.data.sources import is_name
+    from electra.data.sources import must_be_source
 
     def exists(item: Any) -> bool:
         try:
-            return isinstance(item, os.PathLike) or is_name(item) or os.path.exists(os.path.expanduser(item))
+            return (
+                isinstance(item, os.PathLike)
+                or must_be_source(item)
+                or os.path.exists(os.path.expanduser(item))
+            )
         except ValueError:  # a NUL character
             return False
 
