@@ -72,7 +72,10 @@ class Detection:
         return f"<p>{''.join(parts)}{escape(self.text[position:])}</p>"
 
     def for_terminal(self) -> Text:
-        """Returns a rich `Text`: marked words red, as "[word 0.93]", those from half the threshold yellow."""
+        """Returns a rich `Text` for a terminal.
+
+        Marked words are red, as "[word 0.93]"; others are yellow from half the threshold on.
+        """
         from rich.text import Text
 
         line, position, text = Text(), 0, make_visible(self.text)
@@ -202,8 +205,10 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
 def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
     """Returns windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
-    Each window provides the results for tokens keep_from to keep_to (exclusive); neighbouring windows split
-    their overlap in half. The last window is as long as the others, so that its tokens have as much context.
+    `size` is the maximum length of a window, and `overlap` the number of tokens, fewer than `size`, that it
+    shares with the next one. Each window provides the results for tokens keep_from to keep_to (exclusive);
+    neighbouring windows split their overlap in half. The last window is as long as the others, so that its
+    tokens have as much context.
     """
     if length == 0:
         return []
@@ -230,11 +235,15 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     """Extends each token over the combining marks after it that no other token covers."""
     if text.isascii():
         return list(offsets)
-    claimed = {position for start, end in offsets for position in range(start, end)}
+    covered_positions = {position for start, end in offsets for position in range(start, end)}
     extended = []
     for start, stop in offsets:
         end = stop
-        while start < end < len(text) and end not in claimed and unicodedata.category(text[end]) == "Mn":
+        while (
+            start < end < len(text)
+            and end not in covered_positions
+            and unicodedata.category(text[end]) == "Mn"
+        ):
             end += 1
         extended.append((start, end))
     return extended

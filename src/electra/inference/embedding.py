@@ -52,8 +52,8 @@ def embed(
         chunk = texts[start : start + TEXTS_PER_CHUNK]
         vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe, overlap)).astype(np.float32))
         progress((start + len(chunk)) / len(texts))
-    size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size * len(recipe.modes))))[0])
-    return np.concatenate(vectors) if vectors else np.zeros((0, size), np.float32)
+    vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size * len(recipe.modes))))[0])
+    return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)
 
 
 def _pool_texts(
@@ -61,27 +61,28 @@ def _pool_texts(
 ) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
-    # for each row: index of its text, number of tokens before those that count, their start and end
+    # for each row: index of its text, number of tokens (with [CLS]) that count in its earlier rows, and
+    # start and end of those that count in this one
     sources: list[tuple[int, int, int, int]] = []
     for text_index, text in enumerate(texts):
-        full = recipe.prompt + text
-        ids = tokenize(loaded.tokenizer, full.lower() if recipe.lowercase else full).ids
+        prompted_text = recipe.prompt + text
+        ids = tokenize(loaded.tokenizer, prompted_text.lower() if recipe.lowercase else prompted_text).ids
         if recipe.max_length is not None:
             room = min(recipe.max_length - 2, size)
             ids = ids[-room:] if recipe.keep_end else ids[:room]
         windows = overlapping_windows(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
         for window_index, (start, stop, keep_from, keep_to) in enumerate(windows):
-            first, last = window_index == 0, window_index == len(windows) - 1
+            is_first, is_last = window_index == 0, window_index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))
-            before = keep_from + (not first)
-            end = keep_to - start + 1 + last
-            sources.append((text_index, before, keep_from - start + (not first), end))
+            num_before = keep_from + (not is_first)
+            end = keep_to - start + 1 + is_last
+            sources.append((text_index, num_before, keep_from - start + (not is_first), end))
 
     def pooled(batch: PaddedBatch) -> list[PooledText]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids).cpu().double().numpy()
         return [
-            PooledText(recipe.modes, hidden_TD[begin:end], before)
-            for hidden_TD, (_, before, begin, end) in zip(
+            PooledText(recipe.modes, hidden_TD[begin:end], num_before)
+            for hidden_TD, (_, num_before, begin, end) in zip(
                 hidden_BTD, (sources[row] for row in batch.index), strict=True
             )
         ]

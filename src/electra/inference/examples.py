@@ -91,14 +91,14 @@ def example_rows(
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
             probabilities = to_float64(discriminator.logits(corrupted)[0, 1:-1]).sigmoid().tolist()
-    new = corrupted[0, 1:-1].tolist()
+    generated_ids = corrupted[0, 1:-1].tolist()
     mask_name = tokenizer.readable(specials.mask)
     return [
         Row(
             original=tokenizer.readable(int(old)),
             masked=None if generator is None else mask_name if is_masked[i] else tokenizer.readable(int(old)),
-            generated=None if generator is None else tokenizer.readable(new[i]),
-            label=None if generator is None else "replaced" if new[i] != old else "original",
+            generated=None if generator is None else tokenizer.readable(generated_ids[i]),
+            label=None if generator is None else "replaced" if generated_ids[i] != old else "original",
             p_replaced=None if (p := probabilities[i]) is None else round(p, 6),
         )
         for i, old in enumerate(ids)
@@ -134,9 +134,9 @@ def example_table(rows: Iterable[Mapping[str, Any]], threshold: float = 0.5) -> 
 
 def _masked_positions(length: int, share: float, seed: int) -> npt.NDArray[np.bool_]:
     draws = seeds.uniforms([seeds.key(seed, "show/mask")], length)[0]
-    chosen = np.zeros(length, dtype=bool)
-    chosen[np.argsort(draws, kind="stable")[: max(1, round(share * length))]] = True
-    return chosen
+    is_masked = np.zeros(length, dtype=bool)
+    is_masked[np.argsort(draws, kind="stable")[: max(1, round(share * length))]] = True
+    return is_masked
 
 
 def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.bool_], seed: int) -> Tensor:

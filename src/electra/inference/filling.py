@@ -26,7 +26,10 @@ class Candidate:
 def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[Candidate]]]:
     """Returns, for each mask of each text, a generator's `top` most probable tokens, most probable first.
 
-    In a text, a mask is written as the tokenizer's mask token, such as [MASK].
+    Args:
+        loaded: a generator.
+        texts: the texts; a mask is written as the tokenizer's mask token, such as [MASK].
+        top: the maximum number of candidates for a mask.
 
     Raises:
         ModelError: a text has no mask, or more tokens than the model has positions.
@@ -60,10 +63,10 @@ def _ids(loaded: Loaded, text: str, mask: str) -> list[int]:
 
     The parts between the masks are tokenised separately: the tokenizer would read a mask as plain text.
     """
-    first, *rest = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
-    ids: list[int] = first + [i for part in rest for i in (loaded.tokenizer.specials.mask, *part)]
+    first_ids, *other_ids = (tokenize(loaded.tokenizer, part).ids.tolist() for part in text.split(mask))
+    ids: list[int] = first_ids + [i for part in other_ids for i in (loaded.tokenizer.specials.mask, *part)]
     room = loaded.config.max_positions - 2
-    if not rest:
+    if not other_ids:
         raise ModelError(f"a text has no {mask} to fill", fix=f"Write {mask} in place of a word")
     if len(ids) > room:
         raise ModelError(f"a text has {len(ids)} tokens; the model reads at most {room}", fix="Shorten it")

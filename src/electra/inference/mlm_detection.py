@@ -1,8 +1,8 @@
 """Detection by a masked language model: each word is masked in turn and scored by its probability in context.
 
-A discriminator scores a whole text in one pass, but it was trained on a generator's samples, which are seldom
-rare words, so it seldom flags one. A masked language model must read the text once per word, and flags any
-word that does not fit.
+A discriminator scores a whole text in one pass, but it seldom flags a rare word, because the generator whose
+samples it was trained on seldom draws one. A masked language model must read the text once per word, and
+flags any word that does not fit.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def insert_wrong_words(
     word is drawn does not count as replaced.
 
     Returns:
-        For each text, the changed text and the offsets at which its replaced words begin.
+        For each text, the changed text and the offsets in it at which replaced words begin.
     """
     rng = np.random.default_rng(seed)
     words_of_texts = []
@@ -107,7 +107,7 @@ def insert_wrong_words(
         spans = build_detection(text, tokens, np.zeros(len(tokens.ids)), 1.0).words
         words_of_texts.append([word for word in spans if word.text.isalnum()])
     pool = [word.text for words in words_of_texts for word in words]
-    changed = []
+    changed_texts = []
     for text, words in zip(texts, words_of_texts, strict=True):
         new_text, position, starts = "", 0, set()
         for word in words:
@@ -118,8 +118,8 @@ def insert_wrong_words(
             if new_word != word.text:
                 starts.add(len(new_text))
             new_text, position = new_text + new_word, word.end
-        changed.append((new_text + text[position:], starts))
-    return changed
+        changed_texts.append((new_text + text[position:], starts))
+    return changed_texts
 
 
 def _mask_words(

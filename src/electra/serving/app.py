@@ -105,9 +105,9 @@ def make_app(
         *(Route(path, handler) for path, handler in pages.items()),
         Mount("/page", StaticFiles(directory=PAGE)),
     ]
-    known = {operation.path() for operation in OPERATIONS} | set(pages)
+    known_paths = {operation.path() for operation in OPERATIONS} | set(pages)
     middleware = [
-        Middleware(_RequestMetrics, metrics=metrics, known=known),
+        Middleware(_RequestMetrics, metrics=metrics, known=known_paths),
         Middleware(SecurityHeaders),
         Middleware(AllowedHosts, hosts=hosts),
     ]
@@ -153,7 +153,8 @@ async def _body(http: HttpRequest, limits: Limits) -> bytes:
     """Returns the whole body, never holding more of it in memory than the limit.
 
     Raises:
-        RequestError: the body is not JSON (415), too slow to arrive (408) or too large (413).
+        RequestError: the content type is not JSON (415), or the body is too slow to arrive (408) or too large
+            (413).
     """
     if http.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError(415, "the body must be JSON", "Send it with content-type: application/json")
@@ -185,27 +186,31 @@ async def cancel_on_disconnect(http: HttpRequest, answer: Coroutine[Any, Any, T]
         while (await http.receive())["type"] != "http.disconnect":
             pass
 
-    computed, disconnected = asyncio.ensure_future(answer), asyncio.ensure_future(disconnect())
+    answer_task, disconnect_task = asyncio.ensure_future(answer), asyncio.ensure_future(disconnect())
     try:
-        await asyncio.wait([computed, disconnected], return_when=asyncio.FIRST_COMPLETED)
-        if not computed.done():
+        await asyncio.wait([answer_task, disconnect_task], return_when=asyncio.FIRST_COMPLETED)
+        if not answer_task.done():
             raise ClientDisconnect
-        return computed.result()
+        return answer_task.result()
     finally:
-        computed.cancel()
-        disconnected.cancel()
+        answer_task.cancel()
+        disconnect_task.cancel()
 
 
 def _choose(models: Sequence[ServedModel], request: Request) -> ServedModel:
-    """Returns the model that the request names, or the first that supports it. Raises RequestError."""
+    """Returns the model that the request names, or the first that supports the operation.
+
+    Raises:
+        RequestError: there is no such model, or it does not support the operation (404).
+    """
     supporting = [served for served in models if request.ABILITY in served.abilities]
     matching = [served for served in models if served.name == request.model]
-    names = ", ".join(served.name for served in supporting) or "none"
+    supporting_names = ", ".join(served.name for served in supporting) or "none"
     if request.model is not None and not matching:
-        known = ", ".join(served.name for served in models)
-        raise RequestError(404, "no such model", f"Available models: {known}", request.model)
+        all_names = ", ".join(served.name for served in models)
+        raise RequestError(404, "no such model", f"Available models: {all_names}", request.model)
     if request.model is not None and matching[0] not in supporting:
-        problem, fix = f"this model does not support {request.ABILITY}", f"Models that do: {names}"
+        problem, fix = f"this model does not support {request.ABILITY}", f"Models that do: {supporting_names}"
         raise RequestError(404, problem, fix, request.model)
     if not supporting:
         problem = f"no served model supports {request.ABILITY}"
@@ -233,10 +238,10 @@ async def _electra_error(http: HttpRequest, error: ElectraError) -> Response:
 
 
 async def _validation_error(http: HttpRequest, error: ValidationError) -> Response:
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    status = 400 if first["type"] == "json_invalid" else 422
-    return _error_response(status, first["msg"], "See /docs", where)
+    first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(map(str, first_error["loc"]))
+    status = 400 if first_error["type"] == "json_invalid" else 422
+    return _error_response(status, first_error["msg"], "See /docs", where)
 
 
 async def _disconnected(http: HttpRequest, error: ClientDisconnect) -> Response:

@@ -1,7 +1,7 @@
 """Dynamic batching of the requests of many clients: the next batch fills while the current one is computed.
 
 The oldest request goes first, together with as many waiting requests for the same model and settings as fit
-in the batch. A request larger than a batch waits in a lane of its own. One lane computes at a time, because
+in the batch. Requests larger than a batch wait in another lane. One lane computes at a time, because
 the networks use all available cores. Between two forward passes the large lane yields to the small one, and
 work whose clients have all gone is abandoned.
 """
@@ -93,8 +93,10 @@ class Batcher:
             load: the fraction of a batch that the items fill (None: their number divided by the batch size).
 
         Raises:
-            RequestError: the queue is full (503), or there is no answer in time (504). The computation then
-                ends before the next forward pass, unless another client still waits for the same batch.
+            RequestError: the queue is full or the server is stopping (503), or there is no answer in time
+                (504). The computation then ends before the next forward pass, unless another client still
+                waits for the same batch.
+            Exception: any exception of `work`.
         """
         if self.size >= self.limits.queue:
             raise RequestError(503, f"{self.size} requests are waiting", "Try again in a moment")
@@ -127,8 +129,8 @@ class Batcher:
     async def stop(self) -> None:
         """Answers open requests with 503, stops both lanes and waits for their threads."""
         self.refuse_all()
-        for loop in self._loops:
-            loop.cancel()
+        for task in self._loops:
+            task.cancel()
         for lane in (self._small, self._large):
             await asyncio.to_thread(lane.thread.shutdown)
 
@@ -145,13 +147,13 @@ class Batcher:
         """Removes and returns the oldest request and those that fit in its batch; drops abandoned ones."""
         batch: list[_Request] = []
         rest: list[_Request] = []
-        load = 0.0
+        batch_load = 0.0
         for request in lane.waiting:
             if request.answer.done():
                 continue
-            fits = not batch or (request.key == batch[0].key and load + request.load <= 1 + TOLERANCE)
+            fits = not batch or (request.key == batch[0].key and batch_load + request.load <= 1 + TOLERANCE)
             (batch if fits else rest).append(request)
-            load += request.load * fits
+            batch_load += request.load * fits
         lane.waiting = deque(rest)
         return batch
 

@@ -84,10 +84,10 @@ class ServedModel:
         if self.predictor is None:
             return entry
         task = self.predictor.task
-        pair = all(len(columns) == 2 for columns in task.texts)
-        text = "pair" if pair else "text"
-        form = {"tagger": "words", "classifier": text, "vectors": text}.get(task.head, "rows")
-        return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": form}
+        is_pair = all(len(columns) == 2 for columns in task.texts)
+        text_form = "pair" if is_pair else "text"
+        input_form = {"tagger": "words", "classifier": text_form, "vectors": text_form}.get(task.head, "rows")
+        return {**entry, "task": task.name, "labels": list(self.encoder.labels), "input": input_form}
 
     def detect(self, texts: Sequence[str], threshold: float | None, scorer: Scorer) -> list[dict[str, Any]]:
         """Returns a detection for each text. Raises ModelError if the model has no network for `scorer`."""
@@ -120,8 +120,8 @@ class ServedModel:
                 "Send texts for a classifier, lists of words for a tagger, or objects with the task's columns"
             )
             raise DataError(f"{len(inputs)} inputs were read as {len(examples)} examples", fix=fix)
-        tagger = self.predictor.task.head == "tagger"
-        return [{"words": rows} if tagger else rows[0] for rows in examples]
+        is_tagger = self.predictor.task.head == "tagger"
+        return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
     def draw(self, text: str, seed: int, mask_fraction: float) -> list[dict[str, Any]]:
         """Masks, refills and scores a text; returns a row per token, with the index of the token's word."""

@@ -42,8 +42,10 @@ def describe(limits: Limits) -> dict[str, Any]:
     paths: dict[str, Any] = {operation.path(): {"post": _operation(operation)} for operation in OPERATIONS}
     for path, summary in GET_ENDPOINTS.items():
         paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": summary}}}}
-    size = f"{limits.max_texts} texts of {limits.max_characters:,} characters, {limits.max_body:,} bytes"
-    description = f"Limit per request: {size}. Errors return an ErrorResponse object."
+    limits_text = (
+        f"{limits.max_texts} texts of {limits.max_characters:,} characters, {limits.max_body:,} bytes"
+    )
+    description = f"Limit per request: {limits_text}. Errors return an ErrorResponse object."
     info = {"title": "electra serve", "version": versions("electra")["electra"], "description": description}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 

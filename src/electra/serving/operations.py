@@ -162,6 +162,11 @@ class Predict(Request):
 
     @override
     def key(self, served: ServedModel) -> Hashable:
+        """Returns a key; only requests with inputs of the same kind, and with the same columns, share one.
+
+        Raises:
+            RequestError: the inputs are of several kinds (422).
+        """
         kinds = {type(item).__name__ for item in self.inputs}
         if len(kinds) > 1:
             problem = f"inputs of several kinds ({', '.join(sorted(kinds))})"
@@ -172,8 +177,8 @@ class Predict(Request):
     @override
     def work(self, served: ServedModel, items: Sequence[Any]) -> Sequence[Any]:
         assert served.predictor is not None
-        pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
-        return served.predict([tuple(item) for item in items] if pairs else items, self.threshold)
+        are_pairs = isinstance(items[0], list) and served.predictor.task.head != "tagger"
+        return served.predict([tuple(item) for item in items] if are_pairs else items, self.threshold)
 
 
 class Fill(TextRequest):

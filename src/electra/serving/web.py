@@ -215,6 +215,9 @@ def serve_app(
         stop: the stop request, usually from a signal.
         connections: maximum number of open connections.
         on_deadline: called GRACE seconds after the stop request, to refuse unanswered requests.
+
+    Raises:
+        ConfigError: the limit of open files is too low.
     """
     limit = connection_limit(connections)
     config = uvicorn.Config(
@@ -239,7 +242,7 @@ def serve_app(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the caller, and queues more connections than it accepts per iteration."""
+    """A server that leaves signals to the caller, and queues more connections than it accepts at a time."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

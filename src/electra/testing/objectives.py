@@ -22,8 +22,8 @@ from electra.testing.contract import Contract
 # term does not depend on other rows, so only the order of the sums differs. A sum of n terms in any order is
 # off by at most (n - 1) u times the sum of their magnitudes (Higham 2002, section 4.2), so two orders differ
 # by at most 2 n u = n eps; n is at most the 8 x 16 positions. A loss's weight (50 in some) scales its terms
-# and its gradient alike. Observed with and without AVX2: 3 u out of 256 u. Dividing by each micro-batch's own
-# counts is off by thousands of times as much.
+# and its gradient alike. Observed, with and without AVX2: 3 u of the 256 u allowed. Dividing by each
+# micro-batch's own counts is off by thousands of times as much.
 FLOAT32 = 8 * 16 * float(np.finfo(np.float32).eps)
 
 
@@ -83,8 +83,8 @@ class ObjectiveContract(Contract):
             assert masked.sum(1).tolist() == [
                 max(1, round(0.3 * candidates)) for candidates in (~clean.special).sum(1)
             ]
-        untouched = ~masked
-        assert (batch.masked_ids.numpy()[untouched] == clean.input_ids[untouched]).all()
+        is_unmasked = ~masked
+        assert (batch.masked_ids.numpy()[is_unmasked] == clean.input_ids[is_unmasked]).all()
         assert (batch.targets.numpy() == clean.input_ids[masked]).all()
         assert len(np.unique(batch.masked_positions)) == len(batch.masked_positions)
 
@@ -100,10 +100,10 @@ class ObjectiveContract(Contract):
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
         objective = with_mask_fraction(name, 0.6)
-        full = corrupted(objective, 8)
+        whole_batch = corrupted(objective, 8)
         micro_batches = [corrupted(objective, 8, start=start, stop=start + 2) for start in (0, 2, 4, 6)]
-        assert torch.equal(full.masked_ids, torch.cat([batch.masked_ids for batch in micro_batches]))
-        assert torch.equal(full.uniforms, torch.cat([batch.uniforms for batch in micro_batches]))
+        assert torch.equal(whole_batch.masked_ids, torch.cat([batch.masked_ids for batch in micro_batches]))
+        assert torch.equal(whole_batch.uniforms, torch.cat([batch.uniforms for batch in micro_batches]))
 
     def test_losses_and_gradients_do_not_depend_on_micro_batches(self, name: str) -> None:
         objective = toy.objective(name)
@@ -147,16 +147,18 @@ class ObjectiveContract(Contract):
         pair = toy.pair_for(objective, architecture=architecture)
         batch = corrupted(objective, 4)
         optimizer = torch.optim.AdamW(pair.parameters(), lr=5e-3)
-        first: dict[str, float] = {}
+        first_losses: dict[str, float] = {}
         losses: dict[str, float] = {}
         for _ in range(80):
             losses, _ = toy.loss_and_gradients(objective, pair, [batch])
-            first = first or losses
+            first_losses = first_losses or losses
             optimizer.step()
-        total = sum(weight * losses[key] for key, weight in objective.weights.items())
-        assert total < 0.5 * sum(weight * first[key] for key, weight in objective.weights.items())
+        weighted_loss = sum(weight * losses[key] for key, weight in objective.weights.items())
+        assert weighted_loss < 0.5 * sum(
+            weight * first_losses[key] for key, weight in objective.weights.items()
+        )
         if objective.weights.get("mlm"):  # an adversarial generator's MLM loss is only recorded
-            assert losses["mlm"] < 0.3 * first["mlm"]
+            assert losses["mlm"] < 0.3 * first_losses["mlm"]
 
     def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
         objective = toy.objective(name)
@@ -166,17 +168,21 @@ class ObjectiveContract(Contract):
             assert pair.auxiliary is None and not objective.feedback
             return
         losses = objective.forward(pair, corrupted(objective)).losses
-        small = "mlm" if objective.main == "discriminator" else "sampler"
-        others = [loss for key, loss in losses.items() if key != small and loss.requires_grad]
+        auxiliary_key = "mlm" if objective.main == "discriminator" else "sampler"
+        other_losses = [loss for key, loss in losses.items() if key != auxiliary_key and loss.requires_grad]
         gradients = [
-            torch.autograd.grad(loss, auxiliary, retain_graph=True, allow_unused=True) for loss in others
+            torch.autograd.grad(loss, auxiliary, retain_graph=True, allow_unused=True)
+            for loss in other_losses
         ]
         has_feedback = any(
             gradient is not None and gradient.any() for parts in gradients for gradient in parts
         )
         assert has_feedback == objective.feedback
         assert (
-            any(each is not None for each in torch.autograd.grad(losses[small], auxiliary, allow_unused=True))
+            any(
+                each is not None
+                for each in torch.autograd.grad(losses[auxiliary_key], auxiliary, allow_unused=True)
+            )
             or objective.feedback
         )
 
@@ -190,16 +196,19 @@ class ObjectiveContract(Contract):
             batch.document_ids if batch.document_ids is not None else torch.zeros(B, T, dtype=torch.long)
         )
         positions = batch.position_ids if batch.position_ids is not None else torch.arange(T).expand(B, T)
-        wide = dataclasses.replace(
+        padded_batch = dataclasses.replace(
             batch,
             input_ids=torch.nn.functional.pad(batch.input_ids, (0, 5), value=toy.SPECIALS.pad),
             masked_ids=torch.nn.functional.pad(batch.masked_ids, (0, 5), value=toy.SPECIALS.pad),
             document_ids=torch.nn.functional.pad(document_ids, (0, 5), value=-1),
             position_ids=torch.nn.functional.pad(positions, (0, 5)),
         )
-        plain, padded = objective.forward(pair, batch).losses, objective.forward(pair, wide).losses
-        for key, value in plain.items():
-            assert float(padded[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
+        losses, padded_losses = (
+            objective.forward(pair, batch).losses,
+            objective.forward(pair, padded_batch).losses,
+        )
+        for key, value in losses.items():
+            assert float(padded_losses[key].detach()) == pytest.approx(float(value.detach()), rel=1e-6)
 
     def test_unknown_option_is_named(self, name: str) -> None:
         with pytest.raises(ConfigError) as refused:
@@ -210,8 +219,8 @@ class ObjectiveContract(Contract):
         """The limits are those of options declared with `share` or `weight`."""
         for field in dataclasses.fields(objectives.module_of(name).Config):
             lowest, highest, _ = field.metadata.get("limits", (math.inf, -math.inf, ""))
-            beyond = (lowest - 0.5, highest * 2, math.nan) if lowest <= highest else ()
-            for value in beyond:
+            invalid_values = (lowest - 0.5, highest * 2, math.nan) if lowest <= highest else ()
+            for value in invalid_values:
                 with pytest.raises(ConfigError) as refused:
                     toy.objective(name, **{field.name: value})
                 assert refused.value.key.startswith("objective.") and str(value) in refused.value.what
@@ -221,7 +230,7 @@ class ObjectiveContract(Contract):
             pytest.skip("its mask fraction is constant")
         objective = toy.objective(name, mask_fraction=0.5, final_mask_fraction=0.1)
         batch = toy.batches().batch(0, 64)
-        fixed = len(objective.for_evaluation(0.15).corrupt(batch, 3, 0.0).targets)
-        assert fixed == len(toy.objective(name, mask_fraction=0.15).corrupt(batch, 3, 1.0).targets)
+        num_masked = len(objective.for_evaluation(0.15).corrupt(batch, 3, 0.0).targets)
+        assert num_masked == len(toy.objective(name, mask_fraction=0.15).corrupt(batch, 3, 1.0).targets)
         at_start, at_end = (len(objective.corrupt(batch, 3, progress).targets) for progress in (0.0, 1.0))
         assert at_start > 3 * at_end

@@ -21,7 +21,8 @@ from electra.testing import small
 from electra.testing.contract import Contract
 
 WRONG = "wrong"
-# Headline numbers with these words are not compared: a detector of a single word cannot find such errors.
+# Headline numbers whose names contain these are not compared: a detector of a single word cannot find such
+# errors.
 NOT_COMPARED = ("swap", "any token", "frequent", "agreement", "BLiMP")
 QUICK = {"resamples": 40, "length": 20}
 
@@ -67,7 +68,7 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     They are learner texts in which every error is the wrong word, a treebank, running text, an agreement
     paradigm, sentence pairs, and n-best lists. `permute` shuffles the labels of the learner texts.
     """
-    draw = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     for name in ("ged/fce-toy", "ud-toy", "blimp", "sts-b", "nbest"):
         (folder / name).mkdir(parents=True)
     words = [
@@ -75,10 +76,10 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
         for row in range(sentences)
         for cell in [*small.SENTENCES[row % len(small.SENTENCES)].split(), "\n/"]
     ]
-    corrupted = [word if word == "\n" or draw.random() > 0.2 else WRONG for word in words]
+    corrupted = [word if word == "\n" or rng.random() > 0.2 else WRONG for word in words]
     labels = ["i" if word == WRONG else "c" for word in corrupted if word != "\n"]
     if permute:
-        labels = [labels[i] for i in draw.permutation(len(labels))]
+        labels = [labels[i] for i in rng.permutation(len(labels))]
     remaining_labels = iter(labels)
     annotated = "".join("\n" if word == "\n" else f"{word}\t{next(remaining_labels)}\n" for word in corrupted)
     (folder / "ged/fce-toy/dev.tsv").write_text(annotated)
@@ -90,29 +91,34 @@ def write_data(folder: Path, permute: bool = False, sentences: int = 80) -> Path
     )
     pair = {"sentence_good": "that meal like the cat", "sentence_bad": "that meals like the cat"}
     (folder / "blimp/toy_agreement.jsonl").write_text("\n".join(json.dumps(pair) for _ in range(30)))
-    _write_sentence_tasks(folder, draw)
+    _write_sentence_tasks(folder, rng)
     return folder
 
 
 def _write_sentence_tasks(folder: Path, draw: np.random.Generator) -> None:
     """Writes STS-B and n-best lists of the toy sentences, some with the wrong word."""
-    plain = [" ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES] * 3
+    sentences = [
+        " ".join(cell.split("/")[0] for cell in sentence.split()) for sentence in small.SENTENCES
+    ] * 3
 
     def corrupted(text: str) -> str:
         words = text.split()
         words[int(draw.integers(len(words)))] = WRONG
         return " ".join(words)
 
-    pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in plain[:5] for other in plain[:8]]
+    pairs = [f"{text}\t{other}\t{5 * (text == other)}" for text in sentences[:5] for other in sentences[:8]]
     (folder / "sts-b/dev.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
-    lists = [
+    nbest_lists = [
         [
             {"text": text, "acoustic": float(draw.normal()), "lm": float(draw.normal())}
-            for text in (corrupted(right), right)
+            for text in (corrupted(reference), reference)
         ]
-        for right in plain
+        for reference in sentences
     ]
-    lines = (json.dumps({"ref": right, "hyps": hyps}) for right, hyps in zip(plain, lists, strict=True))
+    lines = (
+        json.dumps({"ref": reference, "hyps": hyps})
+        for reference, hyps in zip(sentences, nbest_lists, strict=True)
+    )
     (folder / "nbest/toy.jsonl").write_text("\n".join(lines))
 
 
@@ -137,6 +143,7 @@ class ProbeContract(Contract):
     """The token that stands for every error, which the perfect scorer recognises."""
 
     def write_data(self, folder: Path) -> Path:
+        """Writes the probe's data into `folder`, which does not exist yet, and returns it."""
         return write_data(folder)
 
     @pytest.fixture
@@ -144,6 +151,7 @@ class ProbeContract(Contract):
         return self.write_data(tmp_path / "data")
 
     def scales(self, name: str) -> Mapping[str, tuple[float, float]]:
+        """Returns (chance, maximum) of each headline number of the probe; skips the test if it has none."""
         scales: Mapping[str, tuple[float, float]] = analysis.module_of(name).Probe.scales
         return scales or pytest.skip("its headline has no scale")
 
@@ -181,11 +189,11 @@ class ProbeContract(Contract):
     def test_a_perfect_scorer_gets_the_maximum(self, name: str, tmp_path: Path, data: Path) -> None:
         scales = self.scales(name)
         findings = run_probe(name, scorer(tmp_path, Oracle, knows=self.knows), data, self.options)
-        compared = {
+        best_values = {
             key: best
             for key, (_, best) in scales.items()
             if key in findings.headline and not any(word in key for word in NOT_COMPARED)
         }
-        assert compared
-        for key, best in compared.items():
+        assert best_values
+        for key, best in best_values.items():
             assert findings.headline[key].value == pytest.approx(best, abs=1e-9), key

@@ -68,19 +68,21 @@ def network(
     extra: str = "",
 ) -> Loaded:
     """Returns a small network with random weights, as if loaded from `folder`."""
-    vocabulary = tokenizer(folder, *([extra] if extra else []))
-    config = toy.config(architecture, vocab_size=vocabulary.vocab_size, max_positions=24, num_layers=layers)
+    toy_tokenizer = tokenizer(folder, *([extra] if extra else []))
+    config = toy.config(
+        architecture, vocab_size=toy_tokenizer.vocab_size, max_positions=24, num_layers=layers
+    )
     random_network = build_pair(config, main_kind=kind, seed=seed).main
     rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in random_network.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=rng) * 0.3)
     random_network.eval()
-    return Loaded(random_network.encoder, random_network.head, config, vocabulary, kind, (), folder)  # type: ignore[arg-type]
+    return Loaded(random_network.encoder, random_network.head, config, toy_tokenizer, kind, (), folder)  # type: ignore[arg-type]
 
 
 def write_pair(folder: Path, architecture: str = "electra", *, seed: int = 1) -> Path:
-    """Exports a discriminator and a generator to subfolders of `folder`, which it returns."""
+    """Exports a discriminator and a generator to subfolders of `folder`, and returns `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("discriminator", "generator"):
         loaded = network(folder, kind, architecture, seed=seed)  # type: ignore[arg-type]
@@ -102,11 +104,11 @@ def model(
     from electra.laboratory.analysis.contract import Model
 
     (folder / name).mkdir(parents=True, exist_ok=True)
-    kinds = {
+    networks = {
         kind: network(folder / name, kind, architecture, seed=seed, layers=layers, extra=extra)
         for kind in ("discriminator", "generator")
     }
-    return Model(name, name, _loaded={**kinds, "encoder": kinds["discriminator"]})
+    return Model(name, name, _loaded={**networks, "encoder": networks["discriminator"]})
 
 
 @dataclass(frozen=True)

@@ -95,12 +95,12 @@ class TaskContract(Contract):
             return
         middle = len(targets) // 2
         parts = [task.loss(logits[:middle], targets[:middle]), task.loss(logits[middle:], targets[middle:])]
-        total, off = (
+        expected, tolerance = (
             float(whole.detach()),
             logits.numel() * float(np.finfo(np.float32).eps),
         )  # sums in float32
-        assert math.isclose(sum(float(part[0].detach()) for part in parts), total, rel_tol=off)
-        assert math.isclose(sum(part[1] for part in parts), count, rel_tol=off)
+        assert math.isclose(sum(float(part[0].detach()) for part in parts), expected, rel_tol=tolerance)
+        assert math.isclose(sum(part[1] for part in parts), count, rel_tol=tolerance)
 
     def batch(self, task: Any, windows: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns all targets, padded as in training, and random head outputs of the matching shape."""
@@ -108,30 +108,33 @@ class TaskContract(Contract):
 
         batch = collate(windows, np.arange(len(windows)), pad=0)
         B, T = batch.input_ids.shape
-        draw = torch.Generator().manual_seed(1)
+        rng = torch.Generator().manual_seed(1)
         shapes = {"classifier": (B, task.num_outputs), "vectors": (B, 8)}
         shape = shapes.get(task.head, (B, T, task.num_outputs))
-        logits = torch.randn(shape, generator=draw, dtype=torch.float64)
+        logits = torch.randn(shape, generator=rng, dtype=torch.float64)
         assert batch.targets is not None
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
     def test_a_fine_tuning_and_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
         """The saved model makes the same predictions as the one that was scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
-        short = Settings(
+        settings = Settings(
             task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH
         )
-        finetune(str(model), short)
+        finetune(str(model), settings)
         dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
         (out / "again.tsv").write_bytes(predict(str(out), dev).content("tsv"))
         assert len(read_table(out / "again.tsv")) == len(read_table(out / "seeds/seed-0/dev.tsv"))
-        again, scored = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
-        assert len(again) == len(scored) > 1 and list(again[0]) == list(scored[0])
-        if "null_odds" in again[0]:  # predict uses the threshold that was best on dev; the score does not
+        predicted_rows, scored_rows = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
+        assert len(predicted_rows) == len(scored_rows) > 1 and list(predicted_rows[0]) == list(scored_rows[0])
+        # For questions, `predict` uses the threshold that was best on dev; the score does not.
+        if "null_odds" in predicted_rows[0]:
             return
-        for row, other in zip(again, scored, strict=True):
-            for cell, same in zip(row, other, strict=True):
-                assert cell == same or float(cell) == pytest.approx(float(same), rel=1e-4, abs=1e-6)
+        for row, scored_row in zip(predicted_rows, scored_rows, strict=True):
+            for cell, scored_cell in zip(row, scored_row, strict=True):
+                assert cell == scored_cell or float(cell) == pytest.approx(
+                    float(scored_cell), rel=1e-4, abs=1e-6
+                )
 
 
 def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:
@@ -142,7 +145,7 @@ def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path
     task: Any = load_task(name)
     labels = ("0.5", "4.5") if task.num_outputs == 1 else (getattr(task, "labels", ()) or ("0", "1"))
     columns = task.header or (*task.texts[0], task.label[0])
-    draw = random.Random(1)
+    rng = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         with (folder / f"{split}.tsv").open("w", newline="") as file:
@@ -150,7 +153,7 @@ def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path
             if not task.header:
                 table.writeheader()
             for i in range(size):
-                texts = {column: toy_task.sentence(draw, i % 2, 5) for column in task.texts[0]}
+                texts = {column: toy_task.sentence(rng, i % 2, 5) for column in task.texts[0]}
                 table.writerow({**texts, task.label[0]: labels[-1 if i % 2 else 0]})
     return folder
 

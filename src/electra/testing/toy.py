@@ -29,19 +29,19 @@ SPECIALS = Specials(pad=0, unk=1, cls=2, sep=3, mask=4)
 @cache
 def documents(count: int, seed: int) -> TokenDocuments:
     """Returns chains of tokens in which each token nearly determines the next."""
-    random = np.random.default_rng(seed)
-    pieces = []
+    rng = np.random.default_rng(seed)
+    chains = []
     for _ in range(count):
-        chain = [int(random.integers(5, VOCABULARY))]
-        for _ in range(int(random.integers(3, 40))):
+        chain = [int(rng.integers(5, VOCABULARY))]
+        for _ in range(int(rng.integers(3, 40))):
             chain.append(
                 5 + (chain[-1] * 3 + 1) % (VOCABULARY - 5)
-                if random.random() < 0.9
-                else int(random.integers(5, VOCABULARY))
+                if rng.random() < 0.9
+                else int(rng.integers(5, VOCABULARY))
             )
-        pieces.append(np.array(chain, dtype=np.uint16))
+        chains.append(np.array(chain, dtype=np.uint16))
     return TokenDocuments(
-        np.concatenate(pieces), np.cumsum([len(piece) for piece in pieces]).astype(np.uint64)
+        np.concatenate(chains), np.cumsum([len(tokens) for tokens in chains]).astype(np.uint64)
     )
 
 
@@ -81,12 +81,12 @@ def recipe(**sections: Any) -> Recipe:
         },
         "evaluation": {"rows": 8},
     }
-    needed = (
+    required_settings = (
         objective(sections["objective"]["name"]).required_settings
         if "name" in sections.get("objective", {})
         else {}
     )
-    return make_recipe(merge(merge(base, {"model": dict(needed)}), sections))
+    return make_recipe(merge(merge(base, {"model": dict(required_settings)}), sections))
 
 
 def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
@@ -109,9 +109,9 @@ def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
 
 def objective(name: str, **options: Any) -> Objective:
     """Returns an objective with these options."""
-    known = CorpusCounts(store())
+    statistics = CorpusCounts(store())
     return objectives.create(
-        {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=known
+        {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=statistics
     )
 
 
@@ -141,13 +141,14 @@ def pair_for(objective: Objective, seed: int = 0, **changes: Any) -> Pair:
 
 def shapes_for(objective: Objective, **changes: Any) -> Networks:
     """Returns the table of an objective's networks; `changes` are passed to `config`."""
-    full = config(**changes)
-    small = generator_config(full, objective.required_settings.get("generator_width", 0.5), 1.0)
-    pair = Networks.pair(full, small if objective.auxiliary else None, objective.main)
-    others = (
-        replace(row, shape=row.shape or config(hidden_size=32)) for row in objective.extra_networks(full)
+    full_shape = config(**changes)
+    small_shape = generator_config(full_shape, objective.required_settings.get("generator_width", 0.5), 1.0)
+    pair = Networks.pair(full_shape, small_shape if objective.auxiliary else None, objective.main)
+    other_rows = (
+        replace(row, shape=row.shape or config(hidden_size=32))
+        for row in objective.extra_networks(full_shape)
     )
-    return Networks.in_order([*pair.rows, *others])
+    return Networks.in_order([*pair.rows, *other_rows])
 
 
 def loss_and_gradients(
@@ -159,11 +160,11 @@ def loss_and_gradients(
     sums = dict.fromkeys(objective.weights, 0.0)
     for part in parts:
         losses = objective.forward(pair, part).losses
-        total = sum(
+        weighted_loss = sum(
             weight * losses[name] / max(1, counts[name]) for name, weight in objective.weights.items()
         )
-        assert isinstance(total, torch.Tensor)
-        total.backward()  # type: ignore[no-untyped-call]
+        assert isinstance(weighted_loss, torch.Tensor)
+        weighted_loss.backward()  # type: ignore[no-untyped-call]
         for name, value in losses.items():
             sums[name] += float(value.detach())
     gradients = {name: p.grad.clone() for name, p in pair.named_parameters() if p.grad is not None}

@@ -46,10 +46,10 @@ def tokenizer(folder: Path) -> Tokenizer:
 
 def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) -> Path:
     """Writes a random discriminator as a Hugging Face folder and returns it."""
-    words = tokenizer(folder.with_name(folder.name + "-vocabulary"))
+    toy_tokenizer = tokenizer(folder.with_name(folder.name + "-vocabulary"))
     config = EncoderConfig(
         architecture=architecture,  # type: ignore[arg-type]
-        vocab_size=words.vocab_size,
+        vocab_size=toy_tokenizer.vocab_size,
         embedding_size=hidden if architecture == "modern" else 16,
         hidden_size=hidden,
         num_layers=2,
@@ -57,16 +57,16 @@ def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) 
         intermediate_size=2 * hidden,
         max_positions=POSITIONS,
         norm_eps=1e-5 if architecture == "modern" else 1e-12,
-        pad_id=words.specials.pad,
+        pad_id=toy_tokenizer.specials.pad,
     )
     network = build_pair(config, seed=3, initialisation="fan_in").main
     assert network is not None
-    export_network(folder, network, words, Card(name="toy", kind="discriminator"))
+    export_network(folder, network, toy_tokenizer, Card(name="toy", kind="discriminator"))
     return folder
 
 
 def sentence(draw: random.Random, label: int, longest: int = 10) -> str:
-    """Returns a sentence of neutral words with one good (label 1) or bad (label 0) word."""
+    """Returns a sentence of 1 to `longest` neutral words and a good (label 1) or bad (label 0) word."""
     words = [draw.choice(OTHER) for _ in range(draw.randint(1, longest))]
     words.insert(draw.randint(0, len(words)), draw.choice((BAD, GOOD)[label]))
     return " ".join(words)
@@ -74,35 +74,35 @@ def sentence(draw: random.Random, label: int, longest: int = 10) -> str:
 
 def write_classification(folder: Path, train: int = 300, dev: int = 60, test: int = 0) -> Path:
     """Writes single sentences with labels 0 (a bad word) and 1 (a good word), in SST-2's layout."""
-    draw = random.Random(1)
+    rng = random.Random(1)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
-        rows = [(sentence(draw, i % 2), str(i % 2)) for i in range(size)]
+        rows = [(sentence(rng, i % 2), str(i % 2)) for i in range(size)]
         (folder / f"{split}.tsv").write_text(
             "sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows)
         )
     if test:
-        rows = [(str(100 + i), sentence(draw, i % 2)) for i in range(test)]
+        rows = [(str(100 + i), sentence(rng, i % 2)) for i in range(test)]
         (folder / "test.tsv").write_text("index\tsentence\n" + "".join(f"{i}\t{text}\n" for i, text in rows))
     return folder
 
 
 def write_regression(folder: Path, train: int = 300, dev: int = 60) -> Path:
     """Writes pairs of sentences with a score from 1 to 6 that grows with the number of good words."""
-    draw = random.Random(2)
+    rng = random.Random(2)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         lines = ["sentence1,sentence2,score"]
         for i in range(size):
             a, b = i % 2, i // 2 % 2
-            lines.append(f'"{sentence(draw, a, 6)}",{sentence(draw, b, 6)},{1 + 2.5 * (a + b)}')
+            lines.append(f'"{sentence(rng, a, 6)}",{sentence(rng, b, 6)},{1 + 2.5 * (a + b)}')
         (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
     return folder
 
 
 def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Settings:
     """Returns fast, deterministic fine-tuning settings for the CPU, with changes."""
-    chosen: dict[str, object] = {
+    defaults: dict[str, object] = {
         "learning_rate": 2e-3,
         "layer_decay": 1.0,
         "epochs": 3,
@@ -111,7 +111,7 @@ def settings(out: Path, data: Path, task: str = "sst2", **changes: object) -> Se
         "batch_size": 16,
         "baselines": False,
     }
-    return Settings(task=task, data=data, out=out, **(chosen | changes))  # type: ignore[arg-type]
+    return Settings(task=task, data=data, out=out, **(defaults | changes))  # type: ignore[arg-type]
 
 
 def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
@@ -120,15 +120,15 @@ def write_tagging(folder: Path, train: int = 200, dev: int = 40) -> Path:
     A good or bad word begins an entity, which extends over a following "film" or "music". Some sentences are
     long.
     """
-    draw = random.Random(3)
+    rng = random.Random(3)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in (("train", train), ("dev", dev)):
         blocks = []
         for i in range(size):
-            words = sentence(draw, i % 2, 60 if i % 9 == 0 else 8).split()
+            words = sentence(rng, i % 2, 60 if i % 9 == 0 else 8).split()
             words.insert(
                 words.index(next(w for w in words if w in GOOD + BAD)) + 1,
-                draw.choice(("film", "music", "night")),
+                rng.choice(("film", "music", "night")),
             )
             blocks.append(
                 "".join(f"{word}\t{tag}\n" for word, tag in zip(words, tags_of(words), strict=True))

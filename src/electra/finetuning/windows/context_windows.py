@@ -35,9 +35,13 @@ class PairTemplate:
         encoding = tokenizer.encode("a", "a")
         positions = [i for i, special in enumerate(encoding.special) if not special]
         ids, half = np.array(encoding.ids, np.int64), len(positions) // 2
-        first, second = positions[:half], positions[half:]
-        spans = [slice(0, first[0]), slice(first[0], first[-1] + 1), slice(first[-1] + 1, second[0])]
-        spans += [slice(second[0], second[-1] + 1), slice(second[-1] + 1, len(ids))]
+        first_text, second_text = positions[:half], positions[half:]
+        spans = [
+            slice(0, first_text[0]),
+            slice(first_text[0], first_text[-1] + 1),
+            slice(first_text[-1] + 1, second_text[0]),
+        ]
+        spans += [slice(second_text[0], second_text[-1] + 1), slice(second_text[-1] + 1, len(ids))]
         types = tuple(encoding.segments[span][0] if encoding.segments[span] else 0 for span in spans)
         return cls(ids[spans[0]], ids[spans[2]], ids[spans[4]], types)
 
@@ -87,7 +91,10 @@ class Window:
     scored: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
-        """Maps a span of tokens from the context to `ids`; None if the window does not contain all of it."""
+        """Maps a span (first, last) of the context's tokens to `ids`.
+
+        Returns None if `span` is None or the window does not contain all of it.
+        """
         if span is None or span[0] < self.start or span[1] >= self.start + len(self.offsets):
             return None
         return span[0] - self.start + self.first, span[1] - self.start + self.first
@@ -103,7 +110,9 @@ def cut_windows(
     """
     room = max_length - template.num_special - len(question)
     if room < 1:
-        problem = f"{max_length} tokens leave no room for a context next to a question of {len(question)}"
+        problem = (
+            f"{max_length} tokens leave no room for a context next to a question of {len(question)} tokens"
+        )
         fix = f"Use at least {template.num_special + len(question) + 32}"
         raise ConfigError(problem, key="max_length", fix=fix)
     length, step = len(context.ids), min(stride, room)
@@ -122,10 +131,15 @@ def cut_windows(
 
 
 def best_window(starts: list[int], stops: list[int], length: int) -> Ids:
-    """Returns the index of the window where each token has the most context on its shorter side.
+    """Returns the index of the window where each token [length] has the most context on its shorter side.
 
-    `starts` and `stops` are those of the windows in a context of `length` tokens. Ties go to the longest
-    window, then to the first.
+    As in the published code, a hundredth of the window's length is added to that context, so ties go to the
+    longest window; then they go to the first.
+
+    Args:
+        starts: the first token of each window.
+        stops: the end of each window, exclusive.
+        length: the number of tokens in the context.
     """
     positions = np.arange(length)
     begin, end = np.array(starts)[:, None], np.array(stops)[:, None]

@@ -44,17 +44,20 @@ class Tokens:
 
         Returns:
             For every example, its ids with special tokens, its token types, and whether it was truncated.
+
+        Raises:
+            ConfigError: `max_length` leaves no room for text.
         """
         if not self.like_bert:  # special tokens or token types differ from those that `join` writes
             return [
                 self._encode(row[0], row[1] if len(row) > 1 else None, max_length)
                 for row in zip(*texts, strict=True)
             ]
-        first, *rest = (self.tokenizer.encode_corpus(column) for column in texts)
-        second = rest[0] if rest else [None] * len(first)
+        first_ids, *other_ids = (self.tokenizer.encode_corpus(column) for column in texts)
+        second_ids = other_ids[0] if other_ids else [None] * len(first_ids)
         return [
             join(a, b, cls=self.cls, sep=self.sep, max_length=max_length)
-            for a, b in zip(first, second, strict=True)
+            for a, b in zip(first_ids, second_ids, strict=True)
         ]
 
     def _encode(self, first: str, second: str | None, max_length: int) -> tuple[Ids, Ids, bool]:
@@ -76,7 +79,7 @@ class Windows:
     input_ids: list[Ids]
     token_type_ids: list[Ids]
     example: Ids  # the index of each window's example
-    targets: list[npt.NDArray[Any]] | None  # one per window: a scalar, a vector, or a value for each token
+    targets: list[npt.NDArray[Any]] | None  # per window: scalar, vector or token values; None: no answers
     token_targets: bool = False  # whether targets have a value for each token, padded with NO_TARGET
     group: int = 1  # number of consecutive windows that always share a training batch
     texts: Sequence[tuple[str, ...]] = ()  # the text or texts of each window
@@ -98,11 +101,11 @@ class Windows:
 
     def epoch(self, batch_size: int, seed: int, epoch: int) -> list[Ids]:
         """Returns the indices of each batch's windows in an epoch, at most `batch_size` groups per batch."""
-        longest = self.lengths().reshape(-1, self.group).max(1)
+        group_lengths = self.lengths().reshape(-1, self.group).max(1)
         offsets = np.arange(self.group)
         return [
             (groups[:, None] * self.group + offsets).ravel()
-            for groups in epoch_order(longest, batch_size, seed, epoch)
+            for groups in epoch_order(group_lengths, batch_size, seed, epoch)
         ]
 
 
@@ -114,7 +117,7 @@ class Batch:
     input_ids: torch.Tensor
     token_type_ids: torch.Tensor
     document_ids: torch.Tensor | None  # -1 at padding; None if no window is padded
-    piece_ids = property(lambda self: self.document_ids)  # its old name
+    piece_ids = property(lambda self: self.document_ids)  # the old name of `document_ids`
     targets: torch.Tensor | None  # [B], [B, outputs] or [B, T]; None if an example has no answer
     texts: Sequence[tuple[str, ...]] = ()  # the texts of each row, if the task stores them
 
@@ -122,7 +125,7 @@ class Batch:
 def join(
     first: npt.NDArray[Any], second: npt.NDArray[Any] | None, *, cls: int, sep: int, max_length: int
 ) -> tuple[Ids, Ids, bool]:
-    """Builds [CLS] first [SEP] second [SEP] with token types 0 and 1.
+    """Builds [CLS] first [SEP] second [SEP] with token types 0 and 1; [CLS] first [SEP] if `second` is None.
 
     The longer text is truncated to the length of the shorter one, then both are truncated, as by
     transformers' "longest_first".
@@ -139,12 +142,14 @@ def join(
         ids = np.concatenate([[cls], first[: max_length - 2], [sep]]).astype(np.int64)
         return ids, np.zeros(len(ids), np.int64), len(first) > max_length - 2
     room = max_length - 3
-    short, long = sorted((len(first), len(second)))
-    is_truncated = short + long > room
+    shorter_size, longer_size = sorted((len(first), len(second)))
+    is_truncated = shorter_size + longer_size > room
     if is_truncated:
-        short = min(short, room // 2)
-        long = room - short
-    size_first, size_second = (short, long) if len(first) <= len(second) else (long, short)
+        shorter_size = min(shorter_size, room // 2)
+        longer_size = room - shorter_size
+    size_first, size_second = (
+        (shorter_size, longer_size) if len(first) <= len(second) else (longer_size, shorter_size)
+    )
     ids = np.concatenate([[cls], first[:size_first], [sep], second[:size_second], [sep]]).astype(np.int64)
     types = np.zeros(len(ids), np.int64)
     types[size_first + 2 :] = 1
@@ -154,9 +159,9 @@ def join(
 def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Ids]:
     """Returns the indices of the windows in each batch of an epoch.
 
-    The windows are shuffled, then sorted by length within pools of `BATCHES_PER_POOL`; then the batches are
-    shuffled. The order depends only on the arguments, so a run that resumes within an epoch reads exactly the
-    rest of it.
+    The windows are shuffled, then sorted by length within pools of `BATCHES_PER_POOL` batches; then the
+    batches are shuffled. The order depends only on the arguments, so a run that resumes within an epoch reads
+    exactly the rest of it.
     """
     count = len(lengths)
     shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)

@@ -35,10 +35,12 @@ NO_ANSWER = Span("", -1, -1, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Prediction:
-    """The candidate answers to a question, and the score of "no answer"."""
+    """The candidate answers to a question, and the evidence that it has none."""
 
     spans: tuple[Span, ...]  # with distinct texts, the best first; () if the context has no tokens
-    null_odds: float  # the score of "no answer" minus that of the best answer
+    # The standard head's score of "no answer" minus that of the best answer, if there is one; or the joint
+    # head's log-odds of "no answer".
+    null_odds: float
 
     @property
     def best(self) -> Span:
@@ -55,7 +57,8 @@ def plain_spans(
 ) -> Iterator[Candidate]:
     """Yields the `count` best spans of at most `longest` tokens in a window, by the sum of their logits.
 
-    `logits` [T, 2] are the standard head's start and end logits.
+    A span starts at a token that the window scores. `logits` [T, 2] are the standard head's start and end
+    logits.
     """
     starts, ends = logits[window.first : window.first + len(window.offsets)].T
     num_tokens = len(starts)
@@ -65,15 +68,16 @@ def plain_spans(
     sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:num_tokens]
     sums = np.where(window.scored[:, None], sums, -np.inf).ravel()
     for index in np.argsort(-sums, kind="stable")[:count]:
-        start, length = divmod(int(index), longest)
+        start, extra_tokens = divmod(int(index), longest)
         if sums[index] > -np.inf:
-            yield start, start + length, float(starts[start]), float(ends[start + length])
+            yield start, start + extra_tokens, float(starts[start]), float(ends[start + extra_tokens])
 
 
 def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, count: int) -> list[Candidate]:
-    """Returns the `count` best valid spans of at most `longest` tokens in the joint head's beam.
+    """Returns the `count` best spans of at most `longest` tokens in the joint head's beam.
 
-    `output` is a row of the joint head's output (heads/joint.py has its layout).
+    A span starts at a token that the window scores. `output` is a row of the joint head's output
+    (heads/joint.py has its layout).
     """
     start_logits, start_positions, end_logits, end_positions = np.split(
         output[3:], np.cumsum([BEAM, BEAM, BEAM * BEAM])

@@ -12,7 +12,7 @@ const refresh = {};
 function show() {
   const model = state.models.find((one) => one.name === state.model);
   for (const [name, [ability, start]] of Object.entries(parts)) {
-    const needs = name === "game" ? [ability, "detect"] : [ability]; // the one to beat
+    const needs = name === "game" ? [ability, "detect"] : [ability]; // the player competes with the detector
     const can = needs.every((one) => model.abilities.includes(one)) && !(name === "predict" && model.input === "rows");
     document.getElementById(name).hidden = !can;
     if (!can) continue;

@@ -7,8 +7,8 @@ transformers' AutoModelForQuestionAnswering loads it, and the score of "no answe
 As in the published code, windows have 512 tokens and start 128 tokens apart, questions are truncated to 64
 tokens, answers have up to 30 tokens, the n-best list has 20 entries, and training takes 2 epochs and uses the
 first of several gold answers. The target of windows without the answer is [CLS], even in SQuAD 1.1, and the
-score of "no answer" is the lowest over all windows. Its threshold is 0 for the standard head, -2.75 for the
-joint head.
+score of "no answer" is the lowest over all windows. A question is left unanswered if the null odds
+(`span_search.Prediction`) exceed 0 for the standard head, or -2.75 for the joint head.
 
 Departures: with the standard head, every span of the context is considered, not only pairs of the 20 best
 starts and ends; answers are extracted from the context by character offsets, whereas the published code looks
@@ -54,7 +54,7 @@ from electra.foundation.errors import ConfigError, DataError, ModelError
 from electra.foundation.visible import plural
 
 START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE occurs only at [CLS]
-ANSWERABILITY_WEIGHT = 0.5  # weights the loss of the joint head's classifier, as published
+ANSWERABILITY_WEIGHT = 0.5  # the weight of the loss of the joint head's classifier, as published
 THRESHOLD = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
 
 
@@ -149,8 +149,8 @@ class QuestionAnswering(Task):
             span = answer_tokens(example, context) if labelled else None
             if train and example.gold and span is None:
                 continue
-            truncated = question[: self.max_question].astype(np.int64)
-            question_windows = cut_windows(truncated, context, template, max_length, self.stride)
+            question_ids = question[: self.max_question].astype(np.int64)
+            question_windows = cut_windows(question_ids, context, template, max_length, self.stride)
             windows += question_windows
             owners += [index] * len(question_windows)
             targets += [target_of(window, example, span) for window in question_windows] if labelled else []
@@ -178,10 +178,14 @@ class QuestionAnswering(Task):
         )
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, int]:
-        """Returns the sum of the windows' losses, and the number of windows.
+        """Returns the sum of the losses of the windows that have a target, and their number.
 
-        The loss of a window is the mean of the cross-entropies of start and end; with the joint head, that of
-        the answerability classifier is added. Windows without a target are ignored.
+        The loss of a window is the mean of the cross-entropies of start and end; with the joint head, the
+        weighted loss of the answerability classifier is added.
+
+        Args:
+            logits: start and end logits [B, T, 2], or the losses and the logit [B, 3] of the joint head.
+            targets: target bits [B, T], padded with NO_TARGET.
         """
         bits = targets.clamp(min=0)
         has_target = (bits & START).any(1)
@@ -222,8 +226,10 @@ class QuestionAnswering(Task):
         by_text: dict[str, Span] = {}
         for span in sorted(spans, key=lambda span: -span.score):
             by_text.setdefault(span.text, span)
-        best, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
-        return Prediction(best, null_score if self.joint or not best else null_score - best[0].score)
+        best_spans, null_score = tuple(by_text.values())[: self.n_best], min(null_scores)
+        return Prediction(
+            best_spans, null_score if self.joint or not best_spans else null_score - best_spans[0].score
+        )
 
     @override
     def shown_gold(self, example: Example) -> list[str]:
@@ -278,7 +284,11 @@ class QuestionAnswering(Task):
         return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
-        """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1."""
+        """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1.
+
+        Raises:
+            ModelError: the saved threshold is not a number.
+        """
         threshold = config.get(THRESHOLD)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             problem = f"{THRESHOLD} must be a number, not {threshold!r}"
@@ -311,7 +321,7 @@ def answer_tokens(example: Example, context: Context) -> tuple[int, int] | None:
 def target_of(window: Window, example: Example, span: tuple[int, int] | None) -> Ids:
     """Returns the target bits of a window [tokens]; all 0 if the context does not contain the answer.
 
-    `span` is that of `answer_tokens`. Both START and END are at [CLS] if the question has no answer or
+    `span` is the result of `answer_tokens`. Both START and END are at [CLS] if the question has no answer or
     another window contains it.
     """
     bits = np.zeros(len(window.ids), np.int64)

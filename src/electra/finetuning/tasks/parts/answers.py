@@ -113,13 +113,13 @@ def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def parse_labels(value: Any, where: str) -> list[str]:
-    """Returns the labels in a cell; duplicates are not removed.
+    """Returns the labels in a cell; duplicates and empty names are not removed.
 
     The cell may be a list; an object with 0 or 1 for each label; a string with commas, semicolons or bars
     between labels; or a list as printed by Python, JSON, numpy, Spark or a database.
 
     Raises:
-        DataError: the cell is none of these.
+        DataError: the cell is none of these, or has fractions in place of 0 and 1.
     """
     if isinstance(value, Mapping):
         flags = {name: _FLAGS.get(label_key(str(flag).strip())) for name, flag in value.items()}
@@ -176,7 +176,7 @@ def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
     """Returns the answers as vectors of flags if all are vectors of 0 and 1 or strings like 0110; else None.
 
     Raises:
-        DataError: the vectors have different lengths.
+        DataError: the answers are vectors of different lengths.
     """
     if any(len(answer) == 1 and re.fullmatch("0[01]+", answer[0]) for answer in answers):
         answers = [tuple(answer[0]) if len(answer) == 1 else answer for answer in answers]
@@ -186,6 +186,7 @@ def as_vectors(answers: Sequence[Sequence[str]]) -> list[list[bool]] | None:
     widths = {*map(len, flags)}
     if [*map(len, flags)] != [*map(len, answers)]:
         return None
+    # A list of labels called 0 and 1 would not repeat one of them.
     if len(widths) > 1 and any(len({*row}) < len(row) for row in flags):
         problem = f"the answers are vectors of different lengths, {min(widths)} to {max(widths)}"
         raise DataError(problem, fix="Write one number for each label in every row")

@@ -73,7 +73,7 @@ class Task(ABC):
 
     head: ClassVar[HeadKind]
     has_classes: ClassVar[bool] = True  # whether it has classes, which the loss can weight
-    outputs_are_logits: ClassVar[bool] = False  # logits of labels, so they can be calibrated on dev
+    outputs_are_logits: ClassVar[bool] = False  # logits of labels, which can be calibrated on dev
     loss_of_batch: ClassVar[bool] = False  # whether the loss compares the windows of a batch
 
     name: str
@@ -84,7 +84,7 @@ class Task(ABC):
     label: Columns  # possible columns of the answer; the first match is used
     usual_texts: tuple[Columns, ...] = ()  # the task's original `texts`, if the user named columns
     header: Columns = ()  # column names of files without a header line
-    encoding: str | None = None  # the encoding of csv and tsv files
+    encoding: str | None = None  # the encoding of csv and tsv files; None: detected
     skip_unlabelled: bool = False  # leave out rows without an answer
     epochs: float = 3  # as in the paper
     dropout: float | None = None  # None: as in pre-training
@@ -202,7 +202,7 @@ class Task(ABC):
 
         Args:
             logits: the head's outputs [B, outputs], or [B, T, outputs] if it has outputs for each token.
-            targets: those of `Windows.targets`, stacked.
+            targets: `Windows.targets`, stacked; targets of tokens are padded with NO_TARGET.
         """
 
     @abstractmethod
@@ -244,6 +244,7 @@ class Task(ABC):
 
         Raises:
             NotImplementedError: this kind of task cannot learn from a teacher.
+            DataError: the gold answer is invalid.
         """
         raise NotImplementedError
 
@@ -276,7 +277,7 @@ class Task(ABC):
         """Returns what the task adds to the saved model's config.json.
 
         Args:
-            scores: the model's scores on dev.
+            scores: the model's scores on dev, by name.
         """
         return {}
 
@@ -335,5 +336,5 @@ def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
 
 
 def file_of(examples: Sequence[Example]) -> str:
-    """Returns the name of the file that the examples were read from."""
+    """Returns the path of the file that the examples, of which there is at least one, were read from."""
     return examples[0].where.rpartition(":")[0]

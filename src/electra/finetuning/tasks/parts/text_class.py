@@ -47,8 +47,12 @@ class TextClassification(LabelledText):
         if options.multi_label and not self.labels:
             label_column = options.label_column
             columns = () if isinstance(label_column, str | None) else tuple(label_column)
-            shared = replace(options, multi_label=False, label_column=None if columns else label_column)
-            task = MultiLabelClassification.like(self.with_options(shared), metrics=MULTI_LABEL_METRICS)
+            shared_options = replace(
+                options, multi_label=False, label_column=None if columns else label_column
+            )
+            task = MultiLabelClassification.like(
+                self.with_options(shared_options), metrics=MULTI_LABEL_METRICS
+            )
             return replace(task, label=columns, each_label=True) if columns else task
         return self.with_options(options)
 
@@ -61,10 +65,10 @@ class TextClassification(LabelledText):
     @override
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
         spelling_of, notes = spellings(golds)
-        ambiguous = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
-        if ambiguous:
-            counts = ", ".join(f"{name!r} ({count})" for name, count in ambiguous.items())
-            notes += (f"read as labels, not as missing answers: {counts}",)
+        mark_counts = Counter(gold for gold in golds if gold in AMBIGUOUS_MARKS and not self.labels)
+        if mark_counts:
+            counts_shown = ", ".join(f"{name!r} ({count})" for name, count in mark_counts.items())
+            notes += (f"read as labels, not as missing answers: {counts_shown}",)
         if self._accepts_numbers() and all(isinstance(label_key(gold), Decimal) for gold in golds):
             mapping = ", ".join(f"{index} as {name}" for index, name in enumerate(self.labels))
             notes += (f"answers are numbers, read as the task's labels: {mapping}",)
@@ -86,11 +90,14 @@ class TextClassification(LabelledText):
         return replace(fitted, weights=balanced_weights(classes, len(labels)) if self.balanced else ())
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
-        """Returns the task of a saved model by its problem_type: regression, multi-label or this class."""
-        problem = config.get("problem_type")
-        if problem == "regression" or len(labels) == 1:
+        """Returns the task of a saved model: regression, multi-label or this class.
+
+        The `problem_type` in its config.json decides; a model with one output predicts a number.
+        """
+        problem_type = config.get("problem_type")
+        if problem_type == "regression" or len(labels) == 1:
             return TextRegression.like(self, scale=(0.0, 1.0))
-        if problem == "multi_label_classification":
+        if problem_type == "multi_label_classification":
             return MultiLabelClassification.like(self, labels=labels, metrics=MULTI_LABEL_METRICS)
         return replace(self, labels=labels)
 
@@ -135,10 +142,10 @@ class TextClassification(LabelledText):
         self, example: Example, answer: npt.NDArray[Any], weight: float
     ) -> npt.NDArray[np.float32]:
         """Mixes the teacher's probabilities [classes] with the one-hot gold label."""
-        mixed = weight * answer
+        target = weight * answer
         if weight < 1:
-            mixed[self.gold_class(example)] += 1 - weight
-        return mixed.astype(np.float32)
+            target[self.gold_class(example)] += 1 - weight
+        return target.astype(np.float32)
 
     @override
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
@@ -151,8 +158,8 @@ class TextClassification(LabelledText):
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         gold_names = [self.shown_gold(example) for example in examples]
-        index = index_labels(self.labels, gold_names)
-        predicted, gold = np.stack(predictions).argmax(-1), np.array([index[name] for name in gold_names])
+        index_of = index_labels(self.labels, gold_names)
+        predicted, gold = np.stack(predictions).argmax(-1), np.array([index_of[name] for name in gold_names])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}
 
     @override

@@ -56,8 +56,8 @@ class MultiLabelClassification(LabelledText):
             rows = [tuple(name for name, flag in zip(names, row, strict=True) if flag) for row in vectors]
             return list(rows), (f"answers are vectors of {width} numbers: labels are named by position",)
         spelling_of, notes = spellings([name for gold in golds for name in gold])
-        if combined := combined_labels(spelling_of.values()):
-            shown = ", ".join(map(repr, combined[:5]))
+        if combined_names := combined_labels(spelling_of.values()):
+            shown = ", ".join(map(repr, combined_names[:5]))
             notes += (f"read as one label each, not as several: {shown} (write a|b for several)",)
         return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
 
@@ -66,9 +66,9 @@ class MultiLabelClassification(LabelledText):
         if not self.each_label or not self.label:
             return super().answers(table, labelled)
         columns = {name: table.find_column(name) for name in self.label}
-        if missing := [name for name, column in columns.items() if column is None]:
+        if missing_columns := [name for name, column in columns.items() if column is None]:
             if labelled:
-                raise table.missing_column(missing[:1], "`label_column`")
+                raise table.missing_column(missing_columns[:1], "`label_column`")
             return "", lambda row: None
 
         def flags(row: Mapping[str, Any]) -> Any:
@@ -86,7 +86,7 @@ class MultiLabelClassification(LabelledText):
             raise DataError(problem, where=file_of(examples), fix="Check `label_column`")
         counts = np.stack([fitted.target(example) for example in examples]).sum(0)
         is_constant = (counts == 0) | (counts == len(examples))  # all examples agree: nothing to balance
-        # The factors by which the loss of examples with each label is multiplied.
+        # The factor of each label's loss in the examples that have it.
         weights = np.where(is_constant, 1.0, (len(examples) - counts) / np.maximum(counts, 1))
         return replace(fitted, weights=tuple(map(float, weights)) if self.balanced else ())
 
@@ -150,8 +150,8 @@ class MultiLabelClassification(LabelledText):
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted, gold = np.stack(predictions) > 0.5, np.stack([*map(self.target, examples)]) > 0.5
-        if unseen := sorted({name for example in examples for name in self.unseen_labels(example)}):
-            gold_unseen = np.array([[name in example.gold for name in unseen] for example in examples])
+        if unseen_names := sorted({name for example in examples for name in self.unseen_labels(example)}):
+            gold_unseen = np.array([[name in example.gold for name in unseen_names] for example in examples])
             predicted = np.hstack([predicted, np.zeros_like(gold_unseen)])
             gold = np.hstack([gold, gold_unseen])
         return {name: METRICS[name](predicted, gold) for name in self.metrics}

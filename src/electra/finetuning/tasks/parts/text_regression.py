@@ -53,7 +53,7 @@ class TextRegression(TextTask):
         return None if is_missing else answer
 
     def normalise_golds(self, golds: list[Any]) -> tuple[list[Any], tuple[str, ...]]:
-        """Replaces decimal commas with points, unless all commas may be thousands separators."""
+        """Replaces decimal commas with points; changes nothing if the commas may be thousands separators."""
         with_comma = [gold for gold in golds if "," in gold]
         may_be_decimal = all(_COMMA.fullmatch(gold) for gold in with_comma) and not any(
             "." in gold for gold in golds

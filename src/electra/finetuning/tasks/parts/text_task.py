@@ -106,7 +106,11 @@ class TextTask(Task):
         return is_missing(answer, marks)
 
     def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
-        """Returns the name of the answers' column ("" without one), and a getter of a row's answer."""
+        """Returns the name of the answers' column ("" without one), and a getter of a row's answer.
+
+        Raises:
+            DataError: there is no such column, and `labelled` requires one.
+        """
         label = table.first_column(self.label)
         if label is None and labelled:
             raise table.missing_column(self.label, "`label_column`")
@@ -115,12 +119,13 @@ class TextTask(Task):
     @override
     def read(self, path: Path, labelled: bool = True) -> Split:
         alternatives = self.texts if labelled else (*self.texts, *self.usual_texts)
-        optional = () if labelled else self.label
+        optional_columns = () if labelled else self.label
         table = open_table(
-            path, ReadOptions("", self.encoding, self.header, alternatives, optional, self.drop_malformed)
+            path,
+            ReadOptions("", self.encoding, self.header, alternatives, optional_columns, self.drop_malformed),
         )
         matches = ((names, [table.find_column(name) for name in names]) for names in alternatives)
-        matched_names, texts = next(
+        matched_names, text_columns = next(
             (
                 (names, [str(column) for column in columns])
                 for names, columns in matches
@@ -128,13 +133,15 @@ class TextTask(Task):
             ),
             ((), []),
         )
-        if not texts:
+        if not text_columns:
             raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`")
-        label, answer = self.answers(table, labelled)
-        identifier = table.first_column([name for name in ID_COLUMNS if name not in (*texts, label)])
+        label_column, get_answer = self.answers(table, labelled)
+        id_column = table.first_column(
+            [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
+        )
         rows = list(table.rows)
-        notes = (*table.notes, *self.unread(table, rows, texts, label))
-        cells = [clean_answer(answer(row)) for _, row in rows]
+        notes = (*table.notes, *self.unread(table, rows, text_columns, label_column))
+        cells = [clean_answer(get_answer(row)) for _, row in rows]
         marks = self.marks(cells)
         examples: list[tuple[Example, Any]] = []
         unanswered: list[tuple[str, Any]] = []
@@ -143,15 +150,17 @@ class TextTask(Task):
             if gold is None and labelled:
                 unanswered.append((where, cell))
                 continue
-            columns = tuple(cell_text(row, column, where) for column in texts)
-            examples.append((Example(row_id(row, identifier, index), where, columns, row=row), gold))
+            columns = tuple(cell_text(row, column, where) for column in text_columns)
+            examples.append((Example(row_id(row, id_column, index), where, columns, row=row), gold))
         if matched_names in self.usual_texts and matched_names not in self.texts:
-            notes += (f"no column {' or '.join(self.texts[0])}: {' and '.join(texts)} is read instead",)
+            notes += (
+                f"no column {' or '.join(self.texts[0])}: {' and '.join(text_columns)} is read instead",
+            )
         counts = Counter(str(cell) for _, cell in unanswered if cell not in (None, "", "nan", "NaN"))
         mark_counts = ", ".join(f"{mark!r} {count}" for mark, count in counts.most_common(5))
         marks_shown = f" ({mark_counts})" if mark_counts else ""
         if unanswered and not self.skip_unlabelled:
-            problem = f"no answer in column {label!r}{marks_shown}"
+            problem = f"no answer in column {label_column!r}{marks_shown}"
             if len(unanswered) > 1:
                 problem = f"{len(unanswered):,} of {len(rows):,} rows have {problem}; this is the first"
             raise DataError(problem, where=unanswered[0][0], fix="Fill it in, or pass `skip_unlabelled`")
@@ -166,20 +175,26 @@ class TextTask(Task):
         except DataError as error:
             raise DataError(error.what, where=path, fix=error.fix) from None
         remaining_golds = iter(normalised)
-        answered = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
-        return Split(tuple(answered), table.dropped, (*notes, *answer_notes))
+        completed = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
+        return Split(tuple(completed), table.dropped, (*notes, *answer_notes))
 
     def unread(
         self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
     ) -> tuple[str, ...]:
-        """Returns a note on columns of texts that the task does not read; () if there are none.
+        """Returns a note on columns of texts that are not read.
+
+        Returns () if there are none, if a pair is read, or if the task or the user names a single column.
+
+        Args:
+            table: the file.
+            rows: its rows, each with its place (file:line).
+            texts: the columns that are read.
+            label: the answers' column.
 
         Raises:
             DataError: such a column may be the second text of a pair, and the task reads pairs too.
         """
-        if len(texts) > 1 or len(self.texts) == 1 == len(
-            self.texts[0]
-        ):  # pairs, or the user named the column
+        if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):
             return ()
         sample = [row for _, row in rows[:100]]
         unread_columns = [

@@ -32,7 +32,7 @@ TEXT_FILE = ".txt"
 
 
 def normalised_pairs(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Splits vectors [2N, D], pair by pair, into unit vectors of the first and second texts [N, D] each."""
+    """Splits vectors [2N, D] of N pairs into unit vectors of their first and their second texts [N, D]."""
     pairs_N2D = F.normalize(vectors.float(), dim=-1).reshape(-1, 2, vectors.shape[-1])
     return pairs_N2D[:, 0], pairs_N2D[:, 1]
 
@@ -52,7 +52,7 @@ class TextVectors(TextRegression):
         """Returns two windows for each example; a text without a partner is its own partner."""
         texts = [text for example in examples for text in (example.texts[0], example.texts[-1])]
         encoded = tokens.join([texts], max_length)
-        truncated = [cut for _, _, cut in encoded]
+        truncated = [is_truncated for _, _, is_truncated in encoded]
         return Windows(
             input_ids=[ids for ids, _, _ in encoded],
             token_type_ids=[types for _, types, _ in encoded],
@@ -64,8 +64,8 @@ class TextVectors(TextRegression):
 
     def targets(self, examples: Sequence[Example]) -> list[Any] | None:
         """Returns the target of each window; None if an example has no score."""
-        known = all(example.gold is not None for example in examples)
-        return [self.target(example) for example in examples for _ in range(2)] if known else None
+        has_scores = all(example.gold is not None for example in examples)
+        return [self.target(example) for example in examples for _ in range(2)] if has_scores else None
 
     @override
     def output_scale(self) -> tuple[float, float]:
@@ -78,7 +78,7 @@ class TextVectors(TextRegression):
         return list((vectors[::2] * vectors[1::2]).sum(-1, keepdims=True))
 
     def shown_gold(self, example: Example) -> None:
-        """Returns None, because metrics compare only the order of cosines and scores."""
+        """Returns None, because scores and cosines have different units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,16 @@ class SimilarPairs(TextVectors):
     """Trains vectors whose cosines rank pairs in the order of their scores."""
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Returns the CoSENT loss of a batch, given vectors [2N, D] and scores [2N], both pair by pair."""
+        """Returns the CoSENT loss of a batch, and 1, because it is not a sum over pairs.
+
+        Args:
+            logits: vectors [2N, D], those of a pair one after the other.
+            targets: the pair's score for each vector [2N].
+        """
         first_ND, second_ND = normalised_pairs(logits)
         scaled_N, gold_N = (first_ND * second_ND).sum(-1) / self.temperature, targets[::2]
-        # The amount by which the cosine of a pair with a lower gold score exceeds that of one with a higher.
+        # [i, j]: by how much pair j's scaled cosine exceeds that of pair i, whose gold score is higher; -inf
+        # for other pairs.
         excess_NN = (scaled_N[None, :] - scaled_N[:, None]).masked_fill(
             gold_N[:, None] <= gold_N[None, :], float("-inf")
         )
@@ -131,7 +137,10 @@ class ContrastedTexts(TextVectors):
         return [np.float32(0)] * (2 * len(examples))
 
     def loss(self, logits: Tensor, targets: Tensor) -> tuple[Tensor, float]:
-        """Returns the InfoNCE loss of vectors [2N, D], in which texts and their partners alternate."""
+        """Returns the sum of the InfoNCE losses of N pairs, and N.
+
+        `logits` are vectors [2N, D], in which texts and their partners alternate; `targets` are not used.
+        """
         first_ND, second_ND = normalised_pairs(logits)
         scores_NN = first_ND @ second_ND.T / self.temperature
         partner_N = torch.arange(len(scores_NN), device=scores_NN.device)

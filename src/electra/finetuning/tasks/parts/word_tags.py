@@ -121,8 +121,8 @@ class WordTagging(Task):
         counts = Counter(tag for example in examples for tag in example.gold or ())
         scheme = self.scheme
         if scheme == "auto":
-            entities = all(map(is_entity_tag, counts)) and any(map(is_outside, counts))
-            scheme = "entities" if entities else "words"
+            has_entities = all(map(is_entity_tag, counts)) and any(map(is_outside, counts))
+            scheme = "entities" if has_entities else "words"
         if scheme == "entities":
             _require_entity_tags(examples)
         tags = complete_tags(counts) if scheme == "entities" else tuple(sorted(counts))
@@ -143,8 +143,10 @@ class WordTagging(Task):
 
     @override
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
-        default, saved = config.get(DEFAULT, OUTSIDE), config.get(SPLITTING)
-        splitting = next((splitting for splitting in SPLITTINGS if splitting == saved), self.splitting)
+        default, saved_splitting = config.get(DEFAULT, OUTSIDE), config.get(SPLITTING)
+        splitting = next(
+            (splitting for splitting in SPLITTINGS if splitting == saved_splitting), self.splitting
+        )
         default = default if default in labels else labels[0]
         return replace(self, labels=labels, default=default, splitting=splitting)
 
@@ -230,8 +232,8 @@ class WordTagging(Task):
             num_long += len(sentence_windows) > 1
         if train and not windows:
             raise DataError("the tokenizer drops every word", where=examples[0].where)
-        entities = labelled and self.scheme == "entities"
-        num_invalid = sum(count_invalid(example.gold) for example in examples) if entities else 0
+        has_entities = labelled and self.scheme == "entities"
+        num_invalid = sum(count_invalid(example.gold) for example in examples) if has_entities else 0
         notes = {
             f"sentences longer than {max_length} tokens, read in several windows": num_long,
             f"words that the tokenizer drops, predicted as {self.default!r}": num_dropped,
@@ -252,9 +254,12 @@ class WordTagging(Task):
         return cross_entropy(logits.flatten(0, 1), targets.flatten(), self.weights)
 
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
-        """Returns probabilities [words, labels] for each sentence."""
-        default = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
-        predictions = [np.tile(default, (len(example.texts), 1)) for example in examples]
+        """Returns probabilities [words, labels] for each sentence.
+
+        A word that the tokenizer drops has the default label with probability 1.
+        """
+        default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
+        predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
         for logits, owner, window in zip(outputs, windows.example, windows.context, strict=True):
             predictions[owner][window.words] = softmax(logits[window.positions])
         return predictions
@@ -266,19 +271,24 @@ class WordTagging(Task):
     def _classes(self, prediction: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
         if self.threshold is None or self.marked is None:
             return np.asarray(prediction.argmax(-1), np.int64)
-        marked = self.labels.index(self.marked)
-        return np.where(prediction[:, marked] >= self.threshold, marked, 1 - marked).astype(np.int64)
+        marked_index = self.labels.index(self.marked)
+        return np.where(prediction[:, marked_index] >= self.threshold, marked_index, 1 - marked_index).astype(
+            np.int64
+        )
 
     @override
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
         predicted = [self.tags(prediction) for prediction in predictions]
         gold = [list(example.gold) for example in examples]
-        index = index_labels(self.labels, (tag for tags in gold for tag in tags))
+        index_of = index_labels(self.labels, (tag for tags in gold for tag in tags))
         predicted_N, gold_N = (
-            np.array([index[tag] for tags in rows for tag in tags]) for rows in (predicted, gold)
+            np.array([index_of[tag] for tags in rows for tag in tags]) for rows in (predicted, gold)
         )
         if self.scheme == "errors":
-            predicted_incorrect, gold_incorrect = predicted_N == index[INCORRECT], gold_N == index[INCORRECT]
+            predicted_incorrect, gold_incorrect = (
+                predicted_N == index_of[INCORRECT],
+                gold_N == index_of[INCORRECT],
+            )
             counts = (
                 int((predicted_incorrect & gold_incorrect).sum()),
                 int(predicted_incorrect.sum()),
@@ -297,24 +307,24 @@ class WordTagging(Task):
         for example, prediction in zip(examples, predictions, strict=True):
             words = zip(example.texts, self._classes(prediction), strict=True)
             for position, (word, label_index) in enumerate(words):
-                scores = prediction[position]
+                probabilities = prediction[position]
                 span = example.spans[position] if has_spans else ()
-                all_scores = map(float, scores) if probability_columns else ()
+                all_probabilities = map(float, probabilities) if probability_columns else ()
                 rows.append(
                     (
                         example.id,
                         word,
                         *span,
                         self.labels[label_index],
-                        float(scores[label_index]),
-                        *all_scores,
+                        float(probabilities[label_index]),
+                        *all_probabilities,
                     )
                 )
         return rows
 
 
 class WordWindow(NamedTuple):
-    """One input of the encoder."""
+    """One input of the encoder, and the words that are scored in it."""
 
     ids: Ids
     words: Ids  # the indices of the words that are scored in this window
@@ -335,8 +345,8 @@ class TokenizedWords:
     def of(cls, words: Sequence[str], tokens: Tokens) -> TokenizedWords:
         """Tokenises the words of a sentence, joined by spaces."""
         encoding = tokens.tokenizer.encode(" ".join(words))
-        ordinary = np.flatnonzero(~np.array(encoding.special))
-        start, end = (int(ordinary[0]), int(ordinary[-1]) + 1) if len(ordinary) else (1, 1)
+        text_positions = np.flatnonzero(~np.array(encoding.special))
+        start, end = (int(text_positions[0]), int(text_positions[-1]) + 1) if len(text_positions) else (1, 1)
         ids = np.array(encoding.ids, np.int64)
         offsets = np.array(encoding.offsets, np.int64).reshape(-1, 2)[start:end]
         # A space belongs to the word after it, even if it is a token of its own.
@@ -349,10 +359,12 @@ class TokenizedWords:
     def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
         """Yields windows of at most `max_length` tokens, `stride` tokens apart (None: half a window).
 
+        Windows in which no word is scored are left out.
+
         Raises:
             ConfigError: `max_length` leaves no room for text.
         """
-        before, room = len(self.before), max_length - len(self.before) - len(self.after)
+        num_before, room = len(self.before), max_length - len(self.before) - len(self.after)
         if room < 1:
             raise ConfigError(f"{max_length} tokens leave no room for text", key="max_length")
         overlap = max(0, room - stride) if stride else room // 2
@@ -360,7 +372,7 @@ class TokenizedWords:
             in_window = np.flatnonzero((self.first >= keep_from) & (self.first < keep_to))
             if len(in_window):
                 ids = np.concatenate([self.before, self.ids[start:stop], self.after])
-                yield WordWindow(ids, self.words[in_window], self.first[in_window] - start + before)
+                yield WordWindow(ids, self.words[in_window], self.first[in_window] - start + num_before)
 
 
 def _require_entity_tags(examples: Sequence[Example]) -> None:
@@ -381,5 +393,5 @@ def _default(scheme: Scheme, counts: Counter[str]) -> str:
     """Returns the tag predicted for words that the tokenizer drops; `counts` are those of training tags."""
     if scheme == "errors":
         return CORRECT
-    outside = next((tag for tag in counts if is_outside(tag)), None) if scheme == "entities" else None
-    return outside or counts.most_common(1)[0][0]
+    outside_tag = next((tag for tag in counts if is_outside(tag)), None) if scheme == "entities" else None
+    return outside_tag or counts.most_common(1)[0][0]
