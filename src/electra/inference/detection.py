@@ -192,13 +192,13 @@ def require_log_odds(loaded: Loaded) -> None:
 def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     """Tokenises a text of any length, without special tokens; offsets include a token's combining marks."""
     encoding = tokenizer.encode(text)
-    ordinary = [i for i, special in enumerate(encoding.special) if not special]
-    ids = [encoding.ids[i] for i in ordinary]
+    positions = [i for i, special in enumerate(encoding.special) if not special]
+    ids = [encoding.ids[i] for i in positions]
     return TokenizedText(
         ids=np.asarray(ids, np.int64),
         token_strings=[tokenizer.readable(i) for i in ids],
-        offsets=_whole_characters(text, [encoding.offsets[i] for i in ordinary]),
-        word_indices=[encoding.words[i] for i in ordinary],
+        offsets=_whole_characters(text, [encoding.offsets[i] for i in positions]),
+        word_indices=[encoding.words[i] for i in positions],
     )
 
 
@@ -236,7 +236,7 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
     if text.isascii():
         return list(offsets)
     covered_positions = {position for start, end in offsets for position in range(start, end)}
-    extended = []
+    extended_offsets = []
     for start, stop in offsets:
         end = stop
         while (
@@ -245,5 +245,5 @@ def _whole_characters(text: str, offsets: Sequence[tuple[int, int]]) -> list[tup
             and unicodedata.category(text[end]) == "Mn"
         ):
             end += 1
-        extended.append((start, end))
-    return extended
+        extended_offsets.append((start, end))
+    return extended_offsets

@@ -81,17 +81,17 @@ def example_rows(
     specials = tokenizer.specials
     row = torch.from_numpy(np.concatenate([[specials.cls], ids, [specials.sep]]))[None]
     is_masked = np.zeros(len(ids), dtype=bool)
-    corrupted = row.clone()
+    corrupted_row = row.clone()
     if generator is not None:
         is_masked = _masked_positions(len(ids), mask_fraction, seed)
         masked_row = row.clone()
         masked_row[0, 1:-1][torch.from_numpy(is_masked)] = specials.mask
-        corrupted[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)
+        corrupted_row[0, 1:-1][torch.from_numpy(is_masked)] = _sample(generator, masked_row, is_masked, seed)
     probabilities = [None] * len(ids)
     if discriminator is not None and discriminator.output == LOG_ODDS:
         with torch.inference_mode():
-            probabilities = to_float64(discriminator.logits(corrupted)[0, 1:-1]).sigmoid().tolist()
-    generated_ids = corrupted[0, 1:-1].tolist()
+            probabilities = to_float64(discriminator.logits(corrupted_row)[0, 1:-1]).sigmoid().tolist()
+    generated_ids = corrupted_row[0, 1:-1].tolist()
     mask_name = tokenizer.readable(specials.mask)
     return [
         Row(
@@ -147,8 +147,8 @@ def _sample(generator: Loaded, masked_row: Tensor, is_masked: npt.NDArray[np.boo
         logits = generator.logits(masked_row)[0, 1:-1].cpu()[torch.from_numpy(is_masked)]
         cumulative = to_float64(logits).softmax(-1).cumsum(-1)
         draws = torch.from_numpy(seeds.uniforms([seeds.key(seed, "show/sample")], len(cumulative))[0])
-        drawn = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
-    return drawn.clamp(max=logits.shape[-1] - 1)
+        sampled_ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True)[:, 0]
+    return sampled_ids.clamp(max=logits.shape[-1] - 1)
 
 
 def _check_same_tokenizer(discriminator: Loaded | None, generator: Loaded | None) -> None:

@@ -46,11 +46,11 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
         rows = []
         for hidden_TD, ids_T in zip(hidden_BTD, batch.input_ids, strict=True):
             logits_MV = loaded.token_logits(hidden_TD[ids_T == tokenizer.specials.mask])
-            best = to_float64(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
+            top_tokens = to_float64(logits_MV).softmax(-1).topk(min(top, logits_MV.shape[-1]))
             rows.append(
                 [
                     _candidates(loaded, *slot)
-                    for slot in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                    for slot in zip(top_tokens.indices.tolist(), top_tokens.values.tolist(), strict=True)
                 ]
             )
         return rows

@@ -48,7 +48,7 @@ class MaskedWord:
 def detect_with(
     loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None
 ) -> Iterator[Detection]:
-    """Yields the detection of each text, by a discriminator or a masked language model."""
+    """Yields the detection of each text, by `detect_by_mlm` if the model is a generator, else by `detect`."""
     method = detect_by_mlm if loaded.kind == "generator" else detect
     return method(loaded, texts, threshold=threshold)
 

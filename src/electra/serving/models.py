@@ -102,7 +102,11 @@ class ServedModel:
         return [[float(f"{x:.9g}") for x in vector] for vector in embed(self.encoder, texts, pooling)]
 
     def fill(self, texts: Sequence[str], top: int) -> list[list[list[dict[str, Any]]]]:
-        """Returns the `top` most probable tokens for each mask of each text."""
+        """Returns the `top` most probable tokens for each mask of each text.
+
+        Raises:
+            ModelError: a text has no mask, or more tokens than the model has positions.
+        """
         generator = self.language_model or self.generator
         assert generator is not None
         return [to_json(slots) for slots in fill(generator, texts, top)]
@@ -112,6 +116,7 @@ class ServedModel:
 
         Raises:
             DataError: the task cannot read the inputs, or reads them as another number of examples.
+            ConfigError: the model has no threshold, or the value is out of range.
         """
         assert self.predictor is not None
         examples = self.predictor.texts(inputs, threshold).by_example()
@@ -124,14 +129,23 @@ class ServedModel:
         return [{"words": rows} if is_tagger else rows[0] for rows in examples]
 
     def draw(self, text: str, seed: int, mask_fraction: float) -> list[dict[str, Any]]:
-        """Masks, refills and scores a text; returns a row per token, with the index of the token's word."""
+        """Masks, refills and scores a text; returns a row per token, with the index of the token's word.
+
+        Raises:
+            ModelError: the text has no tokens, or more than the model has positions.
+        """
         rows = example_rows(self.discriminator, self.generator, text, seed=seed, mask_fraction=mask_fraction)
         words = tokenize(self.encoder.tokenizer, text).word_indices
         return [{"word": word, **row} for word, row in zip(words, rows, strict=True)]
 
 
 def open_models(sources: Sequence[str], device: str = "auto") -> list[ServedModel]:
-    """Loads models. Each is named after the last part of its path, or its source if that is ambiguous."""
+    """Loads models. Each is named after the last part of its path, or its source if that is ambiguous.
+
+    Raises:
+        ModelError: a model does not exist or cannot be loaded.
+        ConfigError: there is no such device.
+    """
     stems = [Path(source).expanduser().resolve().name for source in sources]
     names = [stem if stems.count(stem) == 1 else source for stem, source in zip(stems, sources, strict=True)]
     return [_open(name, source, device) for name, source in zip(names, sources, strict=True)]

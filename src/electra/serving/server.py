@@ -20,7 +20,11 @@ def serve(
     say: Callable[[str], None],
     stop: StopRequest,
 ) -> int:
-    """Serves models on a listening socket until `stop` is requested. Returns the exit code."""
+    """Serves models on a listening socket until `stop` is requested. Returns the exit code.
+
+    Raises:
+        ConfigError: the limit of open files is too low.
+    """
     app = make_app(models, limits, (*LOOPBACK, address_of(listener)) if is_local(listener) else ("*",))
     for served in models:
         say(f"{served.name}: {', '.join(served.abilities)}")

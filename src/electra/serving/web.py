@@ -125,14 +125,16 @@ def connection_limit(connections: int) -> int:
         ConfigError: fewer than MIN_CONNECTIONS are possible.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE_HANDLES
-    needed = connections + used + SPARE_HANDLES
+    num_used = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else SPARE_HANDLES
+    needed_limit = connections + num_used + SPARE_HANDLES
     if hard != resource.RLIM_INFINITY:
-        needed = min(needed, hard)
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-        soft = needed
-    limit = connections if soft == resource.RLIM_INFINITY else min(connections, soft - used - SPARE_HANDLES)
+        needed_limit = min(needed_limit, hard)
+    if soft != resource.RLIM_INFINITY and soft < needed_limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed_limit, hard))
+        soft = needed_limit
+    limit = (
+        connections if soft == resource.RLIM_INFINITY else min(connections, soft - num_used - SPARE_HANDLES)
+    )
     if limit < MIN_CONNECTIONS:
         raise ConfigError(f"a limit of {soft} open files is too low to serve", fix="Raise it: ulimit -n 1024")
     return limit
@@ -272,10 +274,10 @@ async def _run_until(
             say("warning: no file handle is free for another connection. Raise the limit (ulimit -n)")
 
     loop.set_exception_handler(handle_exception)
-    serving = asyncio.create_task(server.serve([listener]))
-    while not serving.done():
-        await asyncio.wait([serving], timeout=0.1)
+    server_task = asyncio.create_task(server.serve([listener]))
+    while not server_task.done():
+        await asyncio.wait([server_task], timeout=0.1)
         if stop() and not server.should_exit:
             server.should_exit = True
             loop.call_later(GRACE, on_deadline)
-    await serving
+    await server_task

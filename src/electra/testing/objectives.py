@@ -91,12 +91,12 @@ class ObjectiveContract(Contract):
     def test_same_key_same_bits_and_other_keys_other_draws(self, name: str) -> None:
         objective = toy.objective(name)
         assert identical(corrupted(objective), corrupted(objective))
-        first, second = corrupted(objective), corrupted(objective, seed=4)
-        same_positions = torch.equal(first.masked_positions, second.masked_positions)
-        assert not (same_positions and torch.equal(first.masked_ids, second.masked_ids))
-        assert not torch.equal(first.uniforms, second.uniforms)
-        first, second = corrupted(objective, step=0), corrupted(objective, step=1)
-        assert not torch.equal(first.uniforms[:5], second.uniforms[:5])
+        first_batch, second_batch = corrupted(objective), corrupted(objective, seed=4)
+        same_positions = torch.equal(first_batch.masked_positions, second_batch.masked_positions)
+        assert not (same_positions and torch.equal(first_batch.masked_ids, second_batch.masked_ids))
+        assert not torch.equal(first_batch.uniforms, second_batch.uniforms)
+        first_batch, second_batch = corrupted(objective, step=0), corrupted(objective, step=1)
+        assert not torch.equal(first_batch.uniforms[:5], second_batch.uniforms[:5])
 
     def test_corruption_does_not_depend_on_how_the_batch_is_shared_out(self, name: str) -> None:
         objective = with_mask_fraction(name, 0.6)
@@ -127,7 +127,7 @@ class ObjectiveContract(Contract):
             for f in dataclasses.fields(batch)
             if isinstance(getattr(batch, f.name), torch.Tensor)
         }
-        empty = dataclasses.replace(
+        empty_batch = dataclasses.replace(
             batch,
             masked_ids=batch.input_ids,
             **{
@@ -137,7 +137,7 @@ class ObjectiveContract(Contract):
             },
             counts={key: 0 if count == len(batch.targets) else count for key, count in batch.counts.items()},
         )
-        losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty])
+        losses, gradients = toy.loss_and_gradients(objective, toy.pair_for(objective), [empty_batch])
         assert all(np.isfinite(value) for value in losses.values())
         assert all(torch.isfinite(gradient).all() for gradient in gradients.values())
 
@@ -163,15 +163,15 @@ class ObjectiveContract(Contract):
     def test_the_full_size_network_does_not_teach_the_small_one_unless_it_says_so(self, name: str) -> None:
         objective = toy.objective(name)
         pair = toy.pair_for(objective)
-        auxiliary = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
-        if not auxiliary:  # a single network has no other to train
+        auxiliary_parameters = list(pair.own_parameters(pair.auxiliary)) if pair.auxiliary else []
+        if not auxiliary_parameters:  # a single network has no other to train
             assert pair.auxiliary is None and not objective.feedback
             return
         losses = objective.forward(pair, corrupted(objective)).losses
         auxiliary_key = "mlm" if objective.main == "discriminator" else "sampler"
         other_losses = [loss for key, loss in losses.items() if key != auxiliary_key and loss.requires_grad]
         gradients = [
-            torch.autograd.grad(loss, auxiliary, retain_graph=True, allow_unused=True)
+            torch.autograd.grad(loss, auxiliary_parameters, retain_graph=True, allow_unused=True)
             for loss in other_losses
         ]
         has_feedback = any(
@@ -181,7 +181,9 @@ class ObjectiveContract(Contract):
         assert (
             any(
                 each is not None
-                for each in torch.autograd.grad(losses[auxiliary_key], auxiliary, allow_unused=True)
+                for each in torch.autograd.grad(
+                    losses[auxiliary_key], auxiliary_parameters, allow_unused=True
+                )
             )
             or objective.feedback
         )

@@ -44,19 +44,19 @@ class Oracle(Loaded):
 
     @override
     def logits(self, input_ids: torch.Tensor, document_ids: torch.Tensor | None = None) -> torch.Tensor:
-        wrong = self.tokenizer.token_to_id(self.knows)
-        assert wrong is not None
-        return torch.where(torch.eq(input_ids, wrong), torch.tensor(8.0), torch.tensor(-8.0))
+        wrong_id = self.tokenizer.token_to_id(self.knows)
+        assert wrong_id is not None
+        return torch.where(torch.eq(input_ids, wrong_id), torch.tensor(8.0), torch.tensor(-8.0))
 
 
 def scorer(folder: Path, kind: type[Loaded], **known: Any) -> Model:
     """Returns a model whose generator always samples the wrong word, with this kind of discriminator."""
     model = small.model(folder, kind.__name__, extra=WRONG)
     generator = model.generator
-    wrong = generator.tokenizer.token_to_id(WRONG)
+    wrong_id = generator.tokenizer.token_to_id(WRONG)
     with torch.no_grad():
-        assert generator.head is not None and wrong is not None
-        generator.head.get_parameter("bias")[wrong] = 1000.0
+        assert generator.head is not None and wrong_id is not None
+        generator.head.get_parameter("bias")[wrong_id] = 1000.0
     fields = {field.name: getattr(model.discriminator, field.name) for field in dataclasses.fields(Loaded)}
     model._loaded["discriminator"] = kind(**fields, **known)
     return model

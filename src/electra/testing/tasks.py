@@ -78,25 +78,27 @@ class TaskContract(Contract):
     def test_windows_fit_and_are_reproducible(self, name: str, data: Path, tokens: Tokens) -> None:
         task, examples = self.read(name, data)
         for train in (True, False):
-            windows, again = (task.featurize(examples, tokens, LENGTH, train=train) for _ in range(2))
+            windows, repeated_windows = (
+                task.featurize(examples, tokens, LENGTH, train=train) for _ in range(2)
+            )
             assert len(windows) >= len(examples) or task.head == "reader"
             assert int(windows.lengths().max()) <= LENGTH
-            for first, second in zip(windows.input_ids, again.input_ids, strict=True):
+            for first, second in zip(windows.input_ids, repeated_windows.input_ids, strict=True):
                 assert np.array_equal(first, second)
 
     def test_losses_add_up(self, name: str, data: Path, tokens: Tokens) -> None:
         """Losses and counts of two halves of a batch add up to the whole's, unless the loss compares rows."""
         task, examples = self.read(name, data)
         targets, logits = self.batch(task, task.featurize(examples, tokens, LENGTH, train=True))
-        whole, count = task.loss(logits, targets)
-        [gradient] = torch.autograd.grad(whole, logits, retain_graph=True)
+        whole_loss, count = task.loss(logits, targets)
+        [gradient] = torch.autograd.grad(whole_loss, logits, retain_graph=True)
         assert count > 0 and torch.isfinite(gradient).all() and gradient.any()
         if task.loss_of_batch:
             return
         middle = len(targets) // 2
         parts = [task.loss(logits[:middle], targets[:middle]), task.loss(logits[middle:], targets[middle:])]
         expected, tolerance = (
-            float(whole.detach()),
+            float(whole_loss.detach()),
             logits.numel() * float(np.finfo(np.float32).eps),
         )  # sums in float32
         assert math.isclose(sum(float(part[0].detach()) for part in parts), expected, rel_tol=tolerance)

@@ -75,8 +75,8 @@ class Context:
 
     def tokens_of(self, start: int, end: int) -> tuple[int, int] | None:
         """Returns the first and the last token that overlap text[start:end]; None if no token does."""
-        inside = np.flatnonzero((self.offsets[:, 0] < end) & (self.offsets[:, 1] > start))
-        return (int(inside[0]), int(inside[-1])) if len(inside) else None
+        overlapping_tokens = np.flatnonzero((self.offsets[:, 0] < end) & (self.offsets[:, 1] > start))
+        return (int(overlapping_tokens[0]), int(overlapping_tokens[-1])) if len(overlapping_tokens) else None
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ def cut_windows(
     while starts[-1] + room < length:
         starts.append(starts[-1] + step)
     stops = [min(start + room, length) for start in starts]
-    best = best_window(starts, stops, length)
+    best_windows = best_window(starts, stops, length)
     first = len(template.before) + len(question) + len(template.between)
     windows = []
     for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         ids, types = template.join(question, context.ids[start:stop])
-        scored = (best[start:stop] == index) & ~context.blank[start:stop]
+        scored = (best_windows[start:stop] == index) & ~context.blank[start:stop]
         windows.append(Window(ids, types, first, start, context.offsets[start:stop], scored))
     return windows
 

@@ -32,8 +32,8 @@ class Tokens:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.pad, self.cls, self.sep = tokenizer.specials.pad, tokenizer.specials.cls, tokenizer.specials.sep
-        empty = tokenizer.encode("", "")
-        self.like_bert = empty.ids == [self.cls, self.sep, self.sep] and empty.segments == [0, 0, 1]
+        empty_pair = tokenizer.encode("", "")
+        self.like_bert = empty_pair.ids == [self.cls, self.sep, self.sep] and empty_pair.segments == [0, 0, 1]
 
     def join(self, texts: Sequence[Sequence[str]], max_length: int) -> list[tuple[Ids, Ids, bool]]:
         """Encodes the text or the pair of texts of every example.
@@ -164,11 +164,11 @@ def epoch_order(lengths: Ids, batch_size: int, seed: int, epoch: int) -> list[Id
     exactly the rest of it.
     """
     count = len(lengths)
-    shuffled = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
-    pool = BATCHES_PER_POOL * batch_size
+    shuffled_indices = permute(np.arange(count), count, key(seed, "order", epoch)).astype(np.int64)
+    pool_size = BATCHES_PER_POOL * batch_size
     batches: list[Ids] = []
-    for start in range(0, count, pool):
-        indices = shuffled[start : start + pool]
+    for start in range(0, count, pool_size):
+        indices = shuffled_indices[start : start + pool_size]
         indices = indices[np.argsort(lengths[indices], kind="stable")]
         batches += [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
     order = permute(np.arange(len(batches)), len(batches), key(seed, "order/batches", epoch))

@@ -64,8 +64,8 @@ def plain_spans(
     num_tokens = len(starts)
     if not num_tokens:
         return
-    padded = np.append(ends, np.full(longest, -np.inf))
-    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)[:num_tokens]
+    padded_ends = np.append(ends, np.full(longest, -np.inf))
+    sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded_ends, longest)[:num_tokens]
     sums = np.where(window.scored[:, None], sums, -np.inf).ravel()
     for index in np.argsort(-sums, kind="stable")[:count]:
         start, extra_tokens = divmod(int(index), longest)
@@ -118,15 +118,15 @@ def ensemble(predictions: Sequence[Prediction], count: int) -> Prediction:
     An answer's score is the log of its mean probability over the models; a model that does not list it gives
     it probability 0. Only the `count` best answers are returned.
     """
-    means: dict[str, float] = {}
+    mean_p: dict[str, float] = {}
     spans: dict[str, Span] = {}
     for prediction in predictions:
         for span, probability in zip(prediction.spans, probabilities(prediction), strict=False):
-            means[span.text] = means.get(span.text, 0.0) + probability / len(predictions)
+            mean_p[span.text] = mean_p.get(span.text, 0.0) + probability / len(predictions)
             spans.setdefault(span.text, span)
-    ranked = sorted(spans, key=lambda text: -means[text])[:count]
+    ranked = sorted(spans, key=lambda text: -mean_p[text])[:count]
     best = tuple(
-        replace(spans[text], start_logit=float(np.log(max(means[text], 1e-300))), end_logit=0.0)
+        replace(spans[text], start_logit=float(np.log(max(mean_p[text], 1e-300))), end_logit=0.0)
         for text in ranked
     )
     return Prediction(best, float(np.mean([prediction.null_odds for prediction in predictions])))

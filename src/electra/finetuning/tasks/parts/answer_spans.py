@@ -142,7 +142,7 @@ class QuestionAnswering(Task):
         contexts = {text: Context.of(tokenizer, text) for text in texts}
         questions = tokenizer.encode_corpus([example.texts[0] for example in examples])
         windows: list[Window] = []
-        owners: list[int] = []
+        example_indices: list[int] = []
         targets: list[Ids] = []
         for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
             context = contexts[example.texts[1]]
@@ -152,7 +152,7 @@ class QuestionAnswering(Task):
             question_ids = question[: self.max_question].astype(np.int64)
             question_windows = cut_windows(question_ids, context, template, max_length, self.stride)
             windows += question_windows
-            owners += [index] * len(question_windows)
+            example_indices += [index] * len(question_windows)
             targets += [target_of(window, example, span) for window in question_windows] if labelled else []
         if train and not windows:
             raise DataError("the tokenizer drops every answer", where=examples[0].where)
@@ -170,7 +170,7 @@ class QuestionAnswering(Task):
         return Windows(
             input_ids=[window.ids for window in windows],
             token_type_ids=[window.types for window in windows],
-            example=np.array(owners, np.int64),
+            example=np.array(example_indices, np.int64),
             targets=targets if labelled else None,
             token_targets=True,
             context=windows,
@@ -205,8 +205,8 @@ class QuestionAnswering(Task):
     @override
     def predict(self, outputs: Outputs, windows: Windows, examples: Sequence[Example]) -> list[Any]:
         windows_of: list[list[int]] = [[] for _ in examples]
-        for index, owner in enumerate(windows.example):
-            windows_of[owner].append(index)
+        for index, example_index in enumerate(windows.example):
+            windows_of[example_index].append(index)
         return [
             self._predict_example(example.texts[1], [(windows.context[i], outputs[i]) for i in indices])
             for example, indices in zip(examples, windows_of, strict=True)

@@ -99,13 +99,13 @@ def spellings(names: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     spelling_of: dict[str, str] = {}
     notes = []
     for variants in by_key.values():
-        best = min(variants, key=lambda name: (len(name), -counts[name], name))
-        spelling_of |= dict.fromkeys(variants, best)
+        spelling = min(variants, key=lambda name: (len(name), -counts[name], name))
+        spelling_of |= dict.fromkeys(variants, spelling)
         if len(variants) > 1:
-            notes.append(f"{' and '.join(sorted(variants))} are one label, read as {best}")
+            notes.append(f"{' and '.join(sorted(variants))} are one label, read as {spelling}")
     labels = {*spelling_of.values()}
-    folded = Counter(name.casefold() for name in labels)
-    if mixed_case := sorted(name for name in labels if folded[name.casefold()] > 1):
+    folded_counts = Counter(name.casefold() for name in labels)
+    if mixed_case := sorted(name for name in labels if folded_counts[name.casefold()] > 1):
         notes.append(
             f"{', '.join(map(repr, mixed_case[:6]))} differ only in case: read as {len(mixed_case)} labels"
         )
@@ -123,8 +123,10 @@ def parse_labels(value: Any, where: str) -> list[str]:
     """
     if isinstance(value, Mapping):
         flags = {name: _FLAGS.get(label_key(str(flag).strip())) for name, flag in value.items()}
-        if unclear := [name for name, flag in flags.items() if flag is None]:
-            problem = f"the value of label {unclear[0]!r} must be 0 or 1, not {value[unclear[0]]!r}"
+        if invalid_names := [name for name, flag in flags.items() if flag is None]:
+            problem = (
+                f"the value of label {invalid_names[0]!r} must be 0 or 1, not {value[invalid_names[0]]!r}"
+            )
             raise DataError(problem, where=where)
         return [str(name) for name, flag in flags.items() if flag]
     names = _parse_text(value, where) if isinstance(value, str) else _parse_list(value, where)

@@ -126,19 +126,19 @@ class Task(ABC):
             self.require_table("encoding")
         if options.skip_unlabelled and self.head != "tagger":
             self.require_table("skip_unlabelled")
-        columns, label = tuple(options.text_column), options.label_column
-        labels = (label,) if isinstance(label, str) else tuple(label or ())
-        if len(labels) > 1 and not options.multi_label:
+        text_columns, label_option = tuple(options.text_column), options.label_column
+        label_columns = (label_option,) if isinstance(label_option, str) else tuple(label_option or ())
+        if len(label_columns) > 1 and not options.multi_label:
             fix = "Name one, or pass `multi_label` for one column of 0 and 1 per label"
             raise ConfigError(f"{self.name} has one answer column", key="label_column", fix=fix)
         return replace(
             self,
             balanced=balanced,
-            texts=(columns,) if columns else self.texts,
-            usual_texts=self.texts if columns else (),
+            texts=(text_columns,) if text_columns else self.texts,
+            usual_texts=self.texts if text_columns else (),
             encoding=options.encoding,
             skip_unlabelled=options.skip_unlabelled,
-            label=labels or self.label,
+            label=label_columns or self.label,
             header=tuple(options.columns) or self.header,
             stride=options.stride or self.stride,
         )

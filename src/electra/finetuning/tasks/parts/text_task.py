@@ -74,8 +74,8 @@ class TextTask(Task):
     @classmethod
     def like(cls, other: TextTask, **changes: Any) -> Self:
         """Returns a task of this class with the values of all `TextTask` fields copied from another."""
-        shared = {field.name: getattr(other, field.name) for field in fields(TextTask)}
-        return cls(**(shared | changes))
+        values = {field.name: getattr(other, field.name) for field in fields(TextTask)}
+        return cls(**(values | changes))
 
     @abstractmethod
     def gold(self, value: Any, where: str) -> Any:
@@ -171,10 +171,10 @@ class TextTask(Task):
             raise DataError(problem, where=path)
         golds = [gold for _, gold in examples if gold is not None]
         try:
-            normalised, answer_notes = self.normalise_golds(golds) if golds else ([], ())
+            normalised_golds, answer_notes = self.normalise_golds(golds) if golds else ([], ())
         except DataError as error:
             raise DataError(error.what, where=path, fix=error.fix) from None
-        remaining_golds = iter(normalised)
+        remaining_golds = iter(normalised_golds)
         completed = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
         return Split(tuple(completed), table.dropped, (*notes, *answer_notes))
 
@@ -196,11 +196,12 @@ class TextTask(Task):
         """
         if len(texts) > 1 or len(self.texts) == 1 == len(self.texts[0]):
             return ()
-        sample = [row for _, row in rows[:100]]
+        sample_rows = [row for _, row in rows[:100]]
         unread_columns = [
             name
             for name in table.columns
-            if name not in (*texts, label) and _holds_texts([row.get(name) for row in sample], texts[0], name)
+            if name not in (*texts, label)
+            and _holds_texts([row.get(name) for row in sample_rows], texts[0], name)
         ]
         if not unread_columns:
             return ()
@@ -224,15 +225,15 @@ class TextTask(Task):
     ) -> Windows:
         columns = [list(texts) for texts in zip(*(example.texts for example in examples), strict=True)]
         orders = [columns, columns[::-1]] if train and self.both_orders and len(columns) == 2 else [columns]
-        joined = [row for order in orders for row in tokens.join(order, max_length)]
+        encoded = [row for order in orders for row in tokens.join(order, max_length)]
         labelled = all(example.gold is not None for example in examples)
         return Windows(
-            input_ids=[ids for ids, _, _ in joined],
-            token_type_ids=[types for _, types, _ in joined],
+            input_ids=[ids for ids, _, _ in encoded],
+            token_type_ids=[types for _, types, _ in encoded],
             example=np.tile(np.arange(len(examples)), len(orders)),
             targets=[self.target(example) for example in examples] * len(orders) if labelled else None,
             texts=[pair for order in orders for pair in zip(*order, strict=True)],
-            truncated=sum(is_truncated for _, _, is_truncated in joined[: len(examples)]),
+            truncated=sum(is_truncated for _, _, is_truncated in encoded[: len(examples)]),
         )
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:

@@ -158,8 +158,8 @@ class WordTagging(Task):
     @property
     def marked(self) -> str | None:
         """The label that a threshold applies to: the one of two labels that is not the default; else None."""
-        others = [label for label in self.labels if label != self.default]
-        return others[0] if len(self.labels) == 2 and len(others) == 1 else None
+        other_labels = [label for label in self.labels if label != self.default]
+        return other_labels[0] if len(self.labels) == 2 and len(other_labels) == 1 else None
 
     @property
     @override
@@ -216,7 +216,7 @@ class WordTagging(Task):
         labelled = all(example.gold is not None for example in examples)
         windows: list[WordWindow] = []
         targets: list[Ids] = []
-        owners: list[int] = []
+        example_indices: list[int] = []
         num_dropped = num_long = 0
         for index, example in enumerate(examples):
             sentence = TokenizedWords.of(example.texts, tokens)
@@ -227,7 +227,7 @@ class WordTagging(Task):
                 row_targets[window.positions] = gold[window.words]
                 targets.append(row_targets)
             windows += sentence_windows
-            owners += [index] * len(sentence_windows)
+            example_indices += [index] * len(sentence_windows)
             num_dropped += len(example.texts) - len(sentence.words)
             num_long += len(sentence_windows) > 1
         if train and not windows:
@@ -242,7 +242,7 @@ class WordTagging(Task):
         return Windows(
             input_ids=[window.ids for window in windows],
             token_type_ids=[np.zeros(len(window.ids), np.int64) for window in windows],
-            example=np.array(owners, np.int64),
+            example=np.array(example_indices, np.int64),
             targets=targets if labelled else None,
             token_targets=True,
             context=windows,
@@ -260,8 +260,8 @@ class WordTagging(Task):
         """
         default_prediction = np.eye(len(self.labels), dtype=np.float32)[self.labels.index(self.default)]
         predictions = [np.tile(default_prediction, (len(example.texts), 1)) for example in examples]
-        for logits, owner, window in zip(outputs, windows.example, windows.context, strict=True):
-            predictions[owner][window.words] = softmax(logits[window.positions])
+        for logits, example_index, window in zip(outputs, windows.example, windows.context, strict=True):
+            predictions[example_index][window.words] = softmax(logits[window.positions])
         return predictions
 
     def tags(self, prediction: npt.NDArray[np.float32]) -> list[str]:
@@ -352,9 +352,9 @@ class TokenizedWords:
         # A space belongs to the word after it, even if it is a token of its own.
         ends = np.cumsum([len(word) + 1 for word in words]) - 1
         word_of = np.searchsorted(ends, offsets[:, 0], side="right") if len(words) else np.empty(0, np.int64)
-        in_a_word = np.flatnonzero(word_of < len(words))
-        word_indices, first = np.unique(word_of[in_a_word], return_index=True)
-        return cls(ids[:start], ids[start:end], ids[end:], word_indices, in_a_word[first])
+        positions_in_words = np.flatnonzero(word_of < len(words))
+        word_indices, first = np.unique(word_of[positions_in_words], return_index=True)
+        return cls(ids[:start], ids[start:end], ids[end:], word_indices, positions_in_words[first])
 
     def windows(self, max_length: int, stride: int | None) -> Iterator[WordWindow]:
         """Yields windows of at most `max_length` tokens, `stride` tokens apart (None: half a window).
