@@ -245,7 +245,7 @@ def test_windows_contain_every_token_and_each_is_scored_once(
         np.zeros(length, bool),
     )
     windows = cut_windows(np.full(asked, 7), context, template, asked + 3 + room, stride)
-    judged = [int(offset) for window in windows for offset in window.offsets[window.scored][:, 0]]
+    judged = [int(offset) for window in windows for offset in window.offsets[window.may_start][:, 0]]
     assert sorted(judged) == list(range(length))
     for window in windows:
         assert len(window.ids) == len(window.types) <= asked + 3 + room
@@ -396,14 +396,14 @@ def test_the_best_spans_equal_those_of_an_exhaustive_search() -> None:
         40,
         9,
     )[0]
-    window = replace(window, scored=draw.random(12) < 0.8)
+    window = replace(window, may_start=draw.random(12) < 0.8)
     logits = draw.normal(size=(len(window.ids), 2))
     inner = logits[window.first : window.first + 12]
     every = [
         (inner[i, 0] + inner[j, 1], i, j)
         for i in range(12)
         for j in range(i, min(12, i + 4))
-        if window.scored[i]
+        if window.may_start[i]
     ]
     actual = [(round(s + e, 9), i, j) for i, j, s, e in plain_spans(window, logits, 4, 7)]
     assert actual == [(round(score, 9), i, j) for score, i, j in sorted(every, reverse=True)[:7]]
@@ -426,7 +426,7 @@ def test_beam_spans_start_at_scored_tokens_and_are_not_too_long() -> None:
     offsets = np.stack([np.arange(6), np.arange(1, 7)], -1)
     template = PairTemplate(np.array([1]), np.array([2]), np.array([2]), (0, 0, 0, 1, 1))
     window = cut_windows(np.array([5]), Context(np.arange(6), offsets, np.zeros(6, bool)), template, 40, 9)[0]
-    window = replace(window, scored=np.array([True, True, False, True, True, True]))
+    window = replace(window, may_start=np.array([True, True, False, True, True, True]))
     places, ends = np.zeros(BEAM), np.zeros((BEAM, BEAM))  # [CLS], which is no part of the context
     logits, end_logits = np.full(BEAM, -9.0), np.full((BEAM, BEAM), -9.0)
     logits[:3], places[:3] = (

@@ -38,7 +38,7 @@ INSERTED_SHARE = 0.1  # fraction of words to replace when a threshold is chosen
 class MaskedWord:
     """A window of a text with one word masked."""
 
-    text: int  # index of the text
+    text_index: int  # index of the text
     ids: npt.NDArray[np.int64]  # ids in the window, with [CLS] and [SEP]
     positions: npt.NDArray[np.int64]  # positions of the word's tokens in the window
     text_positions: npt.NDArray[np.int64]  # positions of the word's tokens in the text
@@ -84,7 +84,9 @@ def detect_by_mlm(
         )
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
         for row, surprisal in _surprisal(loaded, rows):
-            scores[row.text][row.text_positions] = _posterior(surprisal.mean(), loaded.tokenizer.vocab_size)
+            scores[row.text_index][row.text_positions] = _posterior(
+                surprisal.mean(), loaded.tokenizer.vocab_size
+            )
         for text, tokens, values in zip(chunk, tokenized, scores, strict=True):
             yield build_detection(text, tokens, values, threshold)
 

@@ -73,7 +73,7 @@ class Batcher:
     def __init__(self, limits: Limits, on_batch: Callable[[int], None] = lambda items: None) -> None:
         self.limits, self.on_batch = limits, on_batch
         self._small, self._large, self._lock = _Lane("small"), _Lane("large"), _FairLock()
-        self._loops: list[asyncio.Task[None]] = []
+        self._lane_tasks: list[asyncio.Task[None]] = []
         self._open: set[_Request] = set()
 
     @property
@@ -117,7 +117,7 @@ class Batcher:
 
     def start(self) -> None:
         """Starts both lanes in the running event loop."""
-        self._loops = [asyncio.create_task(self._run(lane)) for lane in (self._small, self._large)]
+        self._lane_tasks = [asyncio.create_task(self._run(lane)) for lane in (self._small, self._large)]
 
     def refuse_all(self) -> None:
         """Answers every open request with 503: the server is stopping."""
@@ -129,7 +129,7 @@ class Batcher:
     async def stop(self) -> None:
         """Answers open requests with 503, stops both lanes and waits for their threads."""
         self.refuse_all()
-        for task in self._loops:
+        for task in self._lane_tasks:
             task.cancel()
         for lane in (self._small, self._large):
             await asyncio.to_thread(lane.thread.shutdown)

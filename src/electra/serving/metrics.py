@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Upper bounds of the histograms' buckets.
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+TEXTS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
@@ -21,10 +21,16 @@ class Metrics:
             "electra_requests", "Number of responses", ["path", "status"], registry=registry
         )
         self.seconds = Histogram(
-            "electra_request_seconds", "Seconds to the response", ["path"], buckets=SECONDS, registry=registry
+            "electra_request_seconds",
+            "Seconds to the response",
+            ["path"],
+            buckets=SECONDS_BUCKETS,
+            registry=registry,
         )
         self.texts = Counter("electra_texts", "Number of texts processed", ["path"], registry=registry)
-        self.batches = Histogram("electra_batch_texts", "Texts per batch", buckets=TEXTS, registry=registry)
+        self.batches = Histogram(
+            "electra_batch_texts", "Texts per batch", buckets=TEXTS_BUCKETS, registry=registry
+        )
         self.waiting = Gauge(
             "electra_requests_waiting", "Requests waiting or being computed", registry=registry
         )

@@ -17,6 +17,7 @@ from electra.serving.operations import OPERATIONS, Request
 ERRORS = {
     400: "The body is not JSON, or the model cannot process it",
     404: "No such model, or no model that supports the operation",
+    408: "The body did not arrive in time",
     413: "The body, a text or a list exceeds a limit",
     415: "The content type is not application/json",
     422: "The JSON does not match the schema",

@@ -24,7 +24,7 @@ from electra.testing.contract import Contract
 # by at most 2 n u = n eps; n is at most the 8 x 16 positions. A loss's weight (50 in some) scales its terms
 # and its gradient alike. Observed, with and without AVX2: 3 u of the 256 u allowed. Dividing by each
 # micro-batch's own counts is off by thousands of times as much.
-FLOAT32 = 8 * 16 * float(np.finfo(np.float32).eps)
+FLOAT32_TOLERANCE = 8 * 16 * float(np.finfo(np.float32).eps)
 
 
 def corrupted(
@@ -114,10 +114,10 @@ class ObjectiveContract(Contract):
         ]
         split_losses, split_gradients = toy.loss_and_gradients(objective, pair, micro_batches)
         for key, value in losses.items():
-            assert split_losses[key] == pytest.approx(value, rel=FLOAT32)
+            assert split_losses[key] == pytest.approx(value, rel=FLOAT32_TOLERANCE)
         scale = max(float(gradient.abs().max()) for gradient in gradients.values())
         for key, gradient in gradients.items():
-            assert float((split_gradients[key] - gradient).abs().max()) <= FLOAT32 * scale, key
+            assert float((split_gradients[key] - gradient).abs().max()) <= FLOAT32_TOLERANCE * scale, key
 
     def test_finite_with_nothing_masked(self, name: str) -> None:
         objective = toy.objective(name)

@@ -88,7 +88,7 @@ class Window:
     first: int  # the index in `ids` of the first token of the context
     start: int  # the index of that token in the whole context
     offsets: Offsets  # the offsets of the context's tokens in this window [context tokens, 2]
-    scored: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
+    may_start: npt.NDArray[np.bool_]  # whether each of these may start an answer [context tokens]
 
     def target(self, span: tuple[int, int] | None) -> tuple[int, int] | None:
         """Maps a span (first, last) of the context's tokens to `ids`.
@@ -125,8 +125,8 @@ def cut_windows(
     windows = []
     for index, (start, stop) in enumerate(zip(starts, stops, strict=True)):
         ids, types = template.join(question, context.ids[start:stop])
-        scored = (best_windows[start:stop] == index) & ~context.blank[start:stop]
-        windows.append(Window(ids, types, first, start, context.offsets[start:stop], scored))
+        may_start = (best_windows[start:stop] == index) & ~context.blank[start:stop]
+        windows.append(Window(ids, types, first, start, context.offsets[start:stop], may_start))
     return windows
 
 

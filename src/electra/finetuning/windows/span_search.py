@@ -66,7 +66,7 @@ def plain_spans(
         return
     padded_ends = np.append(ends, np.full(longest, -np.inf))
     sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded_ends, longest)[:num_tokens]
-    sums = np.where(window.scored[:, None], sums, -np.inf).ravel()
+    sums = np.where(window.may_start[:, None], sums, -np.inf).ravel()
     for index in np.argsort(-sums, kind="stable")[:count]:
         start, extra_tokens = divmod(int(index), longest)
         if sums[index] > -np.inf:
@@ -86,7 +86,7 @@ def beam_spans(window: Window, output: npt.NDArray[np.float64], longest: int, co
     candidates = []
     for k in range(BEAM):
         start = int(start_positions[k]) - window.first
-        if not (0 <= start < num_tokens and window.scored[start]):
+        if not (0 <= start < num_tokens and window.may_start[start]):
             continue
         ends = slice(k * BEAM, (k + 1) * BEAM)
         for end_logit, position in zip(end_logits[ends], end_positions[ends], strict=True):

@@ -55,7 +55,7 @@ from electra.foundation.visible import plural
 
 START, END, IMPOSSIBLE = 1, 2, 4  # bits of a token's target; IMPOSSIBLE occurs only at [CLS]
 ANSWERABILITY_WEIGHT = 0.5  # the weight of the loss of the joint head's classifier, as published
-THRESHOLD = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
+THRESHOLD_KEY = "no_answer_threshold"  # the key of the threshold in a saved model's config.json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +281,7 @@ class QuestionAnswering(Task):
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        return {THRESHOLD: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
+        return {THRESHOLD_KEY: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
         """Returns the task of a saved model; questions may have no answer unless the task is SQuAD 1.1.
@@ -289,7 +289,7 @@ class QuestionAnswering(Task):
         Raises:
             ModelError: the saved threshold is not a number.
         """
-        threshold = config.get(THRESHOLD)
+        threshold = config.get(THRESHOLD_KEY)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
             problem = f"{THRESHOLD} must be a number, not {threshold!r}"
             raise ModelError(problem, where=CONFIG, fix="Fix or remove it")

@@ -39,7 +39,7 @@ class TextClassification(LabelledText):
 
     outputs_are_logits: ClassVar[bool] = True
 
-    numbered: bool = True  # whether files may have class indices; False if `labels` come from the data
+    accepts_indices: bool = True  # whether files may have class indices; False if `labels` come from the data
     submit_numbers: bool = False  # whether GLUE's server expects class indices, not names
 
     @override
@@ -76,13 +76,13 @@ class TextClassification(LabelledText):
 
     def _accepts_numbers(self) -> bool:
         """Whether files may have class indices instead of names."""
-        return self.numbered and bool(self.labels) and not any(map(str.isdecimal, self.labels))
+        return self.accepts_indices and bool(self.labels) and not any(map(str.isdecimal, self.labels))
 
     @override
     def fit(self, examples: Sequence[Example]) -> TextClassification:
         names = sorted(set(spellings([str(e.gold) for e in examples])[0].values()), key=natural_sort_key)
         labels = self.labels or tuple(names)
-        fitted = replace(self, labels=labels, numbered=self.numbered and bool(self.labels))
+        fitted = replace(self, labels=labels, accepts_indices=self.accepts_indices and bool(self.labels))
         classes = [fitted.gold_class(example) for example in examples]
         if len(set(classes)) < 2:
             problem = f"every example has the label {names[0]!r}: nothing to learn"
@@ -118,7 +118,9 @@ class TextClassification(LabelledText):
     @override
     def unseen_labels(self, example: Example) -> tuple[str, ...]:
         return (
-            () if self.numbered or self.label_index(str(example.gold)) is not None else (str(example.gold),)
+            ()
+            if self.accepts_indices or self.label_index(str(example.gold)) is not None
+            else (str(example.gold),)
         )
 
     @override

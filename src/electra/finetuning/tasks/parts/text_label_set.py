@@ -62,9 +62,9 @@ class MultiLabelClassification(LabelledText):
         return [tuple(sorted({spelling_of[name] for name in gold})) for gold in golds], notes
 
     @override
-    def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+    def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         if not self.each_label or not self.label:
-            return super().answers(table, labelled)
+            return super().answer_getter(table, labelled)
         columns = {name: table.find_column(name) for name in self.label}
         if missing_columns := [name for name, column in columns.items() if column is None]:
             if labelled:

@@ -105,7 +105,7 @@ class TextTask(Task):
         """Whether a cell means that there is no answer."""
         return is_missing(answer, marks)
 
-    def answers(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
+    def answer_getter(self, table: Table, labelled: bool) -> tuple[str, Callable[[Mapping[str, Any]], Any]]:
         """Returns the name of the answers' column ("" without one), and a getter of a row's answer.
 
         Raises:
@@ -135,7 +135,7 @@ class TextTask(Task):
         )
         if not text_columns:
             raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`")
-        label_column, get_answer = self.answers(table, labelled)
+        label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
         )
@@ -250,7 +250,7 @@ class LabelledText(TextTask):
     """A text task whose answers are labels."""
 
     labels: tuple[str, ...] = ()  # in the order of the outputs; (): those of the training data
-    known: tuple[str, ...] = ()  # the training data's labels, while the dev and test files are read
+    training_labels: tuple[str, ...] = ()  # the training data's labels, while the dev and test files are read
 
     @property
     @override
@@ -259,11 +259,11 @@ class LabelledText(TextTask):
 
     @override
     def marks(self, answers: Sequence[Any]) -> frozenset[str]:
-        return missing_marks(answers, self.labels or self.known)
+        return missing_marks(answers, self.labels or self.training_labels)
 
     @override
     def for_evaluation_files(self, fitted: Task) -> Self:
-        return replace(self, known=fitted.label_names)
+        return replace(self, training_labels=fitted.label_names)
 
     def label_index(self, name: str) -> int | None:
         """Returns the index of a label in any of its spellings; None if it is unknown."""

@@ -57,10 +57,10 @@ from electra.finetuning.windows.features import NO_TARGET, Ids, Tokens, Windows
 from electra.foundation.errors import ConfigError, DataError, nearest
 from electra.inference.detection import overlapping_windows
 
-DEFAULT, SPLITTING = "default_label", "word_splitting"  # keys in a saved model's config.json
-WORDS = (("word",), ("token",), ("tokens",), ("words",))
+DEFAULT_KEY, SPLITTING_KEY = "default_label", "word_splitting"  # keys in a saved model's config.json
+WORD_COLUMNS = (("word",), ("token",), ("tokens",), ("words",))
 Scheme = Literal["words", "entities", "errors", "auto"]
-SCORES: dict[Scheme, tuple[str, ...]] = {
+METRICS_OF_SCHEME: dict[Scheme, tuple[str, ...]] = {
     "words": ("accuracy", "f1_macro"),
     "entities": ("f1", "precision", "recall", "accuracy"),
     "errors": ("f0_5", "precision", "recall"),
@@ -84,7 +84,7 @@ class WordTagging(Task):
     splitting: Splitting = "punctuation"  # how texts are split into words
     threshold: float | None = None  # with two labels, the minimum probability of `marked`; None: one half
     every_score: bool = False  # whether `table` has the probability of each label
-    texts: tuple[tuple[str, ...], ...] = WORDS
+    texts: tuple[tuple[str, ...], ...] = WORD_COLUMNS
     label: tuple[str, ...] = ("tag", "tags", "labels")
     formats: tuple[str, ...] = FORMATS
 
@@ -111,7 +111,7 @@ class WordTagging(Task):
             is_entity=lambda tag: is_entity_tag(tag) or tag in self.labels,
             entities=self.scheme == "entities",
             split=self.splitting,
-            split_in=tuple(names[0] for names in (*WORDS, *(self.texts if self.usual_texts else ()))),
+            split_in=tuple(names[0] for names in (*WORD_COLUMNS, *(self.texts if self.usual_texts else ()))),
             skip_unlabelled=self.skip_unlabelled,
         )
         return read_sentences(path, options, labelled)
@@ -131,7 +131,7 @@ class WordTagging(Task):
             self,
             scheme=scheme,
             labels=labels,
-            metrics=SCORES[scheme],
+            metrics=METRICS_OF_SCHEME[scheme],
             default=default,
             splitting=infer_splitting(word for example in examples for word in example.texts),
         )
@@ -143,7 +143,7 @@ class WordTagging(Task):
 
     @override
     def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> WordTagging:
-        default, saved_splitting = config.get(DEFAULT, OUTSIDE), config.get(SPLITTING)
+        default, saved_splitting = config.get(DEFAULT_KEY, OUTSIDE), config.get(SPLITTING_KEY)
         splitting = next(
             (splitting for splitting in SPLITTINGS if splitting == saved_splitting), self.splitting
         )
@@ -152,8 +152,8 @@ class WordTagging(Task):
 
     @override
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        splitting = {} if self.splitting == "punctuation" else {SPLITTING: self.splitting}
-        return {DEFAULT: self.default, **splitting}
+        splitting = {} if self.splitting == "punctuation" else {SPLITTING_KEY: self.splitting}
+        return {DEFAULT_KEY: self.default, **splitting}
 
     @property
     def marked(self) -> str | None:
