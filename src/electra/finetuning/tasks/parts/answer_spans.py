@@ -291,7 +291,7 @@ class QuestionAnswering(Task):
         """
         threshold = config.get(THRESHOLD_KEY)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):
-            problem = f"{THRESHOLD} must be a number, not {threshold!r}"
+            problem = f"{THRESHOLD_KEY} must be a number, not {threshold!r}"
             raise ModelError(problem, where=CONFIG, fix="Fix or remove it")
         unanswerable = True if self.unanswerable is None else self.unanswerable
         return replace(self, unanswerable=unanswerable, no_answer_threshold=threshold)
