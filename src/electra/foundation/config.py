@@ -309,4 +309,5 @@ def _check(
 ) -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not accepts(value):
-            raise ConfigError(f"must be {description}, not {value}", key=f"{section}{name}")
+            expected = description if math.isfinite(value) else "a finite number"
+            raise ConfigError(f"must be {expected}, not {value}", key=f"{section}{name}")

@@ -96,8 +96,13 @@ def model_entries(
     entries += [ModelEntry(name, "", NO_NETWORK) for name in baselines.NAMES if with_baselines]
     by_folder: dict[str, ModelEntry] = {}
     for entry in entries:
-        if (other := by_folder.setdefault(entry.folder, entry)) is not entry or not entry.folder:
+        if not entry.folder:
+            clash = f"the name {entry.name!r} has no letter or digit for the name of a folder"
+        elif (other := by_folder.setdefault(entry.folder, entry)) is not entry:
             clash = f"{other.name} and {entry.name} would share the folder {entry.folder!r}"
+        else:
+            clash = ""
+        if clash:
             fix = "Rename one, or pass a link to it with another name"
             raise ConfigError(clash, where=entry.source, fix=fix)
     return entries

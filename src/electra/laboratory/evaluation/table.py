@@ -257,7 +257,9 @@ def _estimate(
         return _absent(state, probe, model)
     estimate = records[model.name]["headline"].get(key) if model.name in records else None
     if estimate is None:
-        return {"status": "not run", "reason": "probes are run on pre-trained models only"}
+        is_pretrained = model.init == "pretrained"
+        reason = "the probe has no such number" if is_pretrained else "probes run on pre-trained models only"
+        return {"status": "not run", "reason": reason}
     value, interval = estimate["value"], {end: estimate[end] for end in ("low", "high")}
     return {"status": "done", **summary([value]), "n": 1, "by_seed": [value], **interval}
 

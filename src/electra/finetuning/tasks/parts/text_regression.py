@@ -89,7 +89,7 @@ class TextRegression(TextTask):
             fix = "Check `label_column`"
             if "," in str(example.gold):
                 fix = "Write 1234.5, with a decimal point and without thousands separators"
-            raise DataError(f"{example.gold!r} is not a number", where=example.where, fix=fix)
+            raise DataError(f"{example.gold!r} is not a finite number", where=example.where, fix=fix)
         return number
 
     @override
