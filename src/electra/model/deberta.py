@@ -25,9 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.model.attention import attention_mask
 from electra.model.dropout import dropout, dropout_factors
-from electra.model.encoder import PLAIN, ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
+from electra.model.encoder import ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
 from electra.model.precision import device_kind
 from electra.model.sizes import BLOCK, EncoderConfig
 
@@ -435,39 +434,32 @@ class DebertaEncoder(ElectraEncoder):
         return _masked(_gathered(q, k, *positions), mask_BTT).softmax(-1).transpose(0, 1)
 
     @override
-    def forward(
-        self,
-        input_ids: Tensor,
-        position_ids: Tensor | None = None,
-        document_ids: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        variation: Variation = PLAIN,
-        *,
-        piece_ids: Tensor | None = None,
+    def embed(
+        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        mask_B1TT = variation.limit_attention(
-            attention_mask(document_ids if piece_ids is None else piece_ids), input_ids
-        )
-        x_BTD = self.embeddings(input_ids, position_ids, token_type_ids, variation)
-        x_BTD = dropout(x_BTD, self.config.dropout, self.training)
+        return dropout(self.embeddings(ids, positions, types, variation), self.config.dropout, self.training)
+
+    @override
+    def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
+        """Returns the arguments of every layer, and the positions that the mask decoder adds (or None)."""
         length = input_ids.shape[1]
-        padding = 0 if torch.compiler.is_exporting() else -length % block_size(length, x_BTD.device)
-        context = (mask_B1TT, *self.distances(length + padding))
-        *layers, last = self.layers.children()
-        variation.observe(x_BTD)
-        for layer in layers:
-            x_BTD = layer(x_BTD, *context)
-            variation.observe(x_BTD)
-        if not self.config.mask_decoder:
-            x_BTD = last(x_BTD, *context)
-            variation.observe(x_BTD)
-            return torch.as_tensor(x_BTD)
+        padding = 0 if torch.compiler.is_exporting() else -length % block_size(length, input_ids.device)
+        positions = None
+        if self.config.mask_decoder:
+            positions = self.embeddings.projection(
+                self.embeddings.position_embeddings(input_ids, position_ids)
+            )
+        return (mask_B1TT, *self.distances(length + padding)), positions
+
+    @override
+    def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:
+        layer, (arguments, positions) = self.layers[index], context
+        if positions is None or index < len(self.layers) - 1:
+            return torch.as_tensor(layer(states_BTD, *arguments))
         # The enhanced mask decoder: the last layer runs twice, with queries from states plus positions.
-        positions = self.embeddings.projection(self.embeddings.position_embeddings(input_ids, position_ids))
-        queries_BTD = x_BTD + positions
+        queries_BTD = states_BTD + positions
         for _ in range(2):
-            queries_BTD = last(x_BTD, *context, queries_BTD)
-        variation.observe(queries_BTD)
+            queries_BTD = layer(states_BTD, *arguments, queries_BTD)
         return torch.as_tensor(queries_BTD)
 
 
