@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from electra.finetuning.labelled.examples import Example
@@ -99,7 +100,12 @@ def test_a_stopped_run_goes_on_to_the_same_weights_and_another_teacher_is_refuse
     finetune(str(electra_folder), parts)
     first, second = weights_of(tmp_path / "whole"), weights_of(tmp_path / "parts")
     assert all(torch.equal(first[name], second[name]) for name in first)
-    for other in ({}, {"teacher": teacher, "teacher_weight": 0.9}):
+    retrained = tmp_path / "retrained"  # the same settings, one weight differs
+    shutil.copytree(teacher, retrained)
+    weights = weights_of(retrained)
+    next(value for name, value in sorted(weights.items()) if "layer" in name)[0] += 0.25
+    save_file(weights, retrained / "model" / "model.safetensors", {"format": "pt"})
+    for other in ({}, {"teacher": teacher, "teacher_weight": 0.9}, {"teacher": retrained}):
         with pytest.raises(RunFolderError):
             finetune(str(electra_folder), settings(tmp_path / "whole", sst2_folder, **other))
 
