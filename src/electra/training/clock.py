@@ -37,16 +37,16 @@ class Costs:
             update_seconds: How many of these were spent on updates.
         """
         evaluate_every, checkpoint_every = run.upkeep.evaluate_every, run.upkeep.checkpoint_every
-        per_step = (
+        seconds_per_step = (
             self.update
             + (self.evaluation / evaluate_every if evaluate_every else 0)
             + (self.checkpoint / checkpoint_every if checkpoint_every else 0)
         )
         # by default there are 11 evaluations and 20 checkpoints, however long the run is
         evaluations, checkpoints = 1 if evaluate_every else 11, 0 if checkpoint_every else 20
-        fixed = evaluations * self.evaluation + checkpoints * self.checkpoint
-        remaining = seconds - elapsed - fixed * max(0.0, 1 - elapsed / seconds)
-        return max(remaining, seconds / 2 - update_seconds, 0.0) / per_step
+        fixed_seconds = evaluations * self.evaluation + checkpoints * self.checkpoint
+        remaining = seconds - elapsed - fixed_seconds * max(0.0, 1 - elapsed / seconds)
+        return max(remaining, seconds / 2 - update_seconds, 0.0) / seconds_per_step
 
     def __str__(self) -> str:
         parts = {"update": self.update, "evaluation": self.evaluation, "checkpoint": self.checkpoint}
@@ -55,18 +55,18 @@ class Costs:
 
 def follow_clock(run: Run, clock: Clock) -> bool:
     """Re-estimates the number of steps and records it. Returns whether the estimate is final."""
-    before = run.total_steps
+    previous_steps = run.total_steps
     costs = Costs(clock.update(run.step, run.seconds), **run.last_costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
-    final = clock.past_a_tenth or abs(steps - before) <= ESTIMATING_FRACTION * before
+    final = clock.past_a_tenth or abs(steps - previous_steps) <= ESTIMATING_FRACTION * previous_steps
     steps, final = run.world.broadcast((steps, final))
     run.step_estimates.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.recipe.training, steps=steps))
     if run.world.is_main:
         folder = RunFolder(run.folder)
         folder.write_record(with_step_estimates(folder.record, run, settled=final))
-        state = "now fixed" if final else "re-estimated during the first tenth of the run"
-        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {state}"
+        status = "now fixed" if final else "re-estimated during the first tenth of the run"
+        message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {status}"
         run.telemetry.record_event(run.step, "budget", message, steps=steps)
     return final
 

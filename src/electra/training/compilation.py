@@ -1,7 +1,7 @@
 """Regional compilation: torch.compile of each encoder layer; layers of equal shape share compiled code.
 
 Nothing else is compiled and no module is wrapped, so names of weights, checkpoints and exports are unchanged.
-The shape of the layers' inputs is fixed: it does not depend on the number of masked slots. So layers are
+The shape of the layers' inputs is fixed: it does not depend on the number of masked positions. So layers are
 compiled at the start or not at all, and a resumed run uses the same kernels as an uninterrupted one. torch
 caches compiled code on disk.
 """
@@ -40,10 +40,10 @@ def should_compile(run: Run) -> bool:
     if uses_dropout(run) and run.device.type == "cpu":
         return False
     amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
-    expected = (
+    expected_seconds = (
         amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
     )
-    return expected >= MIN_SECONDS and device_kind(run.device).has_compiler()
+    return expected_seconds >= MIN_SECONDS and device_kind(run.device).has_compiler()
 
 
 def uses_dropout(run: Run) -> bool:

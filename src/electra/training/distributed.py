@@ -96,13 +96,13 @@ class Reduction:
         self.world = world
         if world.size == 1:
             return
-        room = 0
+        remaining_bytes = 0
         for parameter in reversed(parameters):
-            if room < parameter.nbytes:
+            if remaining_bytes < parameter.nbytes:
                 self.buckets.append([])
-                room = bucket_bytes
+                remaining_bytes = bucket_bytes
             self.buckets[-1].append(parameter)
-            room -= parameter.nbytes
+            remaining_bytes -= parameter.nbytes
             if parameter.requires_grad:
                 parameter.register_post_accumulate_grad_hook(self._listener(len(self.buckets) - 1))  # type: ignore[no-untyped-call]
 

@@ -17,8 +17,8 @@ from electra.training.run import Run
 def digest(run: Run) -> int:
     """Returns a 52-bit digest of weights and optimizer state, which a float64 can represent exactly."""
     tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
-    words = [tensors[name].detach().view(torch.int32).sum(dtype=torch.int64) for name in sorted(tensors)]
-    sums = torch.stack([word.cpu() for word in words]).numpy().astype("<i8")
+    checksums = [tensors[name].detach().view(torch.int32).sum(dtype=torch.int64) for name in sorted(tensors)]
+    sums = torch.stack([checksum.cpu() for checksum in checksums]).numpy().astype("<i8")
     return int.from_bytes(hashlib.blake2b(sums.tobytes(), digest_size=8).digest(), "little") >> 12
 
 
@@ -31,9 +31,9 @@ def refuse_drift(run: Run) -> None:
     world = run.world
     if world.size == 1:
         return
-    own = float(digest(run))
-    digests = world.sum([own if rank == world.rank else 0.0 for rank in range(world.size)])
-    differing = [str(rank) for rank, other in enumerate(digests) if other != digests[0]]
+    own_digest = float(digest(run))
+    digests = world.sum([own_digest if rank == world.rank else 0.0 for rank in range(world.size)])
+    differing = [str(rank) for rank, other_digest in enumerate(digests) if other_digest != digests[0]]
     if differing:
         raise RunFailed(
             f"process {', '.join(differing)} and process 0 have different weights at step {run.step}; nothing"

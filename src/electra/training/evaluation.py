@@ -70,11 +70,11 @@ def evaluate(
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
         observed: dict[str, list[npt.NDArray[Any]]] = {}
-        last = min(rows, heldout.num_blocks)
-        for index in range(-(-last // batch_size)):
+        num_rows = min(rows, heldout.num_blocks)
+        for index in range(-(-num_rows // batch_size)):
             if stopping():
                 raise EvaluationStopped
-            batch = heldout.batch(index, batch_size, stop=min(batch_size, last - index * batch_size))
+            batch = heldout.batch(index, batch_size, stop=min(batch_size, num_rows - index * batch_size))
             corrupted = objective.corrupt(batch, SEED, 1.0)
             with torch.no_grad(), autocast(device, precision):
                 outcome = objective.forward(pair, corrupted.to(device))
@@ -90,20 +90,20 @@ def evaluate(
             raise NotFinite
         return means, arrays
 
-    training = pair.training
+    was_training = pair.training
     pair.eval()
     try:
         metrics = summarize(*score(objective.for_evaluation(mask_fraction), pair))
         language_model = objective.language_model(pair)
         if language_model is not None:
-            plain = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
+            mlm_config = mlm.Config(mask_fraction=mask_fraction, mask_share=1.0, random_share=0.0)
             losses, observed = score(
-                mlm.Objective(plain, vocab_size=objective.vocab_size, specials=objective.specials),
+                mlm.Objective(mlm_config, vocab_size=objective.vocab_size, specials=objective.specials),
                 Pair(language_model),
             )
             metrics |= {"mlm_loss": losses["mlm"], "mlm_accuracy": _mean(observed["top1_correct"])}
     finally:
-        pair.train(training)
+        pair.train(was_training)
     return metrics
 
 
@@ -126,22 +126,22 @@ def detection_metrics(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> d
 
     logits, replaced = logits.astype(np.float64), replaced.astype(bool)
     flagged = logits > 0
-    hits, num_flagged, positives = int((flagged & replaced).sum()), int(flagged.sum()), int(replaced.sum())
-    base_rate = positives / max(1, len(replaced))
+    hits, num_flagged, num_replaced = int((flagged & replaced).sum()), int(flagged.sum()), int(replaced.sum())
+    base_rate = num_replaced / max(1, len(replaced))
     entropy = -sum(p * np.log(p) for p in (base_rate, 1 - base_rate) if p > 0)
     loss = _mean(np.logaddexp(0, logits) - logits * replaced)
-    defined = 0 < positives < len(replaced)
+    has_both_classes = 0 < num_replaced < len(replaced)
     precision = hits / num_flagged if num_flagged else None
-    recall = hits / positives if positives else None
+    recall = hits / num_replaced if num_replaced else None
     return {
         "discriminator_loss": loss,
         "accuracy": _mean(flagged == replaced),
         "precision": precision,
         "recall": recall,
-        "f1": 2 * hits / (num_flagged + positives) if num_flagged + positives else None,
-        "average_precision": float(average_precision_score(replaced, logits)) if defined else None,
-        "auc": float(roc_auc_score(replaced, logits)) if defined else None,
-        "best_f1_threshold": best_threshold(logits, replaced) if defined else None,
+        "f1": 2 * hits / (num_flagged + num_replaced) if num_flagged + num_replaced else None,
+        "average_precision": float(average_precision_score(replaced, logits)) if has_both_classes else None,
+        "auc": float(roc_auc_score(replaced, logits)) if has_both_classes else None,
+        "best_f1_threshold": best_threshold(logits, replaced) if has_both_classes else None,
         "base_rate": base_rate,
         "base_rate_entropy": float(entropy),
         "gain": float(entropy) - loss if loss is not None else None,
@@ -157,9 +157,9 @@ def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> floa
     ranked, hits = logits[order], np.cumsum(replaced[order])
     f1 = 2 * hits / (np.arange(1, len(ranked) + 1) + hits[-1])
     f1[:-1][ranked[1:] == ranked[:-1]] = 0  # equal logits are flagged together
-    last = int(f1.argmax())
-    following = ranked[min(last + 1, len(ranked) - 1)]
-    return float(1 / (1 + np.exp(-(ranked[last] + following) / 2)))
+    last_flagged = int(f1.argmax())
+    next_logit = ranked[min(last_flagged + 1, len(ranked) - 1)]
+    return float(1 / (1 + np.exp(-(ranked[last_flagged] + next_logit) / 2)))
 
 
 def has_collapsed(metrics: dict[str, float | None]) -> bool:

@@ -19,7 +19,7 @@ class Expected:
 
     Attributes:
         runs: Number of comparable runs.
-        values: Lowest and highest value of each metric.
+        values: Lowest and highest value of each metric that a comparable run has.
     """
 
     runs: int
@@ -42,12 +42,14 @@ def runs() -> tuple[dict[str, Any], ...]:
 def expected(objective: str, encoder: str, layers: int, hidden_size: int, *, flops: float) -> Expected | None:
     """Returns the metrics of runs with this objective and shape and similar FLOPs; None if there are none."""
     required = {"objective": objective, "encoder": encoder, "layers": layers, "hidden_size": hidden_size}
-    similar = [
+    similar_runs = [
         run
         for run in runs()
         if all(run[key] == value for key, value in required.items())
         and flops / MAX_FACTOR <= run["flops"] <= flops * MAX_FACTOR
     ]
-    values = {name: [run[name] for run in similar if name in run] for name in METRICS}
-    ranges = {name: (min(known), max(known)) for name, known in values.items() if known}
-    return Expected(len(similar), ranges) if similar else None
+    values = {name: [run[name] for run in similar_runs if name in run] for name in METRICS}
+    ranges = {
+        name: (min(known_values), max(known_values)) for name, known_values in values.items() if known_values
+    }
+    return Expected(len(similar_runs), ranges) if similar_runs else None

@@ -24,7 +24,7 @@ def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -
     """Returns the recipe of a recorded run with another budget.
 
     Raises:
-        ConfigError: if the run's schedule is not `wsd`.
+        ConfigError: if the run's schedule is not `wsd`, or the record lacks a setting.
     """
     recorded = recorded_recipe(record)
     training = recorded.training
@@ -51,8 +51,8 @@ def warmup_updates(record: Mapping[str, Any]) -> int:
         return int(training["warmup_steps"])
     if absent := {"warmup", "steps"} - training.keys():
         raise ConfigError("missing from the run's record", key=f"training.{min(absent)}")
-    share = float(training["warmup"])
-    return max(1, round(share * int(training["steps"]))) if share > 0 else 0
+    fraction = float(training["warmup"])
+    return max(1, round(fraction * int(training["steps"]))) if fraction > 0 else 0
 
 
 def length_settings(recipe: Recipe) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def length_settings(recipe: Recipe) -> dict[str, Any]:
 
 
 def extended_record(record: Mapping[str, Any], run: Run) -> dict[str, Any]:
-    """Returns the record of a run with the length settings of `run`."""
+    """Returns the record with the length settings of `run`, and without estimates of the number of steps."""
     environment = {
         name: value for name, value in record["environment"].items() if name not in ("lengths", "settled")
     }
@@ -78,15 +78,16 @@ def shares_state(record: Mapping[str, Any], step: int, run: Run) -> bool:
     training = record["training"]
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False
-    shared = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
-    now = {"training": vars(run.recipe.training)}
-    return step <= shared and warmup_updates(record) == warmup_updates(now)
+    last_shared_step = min(run.plateau_end, plateau_end(int(training["steps"]), float(training["decay"])))
+    run_record = {"training": vars(run.recipe.training)}
+    return step <= last_shared_step and warmup_updates(record) == warmup_updates(run_record)
 
 
 def extend(run: Run, record: Mapping[str, Any]) -> None:
     """Gives the run on disk the length of `run`, and moves its earlier results to its milestones.
 
-    The record is written last, so if the process is killed, the folder still contains the shorter run.
+    Removes the checkpoints of its cooldown. The record is written last, so if the process is killed, the
+    folder still contains the shorter run.
 
     Raises:
         ConfigError: if the run is already that long, or the checkpoint to continue from is missing.
@@ -98,17 +99,19 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             key="budget",
             fix="Set the budget of the whole run, including the part already used",
         )
-    end = plateau_end(steps, float(record["training"]["decay"]))
+    cooldown_start = plateau_end(steps, float(record["training"]["decay"]))
     saved_steps = [checkpoint.step for checkpoint in folder.saved_checkpoints()]
-    if not any(0 < step <= end for step in saved_steps) and any(step > end for step in saved_steps):
+    if not any(0 < step <= cooldown_start for step in saved_steps) and any(
+        step > cooldown_start for step in saved_steps
+    ):
         raise ConfigError(
-            f"the checkpoint of step {end:,}, where the cooldown began, is missing",
+            f"the checkpoint of step {cooldown_start:,}, where the cooldown began, is missing",
             where=folder.checkpoints,
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
     keep_milestone(folder, steps)
     for checkpoint in folder.saved_checkpoints():
-        if checkpoint.step > end:
+        if checkpoint.step > cooldown_start:
             durable.remove_directory(checkpoint.path)
     folder.write_record(extended_record(record, run))
 

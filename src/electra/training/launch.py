@@ -62,7 +62,7 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
         caught = SIGNALS if threading.current_thread() is threading.main_thread() else ()
         previous = {caught_signal: signal.signal(caught_signal, forward) for caught_signal in caught}
         try:
-            failed = _wait(started)
+            failure = _wait(started)
             silent = not started[0].returncode  # still running (it is killed below), or it succeeded
         finally:
             for caught_signal, handler in previous.items():
@@ -71,11 +71,11 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
                 process.kill()
                 process.wait()
             reader.join()
-        if failed is None:
+        if failure is None:
             return LaunchResult(0, "")
-        rank, code = failed
-        others = sorted(folder.glob("rank-*.txt")) if silent else []
-        output = "".join(path.read_text(errors="replace") for path in others)
+        rank, code = failure
+        logs = sorted(folder.glob("rank-*.txt")) if silent else []
+        output = "".join(path.read_text(errors="replace") for path in logs)
         return LaunchResult(128 - code, output, (rank, -code)) if code < 0 else LaunchResult(code, output)
 
 
@@ -126,20 +126,20 @@ def _wait(started: list[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
     seen to fail; but a process killed by a signal takes precedence over others, which fail because it is
     gone, unless the first one ended because a signal told it to stop.
     """
-    first: tuple[int, int] | None = None
-    ended: list[int | None] = []
+    failure: tuple[int, int] | None = None
+    return_codes: list[int | None] = []
     deadline = float("inf")
     while time.monotonic() < deadline:
         # polls all of them, because the first may wait forever for one that has failed
-        ended = [process.poll() for process in started]
-        if first is None:
-            first = next(((rank, code) for rank, code in enumerate(ended) if code), None)
-            deadline = float("inf") if first is None else time.monotonic() + GRACE_SECONDS
-        if None not in ended:
+        return_codes = [process.poll() for process in started]
+        if failure is None:
+            failure = next(((rank, code) for rank, code in enumerate(return_codes) if code), None)
+            deadline = float("inf") if failure is None else time.monotonic() + GRACE_SECONDS
+        if None not in return_codes:
             break
         time.sleep(0.05)
-    killed = ((rank, code) for rank, code in enumerate(ended) if code is not None and code < 0)
-    return first if first is None or first[1] in EXIT_CODES.values() else next(killed, first)
+    killed = ((rank, code) for rank, code in enumerate(return_codes) if code is not None and code < 0)
+    return failure if failure is None or failure[1] in EXIT_CODES.values() else next(killed, failure)
 
 
 def stop_with_launcher() -> None:

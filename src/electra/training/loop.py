@@ -32,14 +32,14 @@ def train(run: Run, stop: Stop) -> bool:
     resumed run does exactly what an uninterrupted one does at that step.
 
     Raises:
-        RunFailed: if a gradient or a held-out loss is not finite, or if the recipe says to stop at a spike or
-            a collapse and there is one.
+        RunFailed: if a gradient or a held-out loss is not finite, if the processes' weights have drifted
+            apart, or if the recipe says to stop at a spike or a collapse and there is one.
     """
     refuse_drift(run)
     while True:
         if run.clock is not None:
-            state = run.step, run.seconds, run.total_steps
-            [due] = run.world.sum([float(run.world.is_main and run.clock.due(*state))])
+            position = run.step, run.seconds, run.total_steps
+            [due] = run.world.sum([float(run.world.is_main and run.clock.due(*position))])
             if due and follow_clock(run, run.clock):
                 run.clock = None
         if run.evaluation_due():
@@ -66,13 +66,13 @@ def update(run: Run) -> None:
     step, world, objective = run.step, run.world, run.objective
     # On a CPU training needs every core, so rows are prepared ahead only if they have to be fetched.
     prefetch = (run.device.type != "cpu" or run.store.is_chunked) and step + 1 < run.total_steps
-    state = run.total_steps, run.rows.batch_size
-    corrupted = run.prefetcher.get(step, state, run.corrupted_batches, prefetch)
+    depends_on = run.total_steps, run.rows.batch_size
+    corrupted = run.prefetcher.get(step, depends_on, run.corrupted_batches, prefetch)
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
-    busy = run.stragglers.take_seconds(run.log_due(step + 1))
+    rank_seconds = run.stragglers.take_seconds(run.log_due(step + 1))
     prepared = time.perf_counter()
-    summed = world.sum([*local_counts, *busy])
+    summed = world.sum([*local_counts, *rank_seconds])
     waited = time.perf_counter() - prepared
     counts = dict(zip(names, summed, strict=False))
 
@@ -83,13 +83,13 @@ def update(run: Run) -> None:
         torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + index))
         with autocast(run.device, run.precision):
             losses = objective.forward(run.pair, micro_batch.to(run.device)).losses
-        total = sum(
+        weighted_loss = sum(
             (weight / max(1.0, counts[name])) * losses[name] for name, weight in objective.weights.items()
         )
-        assert isinstance(total, torch.Tensor)
+        assert isinstance(weighted_loss, torch.Tensor)
         if index == len(corrupted) - 1:
             run.reduction.begin()
-        total.backward()  # type: ignore[no-untyped-call]
+        weighted_loss.backward()  # type: ignore[no-untyped-call]
         run.reduction.add()
         sums.append([losses[name].detach() for name in names])
 
@@ -102,8 +102,8 @@ def update(run: Run) -> None:
             where=run.folder,
             fix=LOWER_RATE,
         )
-    totals = run.reduction.sum_losses(sums)
-    means = {name: value / max(1.0, counts[name]) for name, value in zip(names, totals, strict=True)}
+    summed_losses = run.reduction.sum_losses(sums)
+    means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
     if not skips_spike(run, loss):
         run.optimizer.step(rate)
@@ -119,10 +119,12 @@ def update(run: Run) -> None:
 
 
 def skips_spike(run: Run, loss: float) -> bool:
-    """Records the loss, and reports a spike. Returns whether to skip the update, the same in every process.
+    """Records the loss, and reports a spike. Returns True if the update must be skipped.
+
+    All processes get the same answer.
 
     Raises:
-        RunFailed: if the recipe says to stop at spikes.
+        RunFailed: if there is a spike and the recipe says to stop at spikes.
     """
     if run.step == run.objective.phase(run.step, run.total_steps)[0]:
         run.recent_losses.clear()  # the previous phase had another loss
@@ -144,7 +146,8 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
     Args:
         run: The run.
-        measured: Losses, counts, learning rate and gradient norm of the update.
+        measured: Further entries of the row: losses, counts, learning rate, gradient norm and, with several
+            processes, seconds per rank.
     """
     row: dict[str, Any] = {
         "kind": "train",
@@ -160,7 +163,9 @@ def log(run: Run, measured: dict[str, Any]) -> None:
 
 
 def evaluate(run: Run, stop: Stop) -> None:
-    """Evaluates on the held-out rows in the main process, and raises the collapse alarm if necessary.
+    """Evaluates on the held-out rows in the main process, and records the metrics.
+
+    Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it.
 
     Raises:
         RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to
@@ -177,14 +182,14 @@ def evaluate(run: Run, stop: Stop) -> None:
         return
     run.last_costs["evaluation"] = time.monotonic() - began
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
-    first, end = run.objective.phase(run.step, run.total_steps)
+    phase_start, phase_end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
-    late = run.step - first >= max((end - first) / 2, 100)
+    late = run.step - phase_start >= max((phase_end - phase_start) / 2, 100)
     if late and evaluation.has_collapsed(metrics) and not run.collapse_reported:
         run.collapse_reported = True
         message = (
-            f"collapse alarm: at step {run.step} the discriminator predicts that every token is original (AUC"
-            f" {metrics['auc'] or 0.5:.2f})"
+            f"collapse alarm: at step {run.step} the discriminator predicts that nearly every token is"
+            f" original (AUC {metrics['auc'] or 0.5:.2f})"
         )
         run.telemetry.record_event(run.step, "collapse", f"{message}; see docs/metrics.md")
         if run.upkeep.on_collapse == "stop":
@@ -225,7 +230,11 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
 
 
 def save(run: Run) -> None:
-    """Saves a checkpoint, in the main process, once all processes agree on the weights."""
+    """Checks that all processes have the same weights, then saves a checkpoint in the main process.
+
+    Raises:
+        RunFailed: if the weights differ.
+    """
     refuse_drift(run)
     began = time.monotonic()
     if run.world.is_main:

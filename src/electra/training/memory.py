@@ -1,6 +1,6 @@
 """Returns freed memory to the system.
 
-The number of masked slots changes from step to step, so the C library's heap fills with unused blocks of
+The number of masked positions changes from step to step, so the C library's heap fills with unused blocks of
 every size, which the library keeps. On a CPU, the memory of a long run would grow to a multiple of what its
 first steps need.
 """

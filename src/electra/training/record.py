@@ -71,22 +71,22 @@ def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
     environment = record["environment"]
     names = ("threads", "processes", "micro_batch", "compiled", "device", "torch", "cpu")
-    first = {name: environment[name] for name in names if name in environment}
-    return [dict(part) for part in environment.get("parts") or [{"step": 0, **first}]]
+    first_conditions = {name: environment[name] for name in names if name in environment}
+    return [dict(part) for part in environment.get("parts") or [{"step": 0, **first_conditions}]]
 
 
 def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
-    now, parts = conditions(run), parts_of(recorded)
+    current, parts = conditions(run), parts_of(recorded)
     earlier = [part for part in parts if part["step"] < run.step]
     irrelevant = ("processes",) if run.machine.summation == "fixed" else ()
     changed = [
-        f"{name.replace('_', ' ')} {now[name]} instead of {earlier[-1][name]}"
-        for name in now
-        if earlier and name in earlier[-1] and earlier[-1][name] != now[name] and name not in irrelevant
+        f"{name.replace('_', ' ')} {current[name]} instead of {earlier[-1][name]}"
+        for name in current
+        if earlier and name in earlier[-1] and earlier[-1][name] != current[name] and name not in irrelevant
     ]
     if changed or not earlier:
-        earlier.append({"step": run.step, **now})
+        earlier.append({"step": run.step, **current})
     if earlier != parts and run.world.is_main:
         environment = {**recorded["environment"], "parts": earlier}
         RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})

@@ -22,15 +22,18 @@ class UpdateTime(NamedTuple):
 
 
 def measure(run: Run, seconds: float | None = None) -> UpdateTime:
-    """Times updates in each phase of the training, and averages the phases by their share of the steps.
+    """Times updates in each phase, and returns the mean, in which phases count by their share of the steps.
 
     This changes the run's weights. If a whole update takes longer than `seconds` (default: `SECONDS`), an
     eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the number of
     processes.
+
+    Raises:
+        RunFailed: if a gradient is not finite.
     """
     limit, batch_size = SECONDS if seconds is None else seconds, run.rows.batch_size
-    total = 1 << 30  # not the run's steps: only the phases' shares of them matter
-    first, average, min_rows = 0, 0.0, batch_size
+    total_steps = 1 << 30  # not the run's steps: only the phases' shares of them matter
+    first, mean_seconds, min_rows = 0, 0.0, batch_size
 
     def with_batch_size(rows: int) -> Run:
         row_settings, telemetry = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
@@ -39,12 +42,12 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
             rows=row_settings,
             world=World(),
             telemetry=telemetry,
-            step_estimates=[(0, total)],
+            step_estimates=[(0, total_steps)],
             step=first,
         )
 
-    while first < total:
-        _, end = run.objective.phase(first, total)
+    while first < total_steps:
+        _, end = run.objective.phase(first, total_steps)
         rows = max(1, batch_size // 8)
         timed = with_batch_size(rows)
         update(timed)
@@ -57,9 +60,11 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
         while not updates or time.perf_counter() - start < limit:
             update(timed)
             updates += 1
-        average += (time.perf_counter() - start) / updates * batch_size / rows * (end - first) / total
+        mean_seconds += (
+            (time.perf_counter() - start) / updates * batch_size / rows * (end - first) / total_steps
+        )
         first, min_rows = end, min(min_rows, rows)
-    return UpdateTime(average / run.world.size, min_rows)
+    return UpdateTime(mean_seconds / run.world.size, min_rows)
 
 
 def seconds_per_step(run: Run) -> float:

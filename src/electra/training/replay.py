@@ -78,12 +78,14 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     intact = [saved for saved in folder.saved_checkpoints() if durable.verify_directory(saved.path) is None]
     for saved in intact:
         if saved.step + steps <= last_step:
-            first = min(
+            first_logged_step = min(
                 row["step"] for row in folder.ledger().rows_of_kind("train") if row["step"] > saved.step
             )
-            if first > saved.step + steps:
+            if first_logged_step > saved.step + steps:
                 problem = f"the ledger has no row within {steps:,} updates after step {saved.step:,}"
-                raise ConfigError(problem, key="replay", fix=f"Replay at least {first - saved.step:,}")
+                raise ConfigError(
+                    problem, key="replay", fix=f"Replay at least {first_logged_step - saved.step:,}"
+                )
             return saved
     saved_steps = ", ".join(str(saved.step) for saved in reversed(intact)) or "none"
     max_steps = last_step - min((saved.step for saved in intact), default=last_step)
@@ -98,21 +100,26 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
 
 
 def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore) -> Run:
-    """Returns the run as it was at the checkpoint `begin`, in one process and without output."""
+    """Returns the run as it was at the checkpoint `begin`, in one process and without output.
+
+    Raises:
+        CheckpointError: if the checkpoint lacks a tensor.
+        RunFolderError: if the checkpoint belongs to another run.
+    """
     record, state = folder.record, begin.record
     recorded = recorded_recipe(record)
     training, processes = recorded.training, int(state.get("world_size", 1))
     part = [part for part in parts_of(record) if part["step"] <= begin.step][-1]
-    share = training.batch_size // processes
-    replayed = replace(
+    rows_per_process = training.batch_size // processes
+    replay_settings = replace(
         training,
         log_every=1,
         threads=part.get("threads", training.threads),
         # dropout is drawn per micro-batch
-        micro_batch=min(part.get("micro_batch", training.micro_batch) or share, share),
+        micro_batch=min(part.get("micro_batch", training.micro_batch) or rows_per_process, rows_per_process),
         on_spike="skip" if _skipped(folder, begin.step, steps) else "warn",
     )
-    run = build_run(replace(recorded, training=replayed), folder.path, store, World(), _shapes(record))
+    run = build_run(replace(recorded, training=replay_settings), folder.path, store, World(), _shapes(record))
     refuse_foreign(begin, state, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
@@ -164,12 +171,12 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
         first_difference(pairs, ["batch_digest"], exact=True),
     )
     resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > begin.step]
-    last = min(resumptions, default=run.step)
-    if last < run.step:
+    last_comparable_step = min(resumptions, default=run.step)
+    if last_comparable_step < run.step:
         reason = "resumed under other conditions, so later losses and weights are not compared"
-        yield Finding(begin.path, f"step {last:,}: {reason}")
-        pairs = [(row, now) for row, now in pairs if row["step"] <= last]
-        replayed = {step: tensors for step, tensors in replayed.items() if step <= last}
+        yield Finding(begin.path, f"step {last_comparable_step:,}: {reason}")
+        pairs = [(row, now) for row, now in pairs if row["step"] <= last_comparable_step]
+        replayed = {step: tensors for step, tensors in replayed.items() if step <= last_comparable_step}
         steps_compared = _logged(pairs)
     names = ["loss", "losses", "counts", "learning_rate", "gradient_norm", "tokens", "flops"]
     precision = "bit by bit" if exact else "up to rounding"

@@ -17,13 +17,13 @@ def multiplier(step: int, total: int, warmup: float, kind: str, decay: float = 0
         kind: linear, reference or wsd.
         decay: Fraction of the updates in which the rate of `wsd` falls.
     """
-    rise = max(1, round(warmup * total)) if warmup > 0 else 0
+    rise_steps = max(1, round(warmup * total)) if warmup > 0 else 0
     if kind == "reference":
-        return min(1.0, step / rise if rise else 1.0) * max(0.0, 1.0 - step / total)
-    if step < rise:
-        return (step + 1) / rise
-    flat = max(rise, plateau_end(total, decay)) if kind == "wsd" else rise
-    return min(1.0, max(0.0, (total - step) / max(1, total - flat)))
+        return min(1.0, step / rise_steps if rise_steps else 1.0) * max(0.0, 1.0 - step / total)
+    if step < rise_steps:
+        return (step + 1) / rise_steps
+    fall_start = max(rise_steps, plateau_end(total, decay)) if kind == "wsd" else rise_steps
+    return min(1.0, max(0.0, (total - step) / max(1, total - fall_start)))
 
 
 def plateau_end(total: int, decay: float) -> int:

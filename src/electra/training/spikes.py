@@ -51,11 +51,11 @@ class RecentLosses:
 
     def add(self, loss: float) -> Spike | None:
         """Adds the loss of an update. Returns the spike if the loss is one, else None."""
-        before = list(self._losses)
+        earlier_losses = list(self._losses)
         self._losses.append(loss)
-        if len(before) < MIN_UPDATES:
+        if len(earlier_losses) < MIN_UPDATES:
             return None
-        median = statistics.median(before)
-        spread = (statistics.quantiles(before, n=10)[-1] - median) / DECILE
-        deviations = (loss - median) / max(spread, MIN_DEVIATION * abs(median), 1e-12)
+        median = statistics.median(earlier_losses)
+        standard_deviation = (statistics.quantiles(earlier_losses, n=10)[-1] - median) / DECILE
+        deviations = (loss - median) / max(standard_deviation, MIN_DEVIATION * abs(median), 1e-12)
         return Spike(loss, median, deviations) if deviations > DEVIATIONS else None

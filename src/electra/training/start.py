@@ -88,10 +88,10 @@ def start(
     run = build(known_steps(recipe, recorded))
     if recorded is not None:
         refuse_changes(extended_record(recorded, run) if extend else recorded, run)
-    note = ""
+    budget_note = ""
     settled = extend or recorded is None or bool(recorded["environment"].get("settled", True))
     if not run.total_steps:
-        steps, note = resolve_budget(run, say) if world.is_main else (0, "")
+        steps, budget_note = resolve_budget(run, say) if world.is_main else (0, "")
         run = build(world.broadcast(steps))  # again, because measuring changed its weights
         settled = extend or budget.parse(recipe.training.budget or "")[1] != "seconds"
     if extend and recorded is not None and recorded["training"]["steps"] != run.total_steps:
@@ -126,8 +126,8 @@ def start(
             run.telemetry.record_event(run.step, LOST, f"warning: {lost}")
         for line in warnings:
             run.telemetry.record_event(run.step, "warning", line)
-        if note:
-            run.telemetry.record_event(run.step, "budget", note)
+        if budget_note:
+            run.telemetry.record_event(run.step, "budget", budget_note)
         if run.step < run.total_steps:
             if world.is_main:
                 digests.forget(run.folder)
@@ -160,11 +160,11 @@ def resume(run: Run) -> list[str]:
     folder = RunFolder(run.folder).checkpoints
     newest, damaged = checkpoints.newest_checkpoint(folder) if run.world.is_main else (None, ())
     warnings = list(damaged)
-    chosen = run.world.broadcast(str(newest.path) if newest else None)
-    if chosen is not None:
-        saved = checkpoints.Checkpoint(Path(chosen))
+    newest_path = run.world.broadcast(str(newest.path) if newest else None)
+    if newest_path is not None:
+        saved = checkpoints.Checkpoint(Path(newest_path))
         refuse_foreign(saved, saved.record, run)
-        state = checkpoint.restore(Path(chosen), run.pair, run.optimizer)
+        state = checkpoint.restore(Path(newest_path), run.pair, run.optimizer)
         run.step = run.saved_step = int(state["step"])
         run.seconds = float(state["seconds"])
         run.recent_losses = RecentLosses(state.get("recent_losses", ()))
@@ -228,15 +228,15 @@ def describe(run: Run) -> str:
     def millions(module: torch.nn.Module) -> str:
         return f"{sum(p.numel() for p in module.parameters()) / 1e6:.1f} M"
 
-    batch, rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
+    row_settings, num_rows, threads = run.rows, run.batches.num_blocks, torch.get_num_threads()
     main = run.networks.main
     shape = f"{main.num_layers} layers of {main.hidden_size}, vocabulary {main.vocab_size:,}"
     networks = ", ".join(f"{kind} {millions(network)}" for kind, network in run.pair.named.items())
     return (
         f"{run.identity['objective']}, {shape}; {networks} parameters;"
-        f" {batch.batch_size} x {batch.length} tokens per update,"
-        f" {run.total_steps * batch.batch_size / rows:.2f} epochs of {rows:,} rows; {run.device},"
-        f" {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
+        f" {row_settings.batch_size} x {row_settings.length} tokens per update,"
+        f" {run.total_steps * row_settings.batch_size / num_rows:.2f} epochs of {num_rows:,} rows;"
+        f" {run.device}, {run.precision}, {threads} thread{'s' if threads > 1 else ''}, {run.world.size}"
         f" process{'es' if run.world.size > 1 else ''}{', compiled layers' if run.compiled else ''};"
         f" up to {mebibytes(disk_bytes(run))} on disk"
     )

@@ -40,9 +40,9 @@ class Stragglers:
         """
         if self.world.size == 1 or not due:
             return []
-        own = statistics.mean(self.seconds) if self.seconds else 0.0
+        own_seconds = statistics.mean(self.seconds) if self.seconds else 0.0
         self.seconds.clear()
-        return [own if rank == self.world.rank else 0.0 for rank in range(self.world.size)]
+        return [own_seconds if rank == self.world.rank else 0.0 for rank in range(self.world.size)]
 
     def report(self, seconds: Sequence[float], step: int, telemetry: Telemetry) -> dict[str, Any]:
         """Returns an entry for the ledger row, and reports each slow process once.

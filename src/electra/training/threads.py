@@ -40,11 +40,11 @@ def set_threads(requested: int | None, recorded: int | None, option: str) -> str
     if recorded or cores == 1:
         torch.set_num_threads(recorded or 1)
         return ""
-    single, multiple = measure(cores)
-    chosen = 1 if single > multiple else cores
-    torch.set_num_threads(chosen)
-    speed = f"{cores} are now {multiple / single:.2g} times as fast as 1"
-    return f"using {chosen} CPU thread{'s' * (chosen > 1)} ({speed}); override with {option} N"
+    single_rate, multiple_rate = measure(cores)
+    threads = 1 if single_rate > multiple_rate else cores
+    torch.set_num_threads(threads)
+    speed = f"{cores} are now {multiple_rate / single_rate:.2g} times as fast as 1"
+    return f"using {threads} CPU thread{'s' * (threads > 1)} ({speed}); override with {option} N"
 
 
 def measure(cores: int) -> tuple[float, float]:
@@ -53,14 +53,14 @@ def measure(cores: int) -> tuple[float, float]:
     rows = torch.ones(2048, 128)
     rates: dict[int, list[float]] = {1: [], cores: []}
     for turn in range(ROUNDS + 1):
-        for threads, measured in rates.items():
+        for threads, samples in rates.items():
             torch.set_num_threads(threads)
             began, passes = time.perf_counter(), 0
             while not passes or time.perf_counter() - began < (SECONDS if turn else 0):
                 layer(rows).sum().backward()
                 passes += 1
             if turn:  # the first pass starts the threads
-                measured.append(passes / (time.perf_counter() - began))
+                samples.append(passes / (time.perf_counter() - began))
     return statistics.median(rates[1]), statistics.median(rates[cores])
 
 
@@ -92,8 +92,8 @@ class Pace:
             self._first.append(rate)
             return ""
         self._last.append(rate)
-        before, now = statistics.median(self._first), max(self._last)
-        if self._reported or len(self._last) < 3 or now * SLOW_RATIO > before:
+        initial_rate, recent_rate = statistics.median(self._first), max(self._last)
+        if self._reported or len(self._last) < 3 or recent_rate * SLOW_RATIO > initial_rate:
             return ""
         self._reported = True
         threads, cores = torch.get_num_threads(), machine.cores()
@@ -102,7 +102,7 @@ class Pace:
         )
         advice = f", rerun with {self.option} 1" if threads > 1 else ""
         return (
-            f"training has slowed down by a factor of {before / now:.1f}. Likely causes: other programs"
-            f" use the cores, memory is swapped, or the processor is throttled.{load} Stop other"
-            f" programs{advice}, or stop and resume later"
+            f"training has slowed down by a factor of {initial_rate / recent_rate:.1f}. Likely causes:"
+            f" other programs use the cores, memory is swapped, or the processor is throttled.{load} Stop"
+            f" other programs{advice}, or stop and resume later"
         )

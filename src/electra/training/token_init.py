@@ -27,8 +27,8 @@ def uses_cooccurrence(recipe: Recipe, store: TokenStore, warm: WarmStart | None)
     """Whether the recipe says `counts`, or says `auto` and there is enough text; never for a warm start."""
     if warm is not None:
         return False
-    enough = store.vocab_size <= store.train.num_tokens // MIN_TOKENS
-    return recipe.model.start == "counts" or (recipe.model.start == "auto" and enough)
+    enough_text = store.vocab_size <= store.train.num_tokens // MIN_TOKENS
+    return recipe.model.start == "counts" or (recipe.model.start == "auto" and enough_text)
 
 
 def refuse_little_text(store: TokenStore) -> None:
@@ -37,13 +37,13 @@ def refuse_little_text(store: TokenStore) -> None:
     Raises:
         ConfigError: if it does not.
     """
-    most = store.train.num_tokens // MIN_TOKENS
-    if store.vocab_size > most:
+    max_entries = store.train.num_tokens // MIN_TOKENS
+    if store.vocab_size > max_entries:
         raise ConfigError(
             f"'counts' needs {MIN_TOKENS} tokens of text per vocabulary entry; there are"
             f" {store.train.num_tokens:,} tokens for {store.vocab_size:,} entries",
             key="model.start",
-            fix=f"Use `model.start=fresh`, or a vocabulary of at most {most:,}",
+            fix=f"Use `model.start=fresh`, or a vocabulary of at most {max_entries:,}",
         )
 
 
