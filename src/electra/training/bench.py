@@ -35,7 +35,13 @@ MIN_STEPS = 5  # minimum number of measured steps
 
 
 def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
-    """Returns an in-memory store of random ids of ordinary tokens."""
+    """Returns an in-memory store of random ids of ordinary tokens; both splits are the same.
+
+    Args:
+        vocab_size: Size of the vocabulary, above 5.
+        documents: Number of documents.
+        size: Tokens per document.
+    """
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
     return TokenStore(
@@ -56,7 +62,9 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     in seconds; `mfu` is a fraction.
 
     Raises:
-        RunFailed: if the recipe says `compile=on` and the layers cannot be compiled.
+        ConfigError: if settings do not fit the machine, the objective or the number of processes.
+        RunFailed: if the recipe says `compile=on` and the layers cannot be compiled, or a gradient is not
+            finite.
     """
     world = world or World()
     recipe = replace(recipe, training=replace(recipe.training, steps=1 << 30, budget=None, log_every=1 << 30))
@@ -82,7 +90,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         times.append(now() - began)
     memory = device_kind(run.device).peak_memory()  # before `matmul_rate` and `copy_rate` allocate theirs
     tokens, flops = run.tokens_per_step, float(counter.get_total_flops()) * world.size
-    peak = matmul_rate(run.device, run.precision)
+    matmul_flops_per_s = matmul_rate(run.device, run.precision)
     return {
         "objective": recipe.objective.get("name"),
         "size": recipe.model.size,
@@ -100,8 +108,8 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
         "tokens_per_s_best": round(tokens / min(times), 1),
         "flops_per_token": round(flops / tokens),
         "paper_flops_per_token": round(run.flops_per_step / tokens),
-        "matmul_gflops": round(peak / 1e9, 1),
-        "mfu": round(flops / statistics.median(times) / (peak * world.size), 4),
+        "matmul_gflops": round(matmul_flops_per_s / 1e9, 1),
+        "mfu": round(flops / statistics.median(times) / (matmul_flops_per_s * world.size), 4),
         "copy_gb_per_s": round(copy_rate(run.device) / 1e9, 1),
         "peak_rss_mib": memory >> 20,
         "parts": time_parts(run, max(3, steps // 4)),
@@ -136,25 +144,28 @@ def time_parts(run: Run, steps: int) -> dict[str, float]:
     timed("optimizer", run.optimizer, "clip")
     timed("optimizer", run.optimizer, "step")
     timed("reduction", run.reduction, "finish")
-    rows = []
+    seconds_per_step = []
     for _ in range(steps):
         spent.clear()
         began = now()
         update(run)
-        total = now() - began
-        encoders = {name: spent.get(name, 0.0) for name in networks}
-        rest = total - sum(spent[name] for name in ("data", "forward", "optimizer", "reduction"))
-        rows.append(
+        step_seconds = now() - began
+        encoder_seconds = {name: spent.get(name, 0.0) for name in networks}
+        rest = step_seconds - sum(spent[name] for name in ("data", "forward", "optimizer", "reduction"))
+        seconds_per_step.append(
             {
                 "data": spent["data"],
-                **encoders,
-                "vocabulary, sampling, losses": spent["forward"] - sum(encoders.values()),
+                **encoder_seconds,
+                "vocabulary, sampling, losses": spent["forward"] - sum(encoder_seconds.values()),
                 "backward and rest": rest,
                 "reduction": spent["reduction"],
                 "optimizer": spent["optimizer"],
             }
         )
-    return {name: round(statistics.median(row[name] for row in rows), 6) for name in rows[0]}
+    return {
+        name: round(statistics.median(step_parts[name] for step_parts in seconds_per_step), 6)
+        for name in seconds_per_step[0]
+    }
 
 
 def clock(device: torch.device) -> Callable[[], float]:

@@ -51,9 +51,16 @@ class Clock:
         return self.elapsed >= ESTIMATING_FRACTION * self.seconds
 
     def update(self, step: int, seconds: float) -> float:
-        """Returns the mean seconds per update so far, without the first updates of this process."""
-        before, spent = self._first or (0, 0.0)
-        return seconds / step if step == before else (seconds - spent) / (step - before)
+        """Returns the mean seconds per update so far.
+
+        The first updates of this process do not count, unless there are no others.
+
+        Args:
+            step: Finished updates, at least 1.
+            seconds: Time spent in them.
+        """
+        first_step, first_seconds = self._first or (0, 0.0)
+        return seconds / step if step == first_step else (seconds - first_seconds) / (step - first_step)
 
 
 def parse(text: str) -> tuple[float, str]:
@@ -86,7 +93,8 @@ def steps_for(
         text: The budget.
         tokens_per_step: Tokens per update.
         flops_per_step: FLOPs per update.
-        steps_in_seconds: Measures how many updates fit; called only for a time budget.
+        steps_in_seconds: Returns how many updates fit into a number of seconds; called only for a time
+            budget.
 
     Raises:
         ConfigError: if the text is not a budget, or pays for less than one update.

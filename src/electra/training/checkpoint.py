@@ -28,6 +28,8 @@ def write(
 ) -> Path:
     """Writes and verifies a checkpoint, then removes all but the newest `keep` of those up to its step.
 
+    Returns its directory.
+
     Args:
         folder: The run's checkpoints.
         pair: The networks.
@@ -71,16 +73,16 @@ def read_weights(path: Path, pair: Pair) -> None:
     Raises:
         CheckpointError: if names or shapes differ from the pair's.
     """
-    saved = load_file(Checkpoint(path).weights)
-    own = dict(pair.named_parameters())
-    if set(saved) != set(own):
-        unmatched = sorted(set(saved) ^ set(own))[0]
+    saved_weights = load_file(Checkpoint(path).weights)
+    parameters = dict(pair.named_parameters())
+    if set(saved_weights) != set(parameters):
+        unmatched = sorted(set(saved_weights) ^ set(parameters))[0]
         raise CheckpointError(f"contains another model's weights ({unmatched} is not in both)", where=path)
-    for name, parameter in own.items():
-        if saved[name].shape != parameter.shape:
-            shapes = f"{tuple(saved[name].shape)}, expected {tuple(parameter.shape)}"
+    for name, parameter in parameters.items():
+        if saved_weights[name].shape != parameter.shape:
+            shapes = f"{tuple(saved_weights[name].shape)}, expected {tuple(parameter.shape)}"
             raise CheckpointError(f"{name} has shape {shapes}", where=path)
-        parameter.data.copy_(saved[name])
+        parameter.data.copy_(saved_weights[name])
 
 
 def restore(path: Path, pair: Pair, optimizer: Optimizer) -> dict[str, Any]:

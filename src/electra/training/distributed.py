@@ -188,39 +188,44 @@ class FixedOrder:
         else:
             self.nodes.append((1, gradients))
         while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.per_leaf:
-            (count, first), (_, second) = self.nodes[-2:]
-            self.nodes[-2:] = [(2 * count, _sum(first, second))]
+            (count, left), (_, right) = self.nodes[-2:]
+            self.nodes[-2:] = [(2 * count, _sum(left, right))]
 
     def finish(self) -> None:
         """Replaces every gradient by its sum over the micro-batches of all processes."""
         [(_, gradients)] = self.nodes
         self.nodes, self.added = [], 0
-        trained = [index for index, gradient in enumerate(gradients) if gradient is not None]
-        if self.world.size > 1 and trained:
-            flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in trained])
+        with_gradient = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        if self.world.size > 1 and with_gradient:
+            flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in with_gradient])
             for piece in torch.split(flat, self.bucket_size):
                 gathered = [torch.empty_like(piece) for _ in range(self.world.size)]
                 dist.all_gather(gathered, piece)
                 while len(gathered) > 1:
                     gathered = [a + b for a, b in zip(gathered[::2], gathered[1::2], strict=True)]
                 piece.copy_(gathered[0])
-            sizes = [self.parameters[index].numel() for index in trained]
-            for index, piece in zip(trained, torch.split(flat, sizes), strict=True):
+            sizes = [self.parameters[index].numel() for index in with_gradient]
+            for index, piece in zip(with_gradient, torch.split(flat, sizes), strict=True):
                 gradients[index] = piece.view_as(self.parameters[index])
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
 
     def sum_losses(self, values: Sequence[Sequence[Tensor]]) -> list[float]:
         """Like `Reduction.sum_losses`, but sums in the order of the micro-batches."""
-        width, rank, size = len(values[0]), self.world.rank, self.world.size
-        own = [float(value) for row in values for value in row]
-        padded = [0.0] * (len(own) * rank) + own + [0.0] * (len(own) * (size - rank - 1))
+        num_losses, rank, size = len(values[0]), self.world.rank, self.world.size
+        local = [float(value) for row in values for value in row]
+        padded = [0.0] * (len(local) * rank) + local + [0.0] * (len(local) * (size - rank - 1))
         gathered = self.world.sum(padded)  # nothing is rounded, because each number is added to zeros
-        return [sum(gathered[column::width]) for column in range(width)]
+        return [sum(gathered[column::num_losses]) for column in range(num_losses)]
 
 
 def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
-    """Returns the number of micro-batches in an update. Raises ConfigError if no fixed order exists."""
+    """Returns the number of micro-batches of an update, over all processes, if they have a fixed order.
+
+    Raises:
+        ConfigError: if `micro_batch` does not divide `batch_size`, or `processes` is not a power of two that
+            divides the number of micro-batches.
+    """
     key = "training.micro_batch"
     if batch_size % micro_batch:
         problem = f"a batch of {batch_size} rows is not a multiple of {micro_batch}"
@@ -232,7 +237,7 @@ def check_fixed_order(batch_size: int, micro_batch: int, processes: int) -> int:
             f"{processes} processes cannot sum {micro_batches} micro-batches in a fixed order: the number of"
             f" processes must be a power of two, at most {max_processes}"
         )
-        fix = "Choose a smaller `training.micro_batch`, or other `processes`"
+        fix = "Choose a smaller `training.micro_batch`, or another number of processes"
         raise ConfigError(problem, key=key, fix=fix)
     return micro_batches
 
@@ -255,7 +260,8 @@ def join_world() -> World:
     """Joins the processes started by --processes or torchrun; returns a world of one if there are none.
 
     Raises:
-        ConfigError: if the launcher's environment variables are inconsistent.
+        ConfigError: if the launcher's environment variables are inconsistent, the timeout is invalid, or no
+            network interface is found.
     """
     size = launch_variable("WORLD_SIZE", 1)
     if size == 1:
@@ -292,9 +298,9 @@ def _choose_interface(size: int) -> None:
     """
     if RENDEZVOUS in os.environ or INTERFACE in os.environ:
         return
-    name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
+    host_name, leader = socket.gethostname(), os.environ.get("MASTER_ADDR", "localhost")
     is_local = leader == "localhost" or leader.startswith("127.") or leader == "::1"
-    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(name, True):
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(host_name, True):
         return
     # The leader's own name may loop back as well; its interface is that of the default route.
     address = network_interfaces.local_address(OUTSIDE if _loops_back(leader) else leader)
@@ -303,9 +309,11 @@ def _choose_interface(size: int) -> None:
     if interface := network_interfaces.interface_of(address or ""):
         os.environ[INTERFACE] = interface
         return
-    problem = f"this machine's name, {name}, does not resolve to an address that other machines can reach"
-    known = ", ".join(network_interfaces.interfaces()) or "eth0"
-    fix = f"On every machine, set {INTERFACE} to its network interface ({known})"
+    problem = (
+        f"this machine's name, {host_name}, does not resolve to an address that other machines can reach"
+    )
+    listed = ", ".join(network_interfaces.interfaces()) or "eth0"
+    fix = f"On every machine, set {INTERFACE} to its network interface ({listed})"
     raise ConfigError(problem, where="torchrun", fix=fix)
 
 
@@ -334,7 +342,10 @@ def _timeout() -> timedelta:
 
 @contextmanager
 def translate_disconnects() -> Iterator[None]:
-    """Within the block, turns the libraries' errors about a lost connection into LostProcess."""
+    """Within the block, turns the libraries' errors about a lost connection into LostProcess.
+
+    Does nothing if this process trains alone.
+    """
     try:
         yield
     except (dist.DistError, RuntimeError) as error:
@@ -347,10 +358,10 @@ def translate_disconnects() -> Iterator[None]:
         minutes = _timeout().total_seconds() / 60
         reason = f"no answer for {minutes:g} minutes" if timed_out else "connection closed"
         rank = os.environ.get("RANK", "0")
-        silent = _attendance.absent() if _attendance is not None else []
-        numbers = ", ".join(map(str, silent))
-        others = f"process{'es' * (len(silent) > 1)} {numbers}" if silent else "another process"
-        fix = f"Check {'it' if len(silent) == 1 else 'the other processes'}, then rerun to resume"
+        absent_ranks = _attendance.absent() if _attendance is not None else []
+        listed = ", ".join(map(str, absent_ranks))
+        others = f"process{'es' * (len(absent_ranks) > 1)} {listed}" if absent_ranks else "another process"
+        fix = f"Check {'it' if len(absent_ranks) == 1 else 'the other processes'}, then rerun to resume"
         raise LostProcess(
             f"process {rank} lost the connection to {others} ({reason})",
             fix=f"{fix}; {TIMEOUT} sets the timeout",
@@ -369,14 +380,14 @@ class Attendance:
 
     def absent(self, seconds: float = ROLL_CALL_SECONDS) -> list[int]:
         """Returns the ranks that do not report within `seconds`; [] if the store does not answer."""
-        answered: set[int] = set()
-        end = time.monotonic() + seconds
+        present: set[int] = set()
+        deadline = time.monotonic() + seconds
 
         def call() -> None:
             with suppress(RuntimeError):
                 self.store.set(f"{ATTENDANCE}{self.rank}", "here")
-                while len(answered) < self.size and time.monotonic() < end:
-                    answered.update(
+                while len(present) < self.size and time.monotonic() < deadline:
+                    present.update(
                         rank for rank in range(self.size) if self.store.check([f"{ATTENDANCE}{rank}"])
                     )
                     time.sleep(0.1)
@@ -385,7 +396,7 @@ class Attendance:
         caller = threading.Thread(target=call, daemon=True)
         caller.start()
         caller.join(seconds)
-        return sorted(set(range(self.size)) - answered) if self.rank in answered else []
+        return sorted(set(range(self.size)) - present) if self.rank in present else []
 
 
 _attendance: Attendance | None = None

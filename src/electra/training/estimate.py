@@ -70,6 +70,10 @@ def estimate(
         recipe: The recipe.
         vocab_size: Size of the vocabulary.
         shapes: Shapes of the models to start from, by network name (default: the recipe's).
+
+    Raises:
+        ConfigError: if settings do not fit the machine or the objective.
+        RunFailed: if a gradient is not finite.
     """
     training = replace(recipe.training, steps=1 << 30, log_every=1 << 30)
     # Random initialisation: co-occurrences of random ids would carry no information.

@@ -108,7 +108,12 @@ def evaluate(
 
 
 def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -> dict[str, float | None]:
-    """Returns metrics under their names in metrics.jsonl; None for undefined ones."""
+    """Returns metrics under their names in metrics.jsonl; None for undefined ones.
+
+    Args:
+        losses: Mean losses, by the objective's names.
+        observed: Values per scored token, by the objective's names.
+    """
     metrics: dict[str, float | None] = {LOSSES[name]: losses[name] for name in LOSSES if name in losses}
     metrics |= {MEANS[name]: _mean(observed[name]) for name in MEANS if name in observed}
     if "replaced_logits" in observed:
@@ -149,7 +154,7 @@ def detection_metrics(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> d
 
 
 def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> float:
-    """Returns the threshold on P(replaced) with the highest F1.
+    """Returns the threshold on P(replaced) with the highest F1, from logits [N] and labels [N].
 
     In log-odds it lies halfway between the last flagged token and the next.
     """

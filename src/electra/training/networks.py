@@ -55,11 +55,12 @@ def network_table(
         shapes: Shapes of the models to start from, by network name; they replace the recipe's.
 
     Raises:
-        ConfigError: if the recipe sets a mask decoder that its encoder lacks.
+        ConfigError: if the recipe's size is unknown or out of range, or it sets a mask decoder that its
+            encoder lacks.
     """
     size, shapes = resolve_size(model.size, model.layers, model.hidden_size), shapes or {}
     name, auxiliary = NAMES[objective.main]
-    full = shapes.get(name) or discriminator_config(
+    main_config = shapes.get(name) or discriminator_config(
         size,
         model.encoder,
         vocab_size=store.vocab_size,
@@ -67,18 +68,20 @@ def network_table(
         attention_dropout=model.attention_dropout,
         pad_id=store.specials.pad,
     )
-    if model.mask_decoder and full.architecture != "deberta":
+    if model.mask_decoder and main_config.architecture != "deberta":
         fix = "Use `model.encoder=deberta`, or remove `model.mask_decoder`"
         raise ConfigError("only the encoder deberta has a mask decoder", key="model.mask_decoder", fix=fix)
     if objective.main == "generator":
-        full = replace(full, mask_decoder=model.mask_decoder or full.mask_decoder)
-    rows = [Network(name, "main", full, objective.main, exported=True)]
+        main_config = replace(main_config, mask_decoder=model.mask_decoder or main_config.mask_decoder)
+    rows = [Network(name, "main", main_config, objective.main, exported=True)]
     if objective.auxiliary:
-        narrow = generator_config(full, model.generator_width or size.generator_width, model.generator_depth)
-        small = shapes.get(auxiliary) or replace(narrow, mask_decoder=model.mask_decoder)
+        scaled_config = generator_config(
+            main_config, model.generator_width or size.generator_width, model.generator_depth
+        )
+        auxiliary_config = shapes.get(auxiliary) or replace(scaled_config, mask_decoder=model.mask_decoder)
         exported = auxiliary in EXPORTED
-        rows.append(Network(auxiliary, "auxiliary", small, rate=auxiliary_rate, exported=exported))
-    return Networks.in_order([*rows, *objective.extra_networks(full)])
+        rows.append(Network(auxiliary, "auxiliary", auxiliary_config, rate=auxiliary_rate, exported=exported))
+    return Networks.in_order([*rows, *objective.extra_networks(main_config)])
 
 
 def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[str, AnyNetwork]]:
@@ -89,7 +92,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
 
     Raises:
         ConfigError: if a frozen network has no source.
-        ModelError: if a network was trained with another tokenizer.
+        ModelError: if a network cannot be opened, or was trained with another tokenizer.
     """
     if missing := [row.name for row in networks.frozen if not row.source]:
         raise ConfigError("required: a run, a model folder or a hub name", key=f"objective.{missing[0]}")
@@ -155,21 +158,22 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
     tokens = min(section.micro_batch or rows, rows) * section.length
     # fp32 weights, gradients and two moments; on a GPU, only the initial weights are in main memory
     on_host = not device_kind(device).own_memory
-    weights = sum(
+    weight_bytes = sum(
         (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
     )
-    batch = 25 * rows * section.length  # bytes of `data.batches.Rows`
-    states = tokens * networks.main.num_layers * networks.main.hidden_size
-    activations = 2 * states if on_host else 0  # 16 bits each
-    needed, total = weights + batch + activations, memory()
-    if total is not None and needed > total:
+    batch_bytes = 25 * rows * section.length  # bytes of `data.batches.Rows`
+    num_states = tokens * networks.main.num_layers * networks.main.hidden_size
+    activation_bytes = 2 * num_states if on_host else 0  # 16 bits each
+    needed, available = weight_bytes + batch_bytes + activation_bytes, memory()
+    if available is not None and needed > available:
         need = (
-            f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has {total / 2**30:,.1f} GiB"
+            f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has"
+            f" {available / 2**30:,.1f} GiB"
         )
-        if weights > total:
+        if weight_bytes > available:
             fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
             raise ConfigError(f"this model {need}", key="model", fix=fix)
-        if batch > total:
+        if batch_bytes > available:
             raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller batch")
         fix = "Set a smaller `training.micro_batch`; the result is the same"
         raise ConfigError(f"this batch {need}", key="training.micro_batch", fix=fix)
@@ -202,10 +206,11 @@ def shape_notes(networks: Networks, requested: Networks) -> tuple[str, ...]:
         return f"{config.num_layers} layers of {config.hidden_size}"
 
     return tuple(
-        f"the {row.name} has {described(a)}, like the model it starts from; the recipe says {described(b)}"
-        for row, other in zip(networks.rows, requested.rows, strict=True)
-        if (a := row.shape) and (b := other.shape)
-        if (a.num_layers, a.hidden_size) != (b.num_layers, b.hidden_size)
+        f"the {row.name} has {described(shape)}, like the model it starts from; the recipe says"
+        f" {described(recipe_shape)}"
+        for row, requested_row in zip(networks.rows, requested.rows, strict=True)
+        if (shape := row.shape) and (recipe_shape := requested_row.shape)
+        if (shape.num_layers, shape.hidden_size) != (recipe_shape.num_layers, recipe_shape.hidden_size)
     )
 
 
@@ -219,16 +224,20 @@ def refuse_settings(recipe: Recipe, objective: Objective) -> None:
         **vars(recipe.model),
         "generator_width": recipe.model.generator_width or resolve_size(recipe.model.size).generator_width,
     }
-    wrong = [name for name, needed in objective.required_settings.items() if settings[name] != needed]
-    if wrong:
+    mismatched = [
+        name
+        for name, required_value in objective.required_settings.items()
+        if settings[name] != required_value
+    ]
+    if mismatched:
         name = recipe.objective.get("name", "rtd")
         required = " ".join(f"`model.{name}={value}`" for name, value in objective.required_settings.items())
         raise ConfigError(
-            f"{settings[wrong[0]]!r} does not work with the objective {name}",
-            key=f"model.{wrong[0]}",
+            f"{settings[mismatched[0]]!r} does not work with the objective {name}",
+            key=f"model.{mismatched[0]}",
             fix=f"It needs {required}",
         )
-    total = 1 << 30
-    if recipe.training.schedule == "wsd" and objective.phase(0, total) != (0, total):
+    num_steps = 1 << 30
+    if recipe.training.schedule == "wsd" and objective.phase(0, num_steps) != (0, num_steps):
         problem = f"'wsd' does not work with {recipe.objective.get('name')}, which trains in phases"
         raise ConfigError(problem, key="training.schedule", fix="Use `training.schedule=linear`")

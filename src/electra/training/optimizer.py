@@ -119,24 +119,30 @@ class Optimizer(GroupedOptimizer):
         """
         groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
         for name, parameter in named.items():
-            network = next((owner for owner, own in self.own.items() if parameter in own), "")
+            network = next(
+                (network_name for network_name, parameters in self.own.items() if parameter in parameters), ""
+            )
             decayed = parameter.dim() >= 2
             group = {
                 "params": [],
                 "peak": rates.get(network, settings.learning_rate),
                 "weight_decay": settings.weight_decay if decayed else 0.0,
             }
-            chosen = algorithm_for(settings.optimizer, name, parameter)
-            groups.setdefault(chosen, {}).setdefault((network, decayed), group)["params"].append(parameter)
-        return {algorithm: list(each.values()) for algorithm, each in groups.items()}
+            algorithm_name = algorithm_for(settings.optimizer, name, parameter)
+            groups.setdefault(algorithm_name, {}).setdefault((network, decayed), group)["params"].append(
+                parameter
+            )
+        return {algorithm: list(groups_by_key.values()) for algorithm, groups_by_key in groups.items()}
 
     @override
     def clip(self) -> Tensor:
         """As in the base class, but separately for each network's own weights if the recipe says so."""
         if not self.settings.clip_separately:
             return super().clip()
-        separate = [list(own) for own in self.own.values()]
+        by_network = [list(own) for own in self.own.values()]
         rest = [p for p in self.parameters if not any(p in own for own in self.own.values())]
-        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in [*separate, rest]]
-        total: Tensor = torch.linalg.vector_norm(torch.stack([norm.to(rest[0].device) for norm in norms]))
-        return total
+        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in [*by_network, rest]]
+        total_norm: Tensor = torch.linalg.vector_norm(
+            torch.stack([norm.to(rest[0].device) for norm in norms])
+        )
+        return total_norm

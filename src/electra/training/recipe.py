@@ -209,6 +209,9 @@ def read_recipe(path: Path, objective: str | None = None) -> dict[str, Any]:
     """Reads the sections of a recipe file.
 
     If `objective` differs from the file's, the file's objective options are dropped.
+
+    Raises:
+        ConfigError: if the file cannot be read or is not valid TOML.
     """
     sections = read_toml(path)
     paths_from(sections, path)
@@ -268,13 +271,15 @@ def _with_new_names(sections: Mapping[str, Any]) -> dict[str, Any]:
     renamed = dict(sections)
     for section, names in RENAMED.items():
         if isinstance(values := sections.get(section), Mapping):
-            old = {new: values[name] for name, new in names.items() if name in values}
-            renamed[section] = old | {name: value for name, value in values.items() if name not in names}
+            under_new_names = {new: values[name] for name, new in names.items() if name in values}
+            renamed[section] = under_new_names | {
+                name: value for name, value in values.items() if name not in names
+            }
     return renamed
 
 
 def recorded_recipe(record: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe in a run's record."""
+    """Returns the recipe in a run's record. Raises ConfigError if a setting is unknown or invalid."""
     return make_recipe({name: record[name] for name in Recipe.__dataclass_fields__ if name in record})
 
 

@@ -180,7 +180,7 @@ def changes(old: Mapping[str, Any], run: Run) -> list[tuple[str, Any, Any]]:
 
 
 def _unset(name: str, before: Any) -> bool:
-    """Whether an older version left this setting unset, which is recorded today."""
+    """Whether an older version did not record this setting."""
     return name == "model.generator_width" and before is None
 
 

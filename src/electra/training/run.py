@@ -266,9 +266,11 @@ def build_run(
     )
     objective.mean_progress = mean_progress(training.schedule, training.decay)
     refuse_settings(recipe, objective)
-    rate = training.generator_learning_rate
-    requested = network_table(recipe.model, store, objective, rate)
-    networks = network_table(recipe.model, store, objective, rate, None if warm is None else warm.shapes)
+    generator_rate = training.generator_learning_rate
+    requested_networks = network_table(recipe.model, store, objective, generator_rate)
+    networks = network_table(
+        recipe.model, store, objective, generator_rate, None if warm is None else warm.shapes
+    )
     networks, opened = open_sources(networks, store)
     refuse_length(training.length, networks)
     device = pick_device(training.device, world.local_rank, "training.device")
@@ -279,7 +281,7 @@ def build_run(
     identity |= {"precision": precision, **frozen_identity(pair.frozen)}
     notes: tuple[str, ...] = ()
     if warm is not None:
-        notes = (*shape_notes(networks, requested), *warm.load(pair), *warm.notes)
+        notes = (*shape_notes(networks, requested_networks), *warm.load(pair), *warm.notes)
         if warm.shapes.keys() & {row.name for row in networks.rows if row.role == "main"}:
             recipe = with_shape_of(recipe, networks.main)
     objective.tie_weights(pair)

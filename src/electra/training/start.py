@@ -70,7 +70,10 @@ def start(
         progress: Called with each progress line and the fraction done.
 
     Raises:
-        RunFolderError: if the folder contains another run.
+        CheckpointError: if every checkpoint is damaged.
+        ConfigError: if a setting or the budget does not fit, or there is too little text for `start=counts`.
+        FullDisk: if the disk has no room for the run.
+        RunFolderError: if the folder contains another run or something else.
     """
     if recipe.model.start == "counts" and warm is None:
         refuse_little_text(store)
@@ -153,7 +156,12 @@ def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | Non
 
 
 def resume(run: Run) -> list[str]:
-    """Restores the newest checkpoint, if there is one. Returns warnings about damaged ones."""
+    """Restores the newest intact checkpoint, if there is one. Returns warnings about damaged ones.
+
+    Raises:
+        CheckpointError: if every checkpoint is damaged.
+        RunFolderError: if the checkpoint belongs to another run.
+    """
     if run.world.is_main:  # remove files that a killed process left half-written or half-deleted
         durable.remove_leftovers(RunFolder(run.folder).checkpoints)
         durable.remove_leftovers(run.folder)
@@ -178,6 +186,7 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
 
     Raises:
         ConfigError: if neither steps nor a budget is set, or the budget is less than one step.
+        RunFailed: if a gradient is not finite while a time budget is measured.
     """
     text, began, note = run.schedule.budget, time.monotonic(), ""
     if text is None:
@@ -205,6 +214,8 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
 def compile_run(run: Run, before: bool | None) -> list[str]:
     """Compiles the layers if the recipe says so or it pays off. Returns warnings.
 
+    If the layers of one process cannot be compiled, no process compiles them.
+
     Args:
         run: The run.
         before: Whether the layers were compiled when the run began; None for a new run. Compiled and
@@ -213,9 +224,9 @@ def compile_run(run: Run, before: bool | None) -> list[str]:
     automatic = run.machine.compile == "auto"
     wanted = before if automatic and before is not None else compilation.should_compile(run)
     problem = compilation.compile_layers(run) if wanted else None
-    [failures] = run.world.sum([float(problem is not None)])
+    [num_failures] = run.world.sum([float(problem is not None)])
     warnings = []
-    if failures:
+    if num_failures:
         compilation.undo_compilation(run)
         reason = problem or "another process could not compile them"
         warnings.append(f"warning: the layers are not compiled ({reason})")

@@ -45,25 +45,27 @@ class Stragglers:
         return [own_seconds if rank == self.world.rank else 0.0 for rank in range(self.world.size)]
 
     def report(self, seconds: Sequence[float], step: int, telemetry: Telemetry) -> dict[str, Any]:
-        """Returns an entry for the ledger row, and reports each slow process once.
+        """Returns the entry `rank_seconds` of the ledger row, if any, and reports each slow process once.
 
         Args:
-            seconds: Mean time of each rank; all 0 before the first update has ended.
+            seconds: Mean time of each rank; all 0 before the first update has ended, empty for one process.
             step: Finished updates.
             telemetry: Receives the report.
         """
         if not any(seconds):
             return {}
         median = statistics.median_low(seconds)
-        for rank, own in enumerate(seconds):
-            is_slow = own > SLOW_RATIO * median and own - median > MIN_EXCESS_SECONDS
+        for rank, mean_seconds in enumerate(seconds):
+            is_slow = mean_seconds > SLOW_RATIO * median and mean_seconds - median > MIN_EXCESS_SECONDS
             if self.slow_rows[rank] < MIN_SLOW_ROWS:  # otherwise it has already been reported
                 self.slow_rows[rank] = self.slow_rows[rank] + 1 if is_slow else 0
                 if self.slow_rows[rank] < MIN_SLOW_ROWS:
                     continue
                 message = (
-                    f"process {rank} is slow: {own:.3g} s per update on its own, where the median is"
+                    f"process {rank} is slow: {mean_seconds:.3g} s per update on its own, where the median is"
                     f" {median:.3g} s; all other processes wait for it"
                 )
                 telemetry.record_event(step, "straggler", message, rank=rank)
-        return {"rank_seconds": {str(rank): round(own, 6) for rank, own in enumerate(seconds)}}
+        return {
+            "rank_seconds": {str(rank): round(mean_seconds, 6) for rank, mean_seconds in enumerate(seconds)}
+        }

@@ -67,16 +67,21 @@ class Telemetry:
         self.say(message)
 
     def record_training(self, row: dict[str, Any], total: int) -> None:
-        """Records a training row and reports the progress; log.txt gets a line every few seconds."""
+        """Records a training row and reports the progress; log.txt gets a line every few seconds.
+
+        Args:
+            row: The row.
+            total: Total number of steps.
+        """
         self.record_row(row)
         if self._ledger is None:
             return
         step = row["step"]
         losses = "  ".join(f"{name} {value:.4f}" for name, value in row["losses"].items())
-        seconds = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
+        seconds_left = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
         line = (
             f"step {step}/{total}  {losses}  {row['tokens_per_s']:,.0f} tokens/s "
-            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {_duration(seconds)} left"
+            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {_duration(seconds_left)} left"
         )
         self.progress(line, step / max(1, total))
         if time.monotonic() - self._last_line > LINE_SECONDS or step == total:
