@@ -33,7 +33,7 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
     """
     limit, batch_size = SECONDS if seconds is None else seconds, run.rows.batch_size
     total_steps = 1 << 30  # not the run's steps: only the phases' shares of them matter
-    first, mean_seconds, min_rows = 0, 0.0, batch_size
+    phase_start, mean_seconds, min_rows = 0, 0.0, batch_size
 
     def with_batch_size(rows: int) -> Run:
         row_settings, telemetry = replace(run.rows, batch_size=rows), Telemetry(run.folder, is_main=False)
@@ -43,11 +43,11 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
             world=World(),
             telemetry=telemetry,
             step_estimates=[(0, total_steps)],
-            step=first,
+            step=phase_start,
         )
 
-    while first < total_steps:
-        _, end = run.objective.phase(first, total_steps)
+    while phase_start < total_steps:
+        _, phase_end = run.objective.phase(phase_start, total_steps)
         rows = max(1, batch_size // 8)
         timed = with_batch_size(rows)
         update(timed)
@@ -61,9 +61,14 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
             update(timed)
             updates += 1
         mean_seconds += (
-            (time.perf_counter() - start) / updates * batch_size / rows * (end - first) / total_steps
+            (time.perf_counter() - start)
+            / updates
+            * batch_size
+            / rows
+            * (phase_end - phase_start)
+            / total_steps
         )
-        first, min_rows = end, min(min_rows, rows)
+        phase_start, min_rows = phase_end, min(min_rows, rows)
     return UpdateTime(mean_seconds / run.world.size, min_rows)
 
 

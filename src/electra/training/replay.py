@@ -186,7 +186,7 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
     yield Finding(folder.metrics, f"the losses of {steps_compared}, {precision}", problem)
     if not exact:
         trainer = f"{processes} processes" if processes > 1 else str(run.device)
-        yield Finding(begin.path, f"trained by {trainer}, so later weights are not compared")
+        yield Finding(begin.path, f"trained by {trainer}, so weights are not compared")
     elif not replayed:
         yield Finding(begin.path, "no checkpoint among these steps, so weights are not compared")
     else:

@@ -120,13 +120,13 @@ def start(
         run.clock = budget.Clock(seconds, began - run.seconds)
     run_folder = RunFolder(folder)
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
-    lost = run_folder.lost_rows(newest) if run.step and world.is_main else ""
+    lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""
     rows = run.telemetry.open(run.step, say, progress)
     run.evaluated_steps = {int(row["step"]) for row in rows if row.get("kind") == "eval"}
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:
-        if lost:
-            run.telemetry.record_event(run.step, LOST, f"warning: {lost}")
+        if lost_rows:
+            run.telemetry.record_event(run.step, LOST, f"warning: {lost_rows}")
         for line in warnings:
             run.telemetry.record_event(run.step, "warning", line)
         if budget_note:
