@@ -35,7 +35,10 @@ class Checkpoint(SealedFolder):
 
     @property
     def step(self) -> int:
-        """The number of updates, from the name of the folder or, if it was renamed, from its record."""
+        """The number of updates, from the name of the folder or, if it was renamed, from its record.
+
+        Raises CheckpointError if the record is needed and damaged.
+        """
         match = _NAME.fullmatch(self.path.name)
         return int(match[1] if match else self.record["step"])
 
@@ -58,9 +61,9 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
 
 
 def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """Returns the newest intact checkpoint (None if there are none) and a line about each damaged newer one.
+    """Returns the newest intact checkpoint and a line about each damaged newer one.
 
-    Damaged checkpoints are never deleted.
+    Returns (None, ()) if there are no checkpoints. Damaged ones are never deleted.
 
     Raises:
         CheckpointError: all are damaged; starting over silently would discard the user's training.
@@ -92,7 +95,7 @@ def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpo
 def last_checkpoints(
     folder: Path, count: int, step: int | None = None
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
-    """Returns the newest `count` intact checkpoints, oldest first, and a line about each damaged one.
+    """Returns the newest `count` intact checkpoints, oldest first, and a line about each damaged one skipped.
 
     Args:
         folder: the folder of checkpoints.
@@ -110,11 +113,11 @@ def last_checkpoints(
     candidates = (each for each in list_checkpoints(folder) if step is None or each.step <= step)
     intact, damaged = _intact(candidates, count)
     if len(intact) < count:
-        until = "" if step is None else f" up to step {step}"
-        lost = f" ({len(damaged)} damaged)" if damaged else ""
+        step_note = "" if step is None else f" up to step {step}"
+        damage_note = f" ({len(damaged)} damaged)" if damaged else ""
         raise CheckpointError(
             f"cannot average {count} checkpoints: there {'is' if len(intact) == 1 else 'are'}"
-            f" {len(intact) or 'none'}{until}{lost}",
+            f" {len(intact) or 'none'}{step_note}{damage_note}",
             where=folder,
             fix=f"Lower `average`, or keep more checkpoints in training: `training.checkpoint_every`,"
             f" `training.keep={count}`",

@@ -19,14 +19,17 @@ _APPENDABLE = ".jsonl"  # files of this suffix may gain lines; the recorded ones
 
 
 def record(folder: Path, files: list[Path]) -> None:
-    """Writes the digests of those `files` that exist."""
+    """Writes digests.json with the size and SHA-256 of those `files` in `folder` that exist."""
     listing = {str(path.relative_to(folder)): _entry(path) for path in files if path.is_file()}
     durable.commit_json(folder / DIGESTS, {"files": listing})
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[None]:
-    """Removes the digest of a file that the `with` block replaces, and records the new one afterwards."""
+    """Removes the digest of a file that the `with` block replaces, and records the new one afterwards.
+
+    If the block raises an error, the file has no digest afterwards.
+    """
     listing = _listing(path.parent)
     if listing.pop(path.name, None) is not None:
         durable.commit_json(path.parent / DIGESTS, {"files": listing})
@@ -53,9 +56,9 @@ def forget(folder: Path) -> None:
 
 
 def compare(folder: Path) -> dict[str, str] | None:
-    """Returns the problem of each recorded file ("": none), or None if nothing was recorded.
+    """Returns the problem of each recorded file by its name ("": none), or None if nothing was recorded.
 
-    If the record itself is damaged, that is the only problem.
+    If digests.json itself is damaged, it is the only entry.
     """
     try:
         listing: dict[str, Any] = json.loads((folder / DIGESTS).read_bytes())["files"]
@@ -80,7 +83,7 @@ def _problem(folder: Path, name: str, size: int, digest: str) -> str:
         return "points outside the folder"
     if not path.is_file():
         return "is missing"
-    actual, grows = path.stat().st_size, path.suffix == _APPENDABLE
-    if actual < size or (actual > size and not grows):
-        return f"has {actual} bytes instead of {size}"
+    actual_size, may_grow = path.stat().st_size, path.suffix == _APPENDABLE
+    if actual_size < size or (actual_size > size and not may_grow):
+        return f"has {actual_size} bytes instead of {size}"
     return "" if durable.sha256(path, size) == digest else "is damaged (its SHA-256 differs)"

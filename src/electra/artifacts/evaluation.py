@@ -99,17 +99,24 @@ class EvaluationFolder(Folder):
         return plan
 
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Returns the differences in the suite and in the parts that both plans have; paths may differ."""
+        """Returns (name, recorded value, new value) of the differences that prevent resuming with `record`.
+
+        Only the suite and the models, tasks and probes that both plans have are compared, without the paths
+        in `source`.
+        """
         old, new = self.plan, record["plan"]
-        changed = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
+        changes = differences({"suite": old.get("suite")}, {"suite": new["suite"]})
         for part in self.PARTS:
             for name in old[part].keys() & new[part].keys():
-                changed += differences(old[part][name], new[part][name], f"{name}.")
-        relevant = (change for change in changed if not change[0].endswith(".source"))
-        return sorted(relevant, key=lambda change: change[0])
+                changes += differences(old[part][name], new[part][name], f"{name}.")
+        relevant_changes = (change for change in changes if not change[0].endswith(".source"))
+        return sorted(relevant_changes, key=lambda change: change[0])
 
     def merged_with_recorded(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns `plan` together with the models, tasks and probes that only the recorded plan has."""
+        """Returns `plan` together with the models, tasks and probes that only the recorded plan has.
+
+        Raises RunFolderError if the record has no plan; if there is no record, `plan` is returned as it is.
+        """
         old = self.plan if self.exists() else plan
         return {**plan, **{part: {**old[part], **plan[part]} for part in self.PARTS}}
 
@@ -121,9 +128,9 @@ class EvaluationFolder(Folder):
     @override
     def final_files(self) -> list[Path]:
         tunings = (TuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
-        # A baseline's results are its only file.
-        baselines = [folder.results for folder in tunings if not folder.exists()]
-        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baselines]
+        # A baseline's folder has no record; its results are its only file.
+        baseline_results = [folder.results for folder in tunings if not folder.exists()]
+        return [self.path / self.RECORD, self.table, *sorted(self.data.glob("*")), *baseline_results]
 
     @override
     def check(self) -> Iterator[Finding]:

@@ -109,7 +109,10 @@ class Folder:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The content of the record file, read at each access. Raises the class's error if it is damaged."""
+        """The content of the record file, read at each access.
+
+        Raises the class's error if the file is missing or damaged.
+        """
         record = durable.read_json(self.path / self.RECORD, self.ERROR)
         if not isinstance(record, dict) or not record:
             problem = f"not the record of {with_article(self.KIND)}"
@@ -125,8 +128,8 @@ class Folder:
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, recorded value, new value) of settings that prevent resuming with `record`."""
         old, new = self.record, json.loads(json.dumps(record, default=str))  # tuples become lists, as on disk
-        parts = [(old.get(part, {}), new.get(part, {})) for part in self.IDENTITY] or [(old, new)]
-        return [entry for a, b in parts for entry in config.differences(a, b)]
+        pairs = [(old.get(part, {}), new.get(part, {})) for part in self.IDENTITY] or [(old, new)]
+        return [entry for a, b in pairs for entry in config.differences(a, b)]
 
     def check(self) -> Iterator[Finding]:
         """Checks the folder's own files, not those of its `parts`."""
@@ -145,15 +148,15 @@ class Folder:
         digests.record(self.path, self.final_files())
 
     def check_digests(self) -> Iterator[Finding]:
-        """Compares the files with their recorded SHA-256."""
-        compared = digests.compare(self.path)
-        if compared is None:
+        """Yields a finding for each file with a recorded SHA-256, or one that says that none are recorded."""
+        problems = digests.compare(self.path)
+        if problems is None:
             reason = (
                 f"not compared: there is no {digests.DIGESTS} (the work is unfinished or from an older"
                 " version, or the file was deleted)"
             )
             yield Finding(self.path, reason, compared=False)
-        for name, problem in (compared or {}).items():
+        for name, problem in (problems or {}).items():
             yield Finding(self.path / name, "unchanged", problem)
 
     def parts(self) -> Iterator[Folder]:
@@ -207,7 +210,7 @@ class SealedFolder(Folder):
 
 
 def error_message(read: Callable[[], object]) -> str:
-    """Calls `read` and returns the text of the ElectraError that it raises; "" if it raises none."""
+    """Calls `read` and returns the `what` of the ElectraError that it raises; "" if it raises none."""
     try:
         read()
     except ElectraError as error:
@@ -216,12 +219,15 @@ def error_message(read: Callable[[], object]) -> str:
 
 
 def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
-    """Returns, for each path (as parts), the shortest ending that distinguishes it from the others."""
+    """Returns, for each path (as parts), the shortest ending that distinguishes it from the others.
+
+    Parts are joined by "/". Equal paths get equal names.
+    """
     names = [path[-1] for path in paths]
     for depth in range(2, max(map(len, paths), default=0) + 1):
-        count = Counter(names)
+        counts = Counter(names)
         names = [
-            "/".join(path[-depth:]) if count[name] > 1 else name
+            "/".join(path[-depth:]) if counts[name] > 1 else name
             for path, name in zip(paths, names, strict=True)
         ]
     return names
@@ -229,5 +235,5 @@ def distinct_names(paths: Sequence[Sequence[str]]) -> list[str]:
 
 def numbered_folders(folder: Path, prefix: str) -> list[tuple[int, Path]]:
     """Returns (N, path) for each folder `prefix`N in `folder`, ordered by N."""
-    names = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
-    return sorted((int(number), path) for number, path in names if number.isdecimal())
+    pairs = [(path.name.removeprefix(prefix), path) for path in folder.glob(f"{prefix}*") if path.is_dir()]
+    return sorted((int(number), path) for number, path in pairs if number.isdecimal())

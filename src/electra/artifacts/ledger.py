@@ -7,9 +7,9 @@ One JSON object per line, each with its `step` (finished updates) and its `kind`
     event   `event` (started, resumed, stopped, collapse, finished, ...) and its `message`
 
 A run may be in progress, killed, resumed or partly copied, so reading is tolerant: a line that is incomplete
-or not an object is left out. If a run resumed from an earlier step, a row replaces the abandoned rows at the
-same step or later. Unknown keys are kept. Missing or damaged content becomes a sentence in `notes`, not an
-error.
+or not an object with a `step` is left out. If a run resumed from an earlier step, a row replaces the
+abandoned rows at the same step or later. Unknown keys are kept. Missing or damaged content becomes a sentence
+in `notes`, not an error.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Ledger:
     def status(self, total_steps: int | None) -> Status:
         """Returns the status: "finished" once all `total_steps` are done, otherwise that of the last event.
 
-        A run that was killed is "in progress".
+        If `total_steps` is None, events alone decide. A run that was killed is "in progress".
         """
         last = self.last("train", "eval")
         if last is not None and total_steps and last["step"] >= total_steps:
@@ -139,6 +139,7 @@ class Writer:
         """Opens the ledger at `path` to continue after `step` updates.
 
         Later rows, whose updates are about to be repeated, are moved to metrics.cut.jsonl in the same folder.
+        Unreadable lines are removed. Raises DiskError if the ledger cannot be written.
         """
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
@@ -157,7 +158,10 @@ class Writer:
         self._count += 1
 
     def sync(self) -> int:
-        """Flushes all rows to the disk, so that they survive a power cut. Returns their number."""
+        """Flushes all rows to the disk, so that they survive a power cut, and returns their number.
+
+        The number includes the rows that the ledger had when it was opened. Raises DiskError.
+        """
         with durable.explain_disk_errors(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -214,14 +218,14 @@ class Follower:
 
     def _went_back(self, rows: Sequence[Row]) -> bool:
         """Whether the rows repeat steps of earlier rows; keeps track of the furthest step of each kind."""
-        back = False
+        went_back = False
         for row in rows:
             kind, step = row.get("kind"), row["step"]
             if kind in ("train", "eval"):
                 furthest = max(self._furthest.values(), default=-1)
-                back |= step < furthest or step == self._furthest.get(kind, -1)
+                went_back |= step < furthest or step == self._furthest.get(kind, -1)
                 self._furthest[kind] = step
-        return back
+        return went_back
 
 
 def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
@@ -232,17 +236,17 @@ def read_rows(path: Path) -> tuple[list[Row], tuple[str, ...]]:
         return [], (f"{path.name} is missing.",)
     except OSError as error:
         return [], (f"{path.name} cannot be read ({error.strerror}).",)
-    *lines, unfinished = content.split(b"\n")  # a row that is being written has no newline yet
+    *lines, last_line = content.split(b"\n")  # a row that is being written has no newline yet
     rows = [_row(line) for line in lines if line.strip()]
-    damaged = rows.count(None)
-    rows.append(_row(unfinished))
-    damaged += b"\0" in unfinished  # left by a power cut
-    notes = (f"Unreadable lines of {path.name}, left out: {damaged}.",) if damaged else ()
+    num_damaged = rows.count(None)
+    rows.append(_row(last_line))
+    num_damaged += b"\0" in last_line  # left by a power cut
+    notes = (f"Unreadable lines of {path.name}, left out: {num_damaged}.",) if num_damaged else ()
     return [row for row in rows if row is not None], notes
 
 
 def newest_row(path: Path, kind: str) -> Row | None:
-    """Returns the last row of a kind; only the end of the file is read (None: it has no such row)."""
+    """Returns the last row of a kind in the last 16 KiB of the file; None if there is none or no file."""
     try:
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
@@ -270,6 +274,10 @@ def _row(line: bytes) -> Row | None:
 
 
 def _without_abandoned(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows without train and eval rows that a resumed run repeated; events are all kept.
+
+    A train or eval row replaces earlier ones of a later step, and those of its own kind at the same step.
+    """
     measured: dict[Any, list[int]] = {"train": [], "eval": []}  # kind -> indices of its rows
     abandoned: set[int] = set()
     for index, row in enumerate(rows):
@@ -292,12 +300,12 @@ def point_of(row: Row) -> Point:
         else {key: value for key, value in row.items() if key not in ("kind", *COORDINATES)}
     )
     tokens, flops, seconds = (finite_or_none(row.get(key)) for key in COORDINATES[1:])
-    flat = dict(_flatten(values)) if isinstance(values, dict) else {}
-    return Point(row["step"], tokens, flops, seconds, flat)
+    numbers = dict(_flatten(values)) if isinstance(values, dict) else {}
+    return Point(row["step"], tokens, flops, seconds, numbers)
 
 
 def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yields the numbers of a row, None if not finite; those nested one level deep have dotted names."""
+    """Yields (name, number) of a row's numbers, None if not finite; nested ones have dotted names."""
     for key, value in values.items():
         items = value.items() if isinstance(value, dict) else [("", value)]
         for name, entry in items:
@@ -306,7 +314,7 @@ def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, float | None]]:
 
 
 def finite_or_none(value: object) -> float | None:
-    """Returns a finite number unchanged, and None for any other value.
+    """Returns a number between -1e300 and 1e300 unchanged, and None for any other value.
 
     Python's JSON parser accepts NaN and Infinity.
     """

@@ -18,12 +18,12 @@ Dtype = Literal["float32", "bfloat16", "float16", "int8"]  # number format of th
 Pooling = Literal["cls", "mean", "max", "last"]
 Scorer = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-# Instead of WEIGHTS: 8-bit weights. Under this name, no other program takes the integers for weights.
+# 8-bit weights, instead of WEIGHTS. The name keeps other programs from using the integers as weights.
 INT8_WEIGHTS = "model-int8.safetensors"
 # Heads for which transformers has no class are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
-# The same key in config.json and in the weights' header: the name of the sibling folder that has the encoder,
-# and the SHA-256 of the sibling's encoder and tokenizer.
+# The same key in two places: in config.json, the name of the sibling folder that has the encoder; in the
+# weights' header, the SHA-256 of the sibling's encoder and tokenizer.
 SHARED = SHARED_DIGEST = "encoder_beside"
 SHARED_TENSORS = (
     "tensors_beside"  # in config.json: which of the sibling's tensors (absent: the whole encoder)
@@ -106,7 +106,10 @@ class ModelFolder(Folder):
         return self.onnx.is_file() and not self.weights.is_file()
 
     def changed(self) -> dict[str, str]:
-        """Returns the problem with each file that is missing or differs from its recorded digest."""
+        """Returns the problem with each file that is missing or differs from its recorded digest, by name.
+
+        Returns {} if no digests are recorded.
+        """
         problems = {}
         for name, digest in (recorded_files(self.weights) or {}).items():
             path = self.path / name

@@ -20,7 +20,7 @@ from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
-LOST = "lost_rows"  # event: rows of the ledger are missing
+LOST = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
 PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
 
@@ -107,6 +107,10 @@ class RunFolder(PairFolder):
     @property
     @override
     def record(self) -> dict[str, Any]:
+        """The content of run.toml.
+
+        Raises ConfigError if it is missing or not valid TOML, and RunFolderError if it is empty.
+        """
         record = config.read_toml(self.path / self.RECORD)
         if not record:
             fix = "Restore it, or start over in another folder"
@@ -128,17 +132,18 @@ class RunFolder(PairFolder):
     def describe_shape(record: Mapping[str, Any]) -> tuple[str, str]:
         """Returns two texts about the main network: its layers and width; its size name and vocabulary.
 
-        If the record has no network tables, they are the size name and "".
+        The size name is omitted if the recipe sets layers or width. If the record has no network tables, the
+        texts are the size name and "".
         """
         model = record.get("model", {})
         shapes = network_tables(record)
         main = next((shapes[name] for name in EXPORTED if name in shapes), {})
         if not main:
             return str(model.get("size", "")), ""
-        size = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
+        size_name = [] if model.get("layers") or model.get("hidden_size") else [str(model.get("size"))]
         vocabulary = f"vocabulary {main['vocab_size']:,}"
         layers = f"{main['num_layers']} layer{'s' * (main['num_layers'] != 1)}"
-        return f"{layers} of {main['hidden_size']}", ", ".join([*size, vocabulary])
+        return f"{layers} of {main['hidden_size']}", ", ".join([*size_name, vocabulary])
 
     @override
     def differences(self, record: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -147,21 +152,26 @@ class RunFolder(PairFolder):
     @classmethod
     def compare(cls, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
         """Returns (name, old, new) of the differences that prevent resuming: those in keys that matter."""
-        changed = config.differences(cls.settings(old), cls.settings(new))
-        return harmless.without_harmless(harmless.WHEN_RESUMED, changed)
+        changes = config.differences(cls.settings(old), cls.settings(new))
+        return harmless.without_harmless(harmless.WHEN_RESUMED, changes)
 
     def ledger(self) -> Ledger:
         """Reads the ledger; see `Ledger.read`."""
         return Ledger.read(self.metrics)
 
     def lost_rows(self, checkpoint: Checkpoint) -> str:
-        """Describes the ledger rows that existed at the checkpoint and are now missing; "" if none are."""
+        """Describes the ledger rows that existed at the checkpoint and are now missing; "" if none are.
+
+        Raises CheckpointError if the checkpoint's record is damaged.
+        """
         rows, notes = read_rows(self.metrics)
-        expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
-        count = sum(row["step"] <= checkpoint.step for row in rows)
-        if count >= expected:
+        num_expected = checkpoint.record.get("ledger_rows", 1)  # older versions do not record the number
+        num_present = sum(row["step"] <= checkpoint.step for row in rows)
+        if num_present >= num_expected:
             return ""
-        missing = f"{expected - count} of the first {expected} rows" if count else "all rows"
+        missing = (
+            f"{num_expected - num_present} of the first {num_expected} rows" if num_present else "all rows"
+        )
         return " ".join([f"{self.metrics.name} has lost {missing} up to step {checkpoint.step}.", *notes])
 
     def saved_checkpoints(self) -> list[Checkpoint]:
@@ -194,7 +204,7 @@ class RunFolder(PairFolder):
 
     @property
     def total_steps(self) -> int | None:
-        """The number of steps, fixed when the run starts; None if the record has none."""
+        """The number of steps, an estimate in the first tenth of a time budget; None if not recorded."""
         return self.steps_of(self.record)
 
     @staticmethod
@@ -214,11 +224,11 @@ class RunFolder(PairFolder):
         yield from Folder.check(self)
         yield from self.check_digests()
         newest, ledger = next(iter(self.saved_checkpoints()), None), self.ledger()
-        lost = [event.message for event in ledger.events if event.name == LOST]
+        notes = [event.message for event in ledger.events if event.name == LOST]
         if newest is not None and not error_message(lambda: newest.record):
-            lost += filter(None, [self.lost_rows(newest)])
+            notes += filter(None, [self.lost_rows(newest)])
         if newest is not None or self.finished() or self.metrics.is_file():
-            yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*lost, *ledger.notes])))
+            yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*notes, *ledger.notes])))
         for path in (self.audit, self.examples):
             if path.is_file():
                 yield Finding(path, "record", error_message(partial(durable.read_json, path, self.ERROR)))

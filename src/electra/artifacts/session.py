@@ -67,7 +67,7 @@ class Session:
         self._held = ExitStack()  # the folder's lock
 
     def share(self) -> None:
-        """Releases the lock for other processes. Write files that they write too in `exclusive`."""
+        """Releases the lock for other processes. Files that they write too must be written in `exclusive`."""
         digests.forget(self.folder.path)  # no digests until all files are written
         self._held.close()
 
@@ -95,8 +95,8 @@ class Session:
             RunFolderError: the record differs from the one on disk.
         """
         if self.folder.exists():
-            changed = self.folder.differences(record) if differences is None else differences
-            raise_if_changed(self.folder.path, self.folder.KIND, changed, fix=fix)
+            changes = self.folder.differences(record) if differences is None else differences
+            raise_if_changed(self.folder.path, self.folder.KIND, changes, fix=fix)
         if self.is_main and (rewrite or not self.folder.exists()):
             self.folder.write_record(record)
 
@@ -134,7 +134,7 @@ def open_session(
 
     Raises:
         RunFolderError: the folder contains something else, is in use, or was begun with other settings.
-        DiskError: the disk is full.
+        DiskError: the disk is full, or the lock or the log cannot be written.
     """
     if not folder.exists():
         require_no_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.ALLOWED_EARLY)
@@ -204,13 +204,13 @@ def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Col
         raise RunFolderError("is a file, not a folder", where=folder, fix="Choose another `out`")
     if (folder / record).exists():
         return
-    foreign = sorted(
+    foreign_names = sorted(
         path.name for path in folder.glob("*") if path.name not in allowed and not path.name.startswith(".")
     )
-    if foreign:
-        more = ", ..." if len(foreign) > 1 else ""
+    if foreign_names:
+        more = ", ..." if len(foreign_names) > 1 else ""
         raise RunFolderError(
-            f"contains files that do not belong to {kind} ({foreign[0]}{more})",
+            f"contains files that do not belong to {kind} ({foreign_names[0]}{more})",
             where=folder,
             fix="Choose another `out`",
         )

@@ -35,7 +35,7 @@ class StoreFolder(SealedFolder):
         return self.path / f"{split}{DOCUMENTS_SUFFIX}"
 
     def index(self, split: str) -> Path:
-        """Returns the file with the position where each document of a split ends."""
+        """Returns the file with the position, in tokens, where each document of a split ends."""
         return index_path(self.documents(split))
 
     @classmethod
@@ -80,7 +80,7 @@ class ShardFolder(StoreFolder):
 
 
 def shard_name(number: int, count: int) -> str:
-    """Returns the name under which a shard is claimed as a piece of work: "shard 3/8"."""
+    """Returns the name under which a shard, counted from 0, is claimed as a piece of work: "shard 3/8"."""
     return f"shard {number}/{count}"
 
 
@@ -103,7 +103,7 @@ class ShardsFolder(Folder):
         return ShardFolder(self.path / str(number))
 
     def has(self, name: str) -> bool:
-        """Whether the shard of this name is complete."""
+        """Whether the shard of this name, made by `shard_name`, is complete."""
         number, _, _ = name.removeprefix("shard ").partition("/")
         return self.shard(int(number)).exists()
 

@@ -32,16 +32,16 @@ class StudyFolder(Folder):
     arms = ChildPath("arms")
 
     def run(self, arm: str, share: float, seed: int) -> RunFolder:
-        """Returns the run of an arm, trained for the given share of the budget."""
+        """Returns the run of an arm, trained for the given share of the budget (1: all of it)."""
         return RunFolder(self._runs(arm, share) / f"seed-{seed}")
 
     def seeds(self, arm: str, share: float) -> list[int]:
-        """Returns the seeds that have a run folder."""
+        """Returns the seeds that have a run folder, in ascending order."""
         return [seed for seed, _ in numbered_folders(self._runs(arm, share), "seed-")]
 
     def _runs(self, arm: str, share: float) -> Path:
-        runs = self.arms / arm
-        return runs if share == 1 else runs / f"budget-{share:g}"
+        arm_folder = self.arms / arm
+        return arm_folder if share == 1 else arm_folder / f"budget-{share:g}"
 
     def runs(self) -> Iterator[RunFolder]:
         """Yields all runs, ordered by arm and seed."""
@@ -77,5 +77,8 @@ class StudyFolder(Folder):
 
 
 def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
-    """Returns, for each arm, the arm it is tested against: its own baseline or the study's."""
+    """Returns, for each arm of a study's settings, the arm it is tested against.
+
+    This is the arm's own baseline or, if it has none, the study's.
+    """
     return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}

@@ -60,7 +60,7 @@ class TuningFolder(Folder):
     OUT/  finetune.json      settings, identity of the run, environment
           log.txt            data/ (rows passed from Python)
           seeds/seed-0/      results.json, predictions, model.safetensors: complete or absent
-          checkpoints/seed-0/   checkpoints of a seed in progress (search-...: a trial's, or its result)
+          checkpoints/seed-0/   checkpoints of a seed in progress (search-NAME/: of a trial, or its result)
           model/             the chosen seed's model
           ensemble/          predictions averaged over the seeds, with --ensemble
           search.json        the trials of a search and the chosen settings
@@ -100,7 +100,10 @@ class TuningFolder(Folder):
         return any((self.path / "checkpoints").glob("seed-*"))
 
     def read_search(self) -> dict[str, Any]:
-        """Returns the record of the search so far; {} before its first trial has ended."""
+        """Returns the record of the search so far; {} before its first trial has ended.
+
+        Raises RunFolderError if it is damaged.
+        """
         return _read_if_present(self.search)
 
     def trial(self, name: str) -> Path:
@@ -108,7 +111,10 @@ class TuningFolder(Folder):
         return self.path / "checkpoints" / f"search-{name}"
 
     def read_baselines(self) -> dict[str, dict[str, Any]]:
-        """Returns the scores of each baseline by its name; {} if they were not measured."""
+        """Returns the scores of each baseline by its name; {} if they were not measured.
+
+        Raises RunFolderError if the file is damaged.
+        """
         return _read_if_present(self.baselines)
 
     @property
@@ -117,7 +123,9 @@ class TuningFolder(Folder):
         return TuningFolder(self.path / "untrained")
 
     def read_dev(self) -> list[dict[str, Any]]:
-        """Returns the chosen seed's dev rows, predictions and gold answers; [] in folders of older versions.
+        """Returns the chosen seed's dev rows, predictions and gold answers.
+
+        Returns [] if there is no such file: the work is unfinished, or an older version did it.
 
         Raises:
             RunFolderError: the file is damaged.
@@ -135,7 +143,7 @@ class TuningFolder(Folder):
         return rows
 
     def read_results(self) -> dict[str, Any]:
-        """Returns all results. Raises RunFolderError before the work is finished."""
+        """Returns all results. Raises RunFolderError before the work is finished, or if they are damaged."""
         fix = "Run electra finetune to its end"
         results = durable.read_json(self.results, RunFolderError, fix=fix)
         if not isinstance(results, dict) or not results:
@@ -161,7 +169,10 @@ class TuningFolder(Folder):
         yield from (part for part in (self.ensemble, self.model) if part.path.is_dir())
 
     def scores(self) -> dict[str, float]:
-        """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd."""
+        """Returns each dev metric's mean over the seeds, and its standard deviation as NAME_sd.
+
+        Raises the errors of `read_results`.
+        """
         return {
             name.removeprefix("eval_"): float(value)
             for name, value in self.read_results().items()
@@ -191,7 +202,9 @@ def baseline_results(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]
 
 
 def chance_note(results: Mapping[str, Any]) -> str:
-    """Returns a note on how much a score may differ by chance; "" if there are enough dev examples.
+    """Returns a note on how much a score may differ by chance.
+
+    Returns "" if there are enough dev examples, or if their number is unknown.
 
     The 95 % confidence interval of a proportion of n examples extends at most 1 / sqrt(n) to either side.
     """

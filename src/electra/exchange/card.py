@@ -67,7 +67,7 @@ class Card:
     """The contents of a model card; empty parts are omitted."""
 
     name: str
-    # discriminator, generator, classifier, tagger or reader
+    # the kind of head, or encoder if it has none
     kind: Kind
     # the transformers class that loads the folder
     architecture: str = ""
@@ -109,10 +109,13 @@ def card_of_run(
         step: the step of the checkpoint (None: the last).
         averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
             measured on single checkpoints.
+
+    Raises:
+        ConfigError: run.toml is damaged.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
-    last = ledger.last("train", "eval") or {}
+    last_row = ledger.last("train", "eval") or {}
     # A card is published: paths and the command line of the run are private.
     record = {
         name: table
@@ -122,10 +125,10 @@ def card_of_run(
     started_from = str(record.get("identity", {}).get(f"initial_{kind}", ""))
     scores = {} if averaged or not ledger.evals else ledger.evals[-1].values
     training = {
-        "steps": last.get("step") if step is None else step,
-        "tokens": last.get("tokens"),
-        "FLOPs": last.get("flops"),
-        "seconds": last.get("seconds"),
+        "steps": last_row.get("step") if step is None else step,
+        "tokens": last_row.get("tokens"),
+        "FLOPs": last_row.get("flops"),
+        "seconds": last_row.get("seconds"),
     }
     try:
         audit = durable.read_json(folder.audit, ElectraError)
@@ -166,7 +169,11 @@ def _probability(value: float | None) -> float | None:
 
 
 def card_of_language_model(run: Path, threshold: float | None) -> Card:
-    """Makes the card of the masked language model that shares the encoder of a run's discriminator."""
+    """Makes the card of the masked language model that shares the encoder of a run's discriminator.
+
+    `threshold` is the lowest P(replaced) at which `detect` marks a word (None: not stated). Raises
+    ConfigError if run.toml is missing or damaged.
+    """
     card = card_of_run(run, "generator")
     return replace(
         card,
@@ -253,24 +260,26 @@ def _usage(card: Card) -> str:
     """Returns the section on use, without an example text: cards are published, and texts may be private."""
     if not card.architecture:
         return ""
-    name = f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub"
-    is_deberta = card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
+    name_line = f"name = {json.dumps(card.name)}  # the path of this folder, or its name on the hub"
+    is_deberta_discriminator = (
+        card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
+    )
     if card.only_here:
-        code = f"import electra\n\n{name}\nmodel = electra.load(name)"
+        code = f"import electra\n\n{name_line}\nmodel = electra.load(name)"
         note = "The weights are 8-bit integers; `electra import` writes a copy that transformers loads."
         return _section("Use", f"{_fenced('python', code)}\n\n{note}")
-    if card.task or is_deberta:
+    if card.task or is_deberta_discriminator:
         if card.task:
-            code = f'{name}\nanswers = electra.predict(name, "new.csv").records()'
+            code = f'{name_line}\nanswers = electra.predict(name, "new.csv").records()'
         else:
-            code = f"{name}\nmodel = electra.load(name)\n"
+            code = f"{name_line}\nmodel = electra.load(name)\n"
             code += 'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced'
         note = f"\n\n`{card.architecture}` of transformers loads the encoder, without the head."
         return _section("Use", _fenced("python", f"import electra\n\n{code}") + note)
     output, attribute = RESULTS.get(card.kind, ("logits", "logits"))
     code = (
         f"from transformers import AutoTokenizer, {card.architecture}\n\n"
-        f"{name}\n"
+        f"{name_line}\n"
         "tokenizer = AutoTokenizer.from_pretrained(name)\n"
         f"model = {card.architecture}.from_pretrained(name)\n"
         f'{output} = model(**tokenizer("...", return_tensors="pt")).{attribute}'

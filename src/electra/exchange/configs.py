@@ -44,7 +44,7 @@ CLASSES: dict[str, dict[Kind, str]] = {
 }
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names for a layer's attention
 MODEL_TYPES = {"electra": "electra", "modernbert": "modern", "deberta-v2": "deberta"}
-# These have the paper's encoder; their networks are saved as ELECTRA models.
+# BERT and RoBERTa models have the paper's encoder; their networks are saved as ELECTRA models.
 MODEL_TYPES |= dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert"), "electra")
 # A modern discriminator is saved as a token classifier with the logits (0, x) for these labels, so that the
 # softmax of a pipeline gives P(replaced) = sigmoid(x). Older folders have the second label alone.
@@ -70,7 +70,7 @@ class FolderConfig:
     encoder: EncoderConfig
     kind: Kind
     labels: tuple[str, ...]
-    tied: bool
+    tied: bool  # whether a generator's output layer is its token table
     pooling: Pooling  # pooling of a classifier
     position_offset: int = 0  # row of the position table that belongs to the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits
@@ -81,14 +81,22 @@ class FolderConfig:
 def write_config(
     config: EncoderConfig, kind: Kind, labels: Sequence[str], dtype: str, special_ids: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Returns the contents of config.json. `special_ids` holds the token ids "cls" and "sep"."""
+    """Returns the contents of config.json.
+
+    Args:
+        config: the shape of the encoder.
+        kind: the kind of the head.
+        labels: the names of a fine-tuned head's outputs; those of a modern discriminator are fixed.
+        dtype: number format of the stored weights.
+        special_ids: the ids of [CLS] and [SEP], under the keys "cls" and "sep".
+    """
     if kind == "discriminator" and config.architecture == "modern":
         labels = (ORIGINAL, REPLACED)
-    names: dict[str, Any] = {}
+    label_keys: dict[str, Any] = {}
     if kind == "classifier":
-        names["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
+        label_keys["problem_type"] = "regression" if len(labels) == 1 else "single_label_classification"
     if labels:
-        names |= {
+        label_keys |= {
             "id2label": {str(i): label for i, label in enumerate(labels)},
             "label2id": {label: i for i, label in enumerate(labels)},
         }
@@ -104,12 +112,12 @@ def write_config(
         "initializer_range": 0.02,
         "pad_token_id": config.pad_id,
         "tie_word_embeddings": True,
-        **names,
+        **label_keys,
     }
     if config.architecture == "modern":
         return common | _modern_keys(config, special_ids)
-    specific = _deberta_keys if config.architecture == "deberta" else _electra_keys
-    return common | specific(config)
+    architecture_keys = _deberta_keys if config.architecture == "deberta" else _electra_keys
+    return common | architecture_keys(config)
 
 
 def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
@@ -131,8 +139,10 @@ def _electra_keys(config: EncoderConfig) -> dict[str, Any]:
 
 
 def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[str, Any]:
-    full = {"rope_type": "default", "rope_theta": config.rope_theta}
-    local = {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full
+    full_rope = {"rope_type": "default", "rope_theta": config.rope_theta}
+    window_rope = (
+        {"rope_type": "default", "rope_theta": config.window_theta} if config.global_every > 1 else full_rope
+    )
     return {
         "model_type": "modernbert",
         "hidden_activation": "gelu",
@@ -144,12 +154,12 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
         "mlp_bias": False,
         "mlp_dropout": config.dropout,
         "layer_types": _layer_types(config.num_layers, config.global_every),
-        "rope_parameters": {"full_attention": full, "sliding_attention": local},
+        "rope_parameters": {"full_attention": full_rope, "sliding_attention": window_rope},
         **({"local_attention": 2 * config.window} if config.global_every > 1 else {}),
         # the same settings as spelled by transformers 4
         "global_attn_every_n_layers": config.global_every,
-        "global_rope_theta": full["rope_theta"],
-        "local_rope_theta": local["rope_theta"],
+        "global_rope_theta": full_rope["rope_theta"],
+        "local_rope_theta": window_rope["rope_theta"],
         "decoder_bias": True,
         # for fine-tuning in transformers: pre-training trains the state at [CLS] little or not at all
         "classifier_pooling": "mean",
@@ -164,7 +174,7 @@ def _modern_keys(config: EncoderConfig, special_ids: Mapping[str, int]) -> dict[
 
 
 def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
-    types = {"p2c": config.position_to_content, "c2p": config.content_to_position}
+    terms = {"p2c": config.position_to_content, "c2p": config.content_to_position}
     convolution = {
         "conv_kernel_size": config.convolution,
         "conv_act": config.convolution_activation,
@@ -183,7 +193,7 @@ def _deberta_keys(config: EncoderConfig) -> dict[str, Any]:
         "max_relative_positions": config.position_span,
         "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
         "share_att_key": config.shared_position_keys,
-        "pos_att_type": "|".join(name for name, is_used in types.items() if is_used),
+        "pos_att_type": "|".join(name for name, is_used in terms.items() if is_used),
         "position_biased_input": config.absolute_positions,
         **(convolution if config.convolution else {}),
         **({_DECODER: True} if config.mask_decoder else {}),
@@ -240,8 +250,10 @@ def read_config(folder: Path) -> FolderConfig:
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise ModelError(f"must be a probability from 0 to 1, not {threshold!r}", where=path, key=THRESHOLD)
     output = str(values.get(OUTPUT, LOG_ODDS))
-    biased = architecture != "modern" or bool(values.get("decoder_bias", True))
-    return FolderConfig(encoder, kind, labels, tied, pooling, position_offset, output, threshold, biased)
+    has_decoder_bias = architecture != "modern" or bool(values.get("decoder_bias", True))
+    return FolderConfig(
+        encoder, kind, labels, tied, pooling, position_offset, output, threshold, has_decoder_bias
+    )
 
 
 class UnsupportedConfig(Exception):
@@ -297,18 +309,20 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
     for name in ("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"):
         _require(values, name, False)
     layers, hidden = _integer(values, "num_hidden_layers"), _integer(values, "hidden_size")
-    every = _global_every(values, layers)
-    window = int(values.get("local_attention") or 128) // 2 if every > 1 else 0
-    if window < 1 and every > 1:
-        raise UnsupportedConfig("local_attention is 0 or 1; it must be at least 2 tokens")
+    global_every = _global_every(values, layers)
+    window = int(values.get("local_attention") or 128) // 2 if global_every > 1 else 0
+    if window < 1 and global_every > 1:
+        raise UnsupportedConfig("local_attention must be at least 2 tokens")
     rope = values.get("rope_parameters") or {}
-    full, local = (rope.get(kind) or {} for kind in (FULL, SLIDING))
-    for parameters in (full, local):
+    full_rope, window_rope = (rope.get(kind) or {} for kind in (FULL, SLIDING))
+    for parameters in (full_rope, window_rope):
         if parameters.get("rope_type", "default") != "default":
             problem = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
             raise UnsupportedConfig(problem)
-    theta = float(full.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
-    window_theta = float(local.get("rope_theta") or values.get("local_rope_theta") or 0) if every > 1 else 0
+    theta = float(full_rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
+    window_theta = (
+        float(window_rope.get("rope_theta") or values.get("local_rope_theta") or 0) if global_every > 1 else 0
+    )
     return validate(
         EncoderConfig(
             architecture="modern",
@@ -324,7 +338,7 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
             norm_eps=float(values.get("norm_eps", 1e-5)),
             pad_id=_pad_id(values),
             rope_theta=theta,
-            global_every=every,
+            global_every=global_every,
             window=window,
             window_theta=window_theta or 10_000.0,
         )
@@ -350,9 +364,9 @@ def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
     positions = _integer(values, "max_position_embeddings", 512)
     span = _integer(values, "max_relative_positions", -1)
     listed = values.get("pos_att_type") or []
-    types = [kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)]
-    if not types or (unknown := set(types) - {"c2p", "p2c"}):
-        value = "|".join(sorted(unknown)) if types else json.dumps(values.get("pos_att_type"))
+    terms = [kind.strip() for kind in (listed.lower().split("|") if isinstance(listed, str) else listed)]
+    if not terms or (unknown := set(terms) - {"c2p", "p2c"}):
+        value = "|".join(sorted(unknown)) if terms else json.dumps(values.get("pos_att_type"))
         raise UnsupportedConfig(f"pos_att_type is {value}; c2p and p2c are supported")
     norms = [kind.strip() for kind in str(values.get("norm_rel_ebd", "none")).lower().split("|")]
     if unknown := set(norms) - {"none", "layer_norm"}:
@@ -375,8 +389,8 @@ def _deberta_config(values: dict[str, Any]) -> EncoderConfig:
             num_token_types=_integer(values, "type_vocab_size", 0),
             position_buckets=max(0, _integer(values, "position_buckets", -1)),
             position_span=span if span > 0 else positions,
-            content_to_position="c2p" in types,
-            position_to_content="p2c" in types,
+            content_to_position="c2p" in terms,
+            position_to_content="p2c" in terms,
             shared_position_keys=bool(values.get("share_att_key", False)),
             norm_distances="layer_norm" in norms,
             absolute_positions=bool(values.get("position_biased_input", True)),
@@ -398,19 +412,19 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
     """Returns n if every nth layer, beginning with the first, attends to all tokens; 1 if all layers do."""
     types = values.get("layer_types")
     if types is None:
-        every = int(values.get("global_attn_every_n_layers") or 3)
-        if every < 1:
-            raise UnsupportedConfig(f"global_attn_every_n_layers is {every}; it must be at least 1")
-        return every if layers > 1 else 1
+        interval = int(values.get("global_attn_every_n_layers") or 3)
+        if interval < 1:
+            raise UnsupportedConfig(f"global_attn_every_n_layers is {interval}; it must be at least 1")
+        return interval if layers > 1 else 1
     types = list(types)
-    every = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
-    if len(types) == layers and types == _layer_types(layers, every):
-        return every
+    interval = types.index(FULL, 1) if FULL in types[1:] else max(1, len(types))
+    if len(types) == layers and types == _layer_types(layers, interval):
+        return interval
     raise UnsupportedConfig("layer_types does not alternate full and sliding attention regularly")
 
 
 def validate(config: EncoderConfig) -> EncoderConfig:
-    """Returns the shape unchanged. Raises UnsupportedConfig if no encoder can have it, also for NaN."""
+    """Returns the shape unchanged. Raises UnsupportedConfig if a value, possibly NaN, is out of range."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,

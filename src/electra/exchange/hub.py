@@ -68,13 +68,16 @@ class UploadFile:
         return self.path.stat().st_size
 
     def content(self, repo: str) -> bytes | Path:
-        """Returns the path of the file, or its content without paths of this machine if it had any."""
+        """Returns the path of the file or, if it is a card or has paths of this machine, cleaned content.
+
+        `repo` is the name from which the code in a card loads the model. Raises ModelError for damaged JSON.
+        """
         if self.name.endswith(CARD):
             return clean_card(self.path.read_text(encoding="utf-8"), repo, self.name, self.branch).encode()
         if self.path.suffix == ".json" and self.path.name not in VERBATIM:
-            content = durable.read_json(self.path, ModelError)
-            cleaned = without_paths(content)
-            if cleaned != content:
+            original = durable.read_json(self.path, ModelError)
+            cleaned = without_paths(original)
+            if cleaned != original:
                 return json.dumps(cleaned, indent=2, ensure_ascii=False).encode()
         return self.path
 
@@ -82,8 +85,13 @@ class UploadFile:
 def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     """Returns the files to upload of a run, a pair of networks, a fine-tuning or a model folder.
 
+    `revision` is the branch for them; milestones have branches of their own.
+
     Raises:
-        ModelError: `source` is not a model, or has no finished network or a damaged one.
+        RunFolderError: there is no such folder, or electra did not write it.
+        ModelError: `source` is not a model, or has no finished network, or one that is damaged or that
+            transformers cannot load.
+        TokenizerError: a network's tokenizer is missing or damaged.
     """
     folder = open_folder(source)
     if isinstance(folder, TuningFolder):
@@ -92,7 +100,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
         return list(_model_files(folder, revision, ""))
     if not isinstance(folder, PairFolder):
         fix = "Pass a run, a model folder or a fine-tuning"
-        raise ModelError(f"this is a {folder.KIND}, not a model", where=source, fix=fix)
+        raise ModelError(f"not a model (the folder's kind: {folder.KIND})", where=source, fix=fix)
     if not folder.finished():
         fix = "Let the run finish, or export a checkpoint and push the export: electra export"
         raise ModelError("the run has no finished network", where=source, fix=fix)
@@ -146,6 +154,8 @@ def clean_card(text: str, repo: str, name: str, branch: str) -> str:
 
 def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet) -> str:
     """Uploads `files` to the repository `repo`, creating it if necessary. Returns its URL.
+
+    `private` applies to a new repository. `say` gets a line for each branch.
 
     Raises:
         ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached.

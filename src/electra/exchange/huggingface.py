@@ -2,6 +2,7 @@
 
 A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
 README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
+A fine-tuned model may have further files.
 8-bit weights, which transformers does not read, are in model-int8.safetensors instead.
 It is written atomically. The header of the weights file contains the digests of the weights and of every file
 but the card, so that `electra verify` detects damage without an extra file.
@@ -92,19 +93,21 @@ def write_model(
     Args:
         folder: the folder, which must not exist or must contain only a model.
         encoder: the encoder.
-        head: the head, with parameters named as in `names.py`; those of a fine-tuned head are dense, norm
-            (modern encoders only) and output.
+        head: the head (None: none), with parameters named as in `names.py`; those of a fine-tuned head are
+            dense, norm (modern encoders only) and output.
         kind: the kind of the head.
-        labels: the names of a fine-tuned head's outputs.
+        labels: the names of a fine-tuned head's outputs; empty for other heads.
         tokenizer: the tokenizer, whose vocabulary must fit the encoder.
         card: the model card.
         dtype: number format of the stored weights.
         pooling: how token states become one vector of the text.
         values: further settings for config.json (`classifier_pooling`, ...).
-        further: further files of the model.
+        further: further files of the model, by name.
 
     Raises:
         ModelError: `folder` contains other files, or the vocabulary is too large.
+        ConfigError: `dtype` is unknown.
+        DiskError: the folder cannot be written.
     """
     folder = Path(folder)
     convert(Dtype, dtype, "dtype")

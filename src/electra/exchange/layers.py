@@ -34,27 +34,30 @@ def deepen(source: str, out: Path, layers: int) -> list[str]:
 
     Raises:
         ConfigError: `layers` is not a multiple of the model's number of layers, or out of range.
-        ModelError: the model cannot be read, or `out` cannot be written.
+        ModelError: the model cannot be read, the repetition would break its order of full and windowed
+            attention, or `out` cannot be written.
     """
-    old = load_main(source).config.num_layers
-    if not 2 * old <= layers <= MAX_LAYERS or layers % old:
+    num_layers = load_main(source).config.num_layers
+    if not 2 * num_layers <= layers <= MAX_LAYERS or layers % num_layers:
         raise ConfigError(
-            f"must be a multiple of the model's {old}, from {2 * old} to {MAX_LAYERS:,}, not {layers:,}",
+            f"must be a multiple of the model's {num_layers}, from {2 * num_layers} to {MAX_LAYERS:,},"
+            f" not {layers:,}",
             key="layers",
         )
-    return rewrite(source, out, lambda model: _deeper(model, layers // old))
+    return rewrite(source, out, lambda model: _deeper(model, layers // num_layers))
 
 
 def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
-    old = model.config
-    if old.num_layers % old.global_every:
+    """Returns the model with its layers repeated, and a description of the change."""
+    config = model.config
+    if config.num_layers % config.global_every:
         raise ModelError(
-            f"one layer in {old.global_every} attends to all tokens; repeating {old.num_layers} layers would"
-            " break that order",
+            f"one layer in {config.global_every} attends to all tokens; repeating {config.num_layers} layers"
+            " would break that order",
             where=model.folder,
         )
-    layers = [*range(old.num_layers)] * times
-    return _with_layers(model, layers), f"{old.num_layers} to {len(layers)} layers"
+    layers = [*range(config.num_layers)] * times
+    return _with_layers(model, layers), f"{config.num_layers} to {len(layers)} layers"
 
 
 def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
@@ -64,13 +67,13 @@ def keep_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
         ConfigError: no layers are given, they are not in ascending order, or the model does not have them.
         ModelError: the layers of the model alternate between full attention and windows.
     """
-    old = model.config
-    if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] >= old.num_layers:
+    config = model.config
+    if not layers or sorted(set(layers)) != list(layers) or layers[0] < 0 or layers[-1] >= config.num_layers:
         requested = " ".join(map(str, layers)) or "none"
-        problem = f"must be layers from 0 to {old.num_layers - 1} in ascending order, not {requested}"
+        problem = f"must be layers from 0 to {config.num_layers - 1} in ascending order, not {requested}"
         raise ConfigError(problem, key="keep_layers")
-    if old.global_every > 1:
-        problem = f"one layer in {old.global_every} attends to all tokens, so no layer can be removed"
+    if config.global_every > 1:
+        problem = f"one layer in {config.global_every} attends to all tokens, so no layer can be removed"
         raise ModelError(problem, where=model.folder, fix="Set `layers` and `hidden_size` instead")
     return _with_layers(model, layers)
 
@@ -85,17 +88,20 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
     encoder, old_state = build_encoder(config), model.encoder.state_dict()
     state = encoder.state_dict()
     for name in state:
-        source = name
+        source_name = name
         if name.startswith("layers."):
             index, _, rest = name.removeprefix("layers.").partition(".")
-            source = f"layers.{layers[int(index)]}.{rest}"
-        state[name] = old_state.get(source, state[name])
+            source_name = f"layers.{layers[int(index)]}.{rest}"
+        state[name] = old_state.get(source_name, state[name])
     encoder.load_state_dict(state)
     return replace(model, encoder=encoder.eval(), config=config, threshold=DEFAULT_THRESHOLD)
 
 
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
-    """Returns the model for the ids of `tokenizer`; None unless it is the model's own or cut from that."""
+    """Returns the model for the ids of `tokenizer`; None unless it is the model's own or cut from that.
+
+    With a cut vocabulary, only a discriminator keeps its head.
+    """
     if model.tokenizer.digest == tokenizer.digest:
         return model
     ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)

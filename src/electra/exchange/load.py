@@ -68,6 +68,7 @@ class Loaded:
     tokenizer: Tokenizer
     kind: Kind
     labels: tuple[str, ...]
+    # the model folder, or the newest checkpoint that was used
     folder: Path
     head_weights: dict[str, Tensor] = field(default_factory=dict, repr=False)
     # lines for the user, for example about unused weights
@@ -96,7 +97,10 @@ class Loaded:
         return next(self.encoder.parameters()).device
 
     def logits(self, input_ids: Tensor, document_ids: Tensor | None = None) -> Tensor:
-        """Returns a discriminator's logits [B, T] or a generator's [B, T, V], on the model's device."""
+        """Returns a discriminator's logits [B, T] or a generator's [B, T, V], on the model's device.
+
+        `input_ids` and `document_ids` are [B, T]; the latter are those of `Encoder.forward`.
+        """
         document_ids = None if document_ids is None else document_ids.to(self.device)
         hidden = self.encoder(input_ids.to(self.device), document_ids=document_ids)
         if self.kind == "generator":
@@ -139,6 +143,9 @@ def load(
         AbsentNetwork: the model has no such network.
         ModelError: the model is missing, damaged or not supported.
         CheckpointError: a requested checkpoint is missing or damaged.
+        ConfigError: `average` is below 1, or run.toml is damaged.
+        RunFolderError: a run does not describe its networks, or its tokenizer is missing.
+        TokenizerError: the tokenizer is missing or damaged.
 
     Warns:
         DamagedModel: other files of the model changed since it was saved, or damaged checkpoints were
@@ -154,9 +161,9 @@ def load(
         )
     if not run_folder.holds_networks(path):
         return load_folder(path, network, allow_pickle=allow_pickle)
-    finished = None if options else run_folder.finished_network(path, network)
-    if finished is not None:
-        return load_folder(finished, network)
+    finished_folder = None if options else run_folder.finished_network(path, network)
+    if finished_folder is not None:
+        return load_folder(finished_folder, network)
     opened = run_folder.open_checkpoint(path, network, step, average)
     encoder, head = opened.network.encoder, opened.network.head
     for problem in opened.damage:
@@ -199,6 +206,7 @@ def load_folder(
     Raises:
         AbsentNetwork: the model has no such network.
         ModelError: the model is missing, damaged or not supported.
+        TokenizerError: the tokenizer is missing or damaged.
 
     Warns:
         DamagedModel: other files of the model changed since it was saved.
@@ -216,8 +224,8 @@ def load_folder(
             for name, tensor in read_tensors(encoder_folder).items()
             if (name in listed if isinstance(listed, list) else name.startswith(prefix))
         }
-        recorded = recorded_digest(ModelFolder(folder).weights, SHARED_DIGEST)
-        if recorded not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
+        saved_digest = recorded_digest(ModelFolder(folder).weights, SHARED_DIGEST)
+        if saved_digest not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
             problem = f"this belongs to another encoder or tokenizer than those in {encoder_folder.name}/"
             raise ModelError(problem, where=folder, fix="Copy both folders from the same model")
         weights = shared | weights
@@ -237,7 +245,7 @@ def load_folder(
         )
     with torch.device("meta"):  # names and shapes are compared before memory is allocated
         template = _template(build_encoder(config), _head(kind, config, tied))
-    state, unused = names.from_transformers(tensors, template, config.architecture, kind, folder)
+    state, unused_names = names.from_transformers(tensors, template, config.architecture, kind, folder)
     encoder, head = build_encoder(config), _head(kind, config, tied)
     _fill(encoder, _with_prefix(state, "encoder."))
     _fill(head, _with_prefix(state, "head."))
@@ -249,8 +257,8 @@ def load_folder(
         for ours in head_weights
         for name in names.transformers_names(f"head.{ours}", config.architecture, kind)
     }
-    unused = [name for name in unused if name not in used_by_head]
-    require_encoder_used(unused, config.architecture, folder)
+    unused_names = [name for name in unused_names if name not in used_by_head]
+    require_encoder_used(unused_names, config.architecture, folder)
     labels = folder_config.labels or tuple(
         f"LABEL_{i}" for i in range(len(head_weights.get("output.bias", ())))
     )
@@ -262,9 +270,9 @@ def load_folder(
             fix="Name one label for each output",
         )
     notes: tuple[str, ...] = ()
-    if unused:
-        names_of_unused = f"{', '.join(unused[:3])}{', ...' if len(unused) > 3 else ''}"
-        notes = (f"not used: {plural(len(unused), 'other tensor')} ({names_of_unused})",)
+    if unused_names:
+        examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
+        notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})",)
     pooling = folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean"
     for name, problem in ModelFolder(folder).changed().items():
         if name == HEAD and (folder / HEAD).is_file():
@@ -345,9 +353,10 @@ def read_pickle(pickle: Path) -> dict[str, Tensor]:
         # With weights_only, the unpickler only makes tensors and plain containers, and calls nothing else.
         tensors = torch.load(pickle, map_location="cpu", weights_only=True)
     except Exception as error:  # damage can make the unpickler raise anything
-        called = _GLOBAL.search(str(error))  # PyTorch's message advises loading it without restrictions
-        reason = f"it calls {called[1]}" if called else "damaged"
-        fix = "Do not trust this file: weights never call code" if called else "Download the file again"
+        # The message is not shown: PyTorch advises loading the file without restrictions.
+        match = _GLOBAL.search(str(error))
+        reason = f"it calls {match[1]}" if match else "damaged"
+        fix = "Do not trust this file: weights never call code" if match else "Download the file again"
         raise ModelError(f"cannot be read as weights ({reason})", where=pickle, fix=fix) from None
     if not isinstance(tensors, dict) or not all(isinstance(tensor, Tensor) for tensor in tensors.values()):
         raise ModelError(
@@ -361,11 +370,11 @@ def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path)
 
     Unused tensors of other heads are allowed.
     """
-    of_encoder = [name for name in unused if name.startswith(names.PREFIX[architecture])]
-    if of_encoder:
-        more = f" and {len(of_encoder) - 1} more" if of_encoder[1:] else ""
+    encoder_names = [name for name in unused if name.startswith(names.PREFIX[architecture])]
+    if encoder_names:
+        more = f" and {len(encoder_names) - 1} more" if encoder_names[1:] else ""
         raise ModelError(
-            f"the encoder in config.json has no parameter for tensor {of_encoder[0]}{more}",
+            f"the encoder in config.json has no parameter for tensor {encoder_names[0]}{more}",
             where=folder,
             fix="Check that config.json belongs to these weights",
         )

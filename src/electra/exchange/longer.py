@@ -42,28 +42,31 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
 
 
 def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
-    old = model.config
-    if not old.max_positions < length <= MAX_LENGTH:
+    """Returns the model with positions for `length` tokens, and a description of the change."""
+    old_config = model.config
+    if not old_config.max_positions < length <= MAX_LENGTH:
         raise ConfigError(
-            f"must be above the model's {old.max_positions:,} and at most {MAX_LENGTH:,}, not {length:,}",
+            f"must be above the model's {old_config.max_positions:,} and at most {MAX_LENGTH:,},"
+            f" not {length:,}",
             key="length",
         )
-    config = replace(old, max_positions=length)
+    config = replace(old_config, max_positions=length)
     state = model.encoder.state_dict()
-    if old.architecture == "modern":
-        config = replace(config, rope_theta=_base(old, length / old.max_positions))
-        change = f"rotary base {old.rope_theta:,.0f} to {config.rope_theta:,.0f}"
+    if old_config.architecture == "modern":
+        config = replace(config, rope_theta=_base(old_config, length / old_config.max_positions))
+        change = f"rotary base {old_config.rope_theta:,.0f} to {config.rope_theta:,.0f}"
     elif (name := "embeddings.positions.weight") in state:
-        state[name] = state[name][torch.arange(length) % old.max_positions]
+        state[name] = state[name][torch.arange(length) % old_config.max_positions]
         change = "position table repeated"
     else:
-        change = f"distances above {old.position_span:,} tokens share the last bucket"
+        change = f"distances above {old_config.position_span:,} tokens share the last bucket"
     encoder = build_encoder(config)
     encoder.load_state_dict(state)
-    description = f"{old.max_positions:,} to {length:,} tokens, {change}"
+    description = f"{old_config.max_positions:,} to {length:,} tokens, {change}"
     return replace(model, encoder=encoder.eval(), config=config), description
 
 
 def _base(config: EncoderConfig, times: float) -> float:
-    size = config.hidden_size // config.num_heads
-    return config.rope_theta if size == 2 else config.rope_theta * float(times ** (size / (size - 2)))
+    """Returns the rotary base for texts that are `times` as long."""
+    d = config.hidden_size // config.num_heads
+    return config.rope_theta if d == 2 else config.rope_theta * float(times ** (d / (d - 2)))

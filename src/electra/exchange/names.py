@@ -232,18 +232,21 @@ def normalise_names(
 ) -> dict[str, Tensor]:
     """Renames tensors to the names of current transformers, with ELECTRA's names for BERT and RoBERTa.
 
-    Early versions of transformers wrote gamma and beta, and encoders without a head have no prefix. The
-    pooler of BERT and RoBERTa and the first `position_offset` rows of the position table are dropped.
+    Early versions of transformers wrote gamma and beta for a norm's weight and bias, and encoders without a
+    head have no prefix. The pooler of BERT and RoBERTa and the first `position_offset` rows of the position
+    table are dropped.
     """
-    old = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
+    old_endings = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
     is_wrapped = bool(tensors) and all(name.startswith("module.") for name in tensors)  # by DataParallel
     renamed = {
-        reduce(lambda name, pair: name.replace(*pair), old, name.removeprefix("module." * is_wrapped)): tensor
+        reduce(
+            lambda name, pair: name.replace(*pair), old_endings, name.removeprefix("module." * is_wrapped)
+        ): tensor
         for name, tensor in tensors.items()
     }
     if architecture == "electra":
-        if any(_BERT.match(name) for name in renamed):  # here, ELECTRA's names of heads belong to other heads
-            head = {
+        if any(_BERT.match(name) for name in renamed):  # in such files, ELECTRA's names denote other heads
+            head_names = {
                 f"{stem}.{leaf}": f"{ours}.{leaf}"
                 for ours, stems in _BERT_HEAD.items()
                 for stem in stems
@@ -253,7 +256,7 @@ def normalise_names(
             renamed = {
                 _BERT.sub(PREFIX["electra"], name)
                 if _BERT.match(name)
-                else head.get(name, f"other.{name}"): renamed[name]
+                else head_names.get(name, f"other.{name}"): renamed[name]
                 for name in ordered
             }
         renamed = {name: tensor for name, tensor in renamed.items() if not _POOLER.match(name)}
@@ -280,7 +283,7 @@ def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]
 
 
 def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:
-    """Returns the parameters of a fine-tuned head, under our names, in fp32."""
+    """Returns the parameters of a fine-tuned head, under our names, in fp32; absent ones are left out."""
     return {
         f"{ours}.{leaf}": tensors[f"{stem}.{leaf}"].float()
         for ours, stem in _HEAD[architecture][kind].items()
@@ -292,7 +295,7 @@ def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind)
 def table_and_decoder(
     tensors: Mapping[str, Tensor], architecture: str
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Returns a generator's token table and output layer, each None if the checkpoint lacks it."""
+    """Returns the weights [V, E] of a generator's token table and output layer, None for an absent one."""
     table, decoder = {
         "electra": ("electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"),
         "modern": ("model.embeddings.tok_embeddings.weight", "decoder.weight"),

@@ -43,7 +43,7 @@ for a discriminator, `logits`, the log-odds that a token was replaced.
 
 @dataclass(frozen=True)
 class ExportReport:
-    """The comparison of a graph with the network from which it was exported."""
+    """The comparison of a graph (after) with the network in PyTorch from which it was exported (before)."""
 
     difference: float  # between their outputs: the maximum; for int8, a mean (see INT8_TOLERANCE)
     bytes_before: int
@@ -62,7 +62,10 @@ class ExportReport:
 
 
 class Graph(nn.Module):
-    """The module to trace: returns hidden [B, T, D] and, with a head, logits for token ids [B, T]."""
+    """The module to trace: returns hidden [B, T, D] and, with a head, logits for token ids [B, T].
+
+    `types` says whether token types are an input of the graph.
+    """
 
     per_token = True  # logits are [B, T, ...], otherwise [B, ...]
 
@@ -98,6 +101,7 @@ def write_onnx(loaded: Loaded, out: Path, *, int8: bool = False) -> ExportReport
     Raises:
         ModelError: the network is fine-tuned, the graph's outputs differ from its own, or `out` cannot be
             written.
+        ConfigError: a library that this needs is not installed.
     """
     if loaded.kind == "generator":  # neither detection nor embedding needs its output layer
         loaded = replace(loaded, kind="encoder", head=None)
@@ -145,6 +149,7 @@ def commit_graph(
 
     Raises:
         ModelError: the graph's outputs differ from the network's, or `out` cannot be written.
+        ConfigError: a library that this needs is not installed.
     """
     require_replaceable(out, (ONNX, TASK))
     if ModelFolder(out).weights.is_file():
@@ -172,14 +177,14 @@ def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
     mask = torch.ones_like(ids)
     mask[1, 5:] = 0
     inputs = {IDS: ids, MASK: mask, TYPES: torch.zeros_like(ids)}
-    dynamic = {
+    dynamic_dims = {
         0: torch.export.Dim("batch", max=1 << 16),
         1: torch.export.Dim("tokens", min=2, max=loaded.config.max_positions),
     }
     with torch.no_grad(), _quietly():
         program = torch.onnx.export(
             graph, tuple(inputs[name] for name in graph.inputs), dynamo=True, verbose=False,
-            dynamic_shapes=tuple(dynamic for _ in graph.inputs),
+            dynamic_shapes=tuple(dynamic_dims for _ in graph.inputs),
             input_names=list(graph.inputs), output_names=list(graph.outputs),
         )  # fmt: skip
         assert program is not None
@@ -231,27 +236,27 @@ def _compare(
     session, arrays = open_session(path), {name: tensor.numpy() for name, tensor in inputs.items()}
     is_token = mask > 0
     with torch.inference_mode():
-        before = dict(zip(graph.outputs, graph(*inputs.values()), strict=True))
-        after = {
+        expected = dict(zip(graph.outputs, graph(*inputs.values()), strict=True))
+        actual = {
             name: torch.from_numpy(array)
             for name, array in zip(graph.outputs, session.run(list(graph.outputs), arrays), strict=True)
         }
-        for outputs in (before, after):
+        for outputs in (expected, actual):
             outputs[HIDDEN] = outputs[HIDDEN][is_token]
             if LOGITS in outputs and graph.per_token:
                 outputs[LOGITS] = outputs[LOGITS][is_token]
         if not int8:
-            difference = max(float((before[name] - after[name]).abs().max()) for name in graph.outputs)
+            difference = max(float((expected[name] - actual[name]).abs().max()) for name in graph.outputs)
         elif probabilities is not None:
-            difference = float((probabilities(before[LOGITS]) - probabilities(after[LOGITS])).abs().mean())
+            difference = float((probabilities(expected[LOGITS]) - probabilities(actual[LOGITS])).abs().mean())
         else:
-            difference = float(1 - torch.cosine_similarity(before[HIDDEN], after[HIDDEN], dim=-1).mean())
+            difference = float(1 - torch.cosine_similarity(expected[HIDDEN], actual[HIDDEN], dim=-1).mean())
         seconds = _timed(lambda: graph(*inputs.values())), _timed(lambda: session.run(None, arrays))
     if not difference <= (tolerance := INT8_TOLERANCE if int8 else FLOAT_TOLERANCE):
         problem = f"the graph differs from the network by {difference:.2g}; the tolerance is {tolerance:g}"
         raise ModelError(problem, where=loaded.folder, fix="Omit `int8`" if int8 else "Please report this")
-    size = sum(tensor.nbytes for tensor in graph.state_dict().values())
-    return ExportReport(difference, size, path.stat().st_size, *seconds)
+    network_bytes = sum(tensor.nbytes for tensor in graph.state_dict().values())
+    return ExportReport(difference, network_bytes, path.stat().st_size, *seconds)
 
 
 def _timed(run: Callable[[], object], rounds: int = 5) -> float:

@@ -33,7 +33,18 @@ REEXPORT = "Export it again"
 
 
 def load_onnx(folder: Path, network: Kind) -> Loaded:
-    """Loads a graph. Raises ModelError if it is missing or damaged, AbsentNetwork if its kind is wrong."""
+    """Loads the model folder of a graph.
+
+    Args:
+        folder: the folder.
+        network: the kind of network; "encoder" accepts any.
+
+    Raises:
+        AbsentNetwork: the graph is of another kind.
+        ModelError: the graph is missing or damaged, or does not match its config.json.
+        TokenizerError: the tokenizer is missing or damaged.
+        ConfigError: onnxruntime is not installed.
+    """
     model = ModelFolder(folder)
     if not model.onnx.is_file():
         fix = "Create it: electra export MODEL --format onnx --out FOLDER"
@@ -43,9 +54,8 @@ def load_onnx(folder: Path, network: Kind) -> Loaded:
     folder_config = read_config(folder)
     session = open_session(model.onnx)
     if folder_config.kind == "encoder" and LOGITS in [output.name for output in session.get_outputs()]:
-        folder_config = replace(
-            folder_config, kind="discriminator"
-        )  # DeBERTa's is saved with the encoder's class
+        # The config.json of a DeBERTa discriminator names the encoder's class.
+        folder_config = replace(folder_config, kind="discriminator")
     if network not in (folder_config.kind, "encoder"):
         problem = f"this is {KIND_PHRASES.get(folder_config.kind, 'an encoder')}, not {KIND_PHRASES[network]}"
         raise AbsentNetwork(problem, where=folder)
@@ -95,7 +105,10 @@ class OnnxEncoder(Encoder):
         document_ids: Tensor | None,
         token_type_ids: Tensor | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError if that fails."""
+        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError if that fails.
+
+        `document_ids` [B, T] are 0 at tokens and -1 at padding (None: no padding).
+        """
         arrays = {
             IDS: input_ids,
             MASK: torch.ones_like(input_ids) if document_ids is None else document_ids + 1,
@@ -114,28 +127,32 @@ class OnnxEncoder(Encoder):
             problem = f"the graph's {output!r} has the shape {shape}, expected {list(expected)}"
             raise ModelError(problem, where=self.path, fix=REEXPORT)
         if result.dtype.kind != "f" or not np.isfinite(result).all():
-            problem = f"the graph's {output!r} contains values that are not finite (type {result.dtype})"
+            problem = (
+                f"the graph's {output!r} contains values that are not finite numbers (type {result.dtype})"
+            )
             raise ModelError(problem, where=self.path, fix=REEXPORT)
         return np.asarray(result, np.float32)
 
 
 def _check_graph(encoder: OnnxEncoder, folder_config: FolderConfig, vocab_size: int, folder: Path) -> None:
     """Runs the graph once, on the last token id. Raises ModelError if it does not match its config.json."""
-    size, labels = encoder.config.vocab_size, len(folder_config.labels)
-    if vocab_size > size:
-        raise ModelError(f"the tokenizer has {vocab_size} entries, but the model has {size}", where=folder)
+    max_vocab_size, num_labels = encoder.config.vocab_size, len(folder_config.labels)
+    if vocab_size > max_vocab_size:
+        raise ModelError(
+            f"the tokenizer has {vocab_size} entries, but the model has {max_vocab_size}", where=folder
+        )
     ids = torch.full((2, 3), vocab_size - 1)
     encoder(ids, document_ids=torch.zeros_like(ids))
     shapes = {
         "discriminator": (2, 3),
-        "classifier": (2, labels),
-        "tagger": (2, 3, labels),
+        "classifier": (2, num_labels),
+        "tagger": (2, 3, num_labels),
         "reader": (2, 3, 2),
     }
     if (expected := shapes.get(folder_config.kind)) is None:
         return
     shape = encoder.run(LOGITS, ids, torch.zeros_like(ids)).shape
-    if shape != expected and (labels or folder_config.kind not in ("classifier", "tagger")):
+    if shape != expected and (num_labels or folder_config.kind not in ("classifier", "tagger")):
         problem = f"the graph's {LOGITS!r} has the shape {list(shape)}, expected {list(expected)}"
         raise ModelError(problem, where=folder, fix=REEXPORT)
 
@@ -150,7 +167,12 @@ class OnnxLoaded(Loaded):
 
 
 def open_session(path: Path) -> Any:
-    """Opens a session on the CPU with PyTorch's number of threads. Raises ModelError for a damaged graph."""
+    """Opens a session on the CPU with PyTorch's number of threads.
+
+    Raises:
+        ModelError: the graph is damaged.
+        ConfigError: onnxruntime is not installed.
+    """
     runtime = library("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 4

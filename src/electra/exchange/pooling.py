@@ -60,8 +60,8 @@ class TextVector:
     @property
     def pooling(self) -> Pooling | None:
         """The pooling mode; None if there are several or fine-tuning does not support it."""
-        [first, *others] = self.modes
-        return None if others or first not in ("cls", "mean", "max", "last") else first  # type: ignore[return-value]
+        [mode, *others] = self.modes
+        return None if others or mode not in ("cls", "mean", "max", "last") else mode  # type: ignore[return-value]
 
     def with_pooling(self, pooling: Pooling) -> TextVector:
         """Returns a copy with another pooling and no further steps."""
@@ -72,7 +72,10 @@ class TextVector:
         try:
             self.apply(np.zeros((1, hidden_size * len(self.modes))))
         except ValueError:
-            problem = f"the further steps do not match {hidden_size} dimensions and {len(self.modes)} modes"
+            problem = (
+                f"the steps after the pooling do not fit its output (hidden size {hidden_size}, number of"
+                f" pooling modes {len(self.modes)})"
+            )
             raise ModelError(problem, where=folder / MODULES) from None
 
     def apply(self, pooled: Array) -> Array:
@@ -83,11 +86,11 @@ class TextVector:
 
 
 class PooledText:
-    """Pools one text, window by window.
+    """The pooled states of one window of a text; `add_window` adds those of the next.
 
     Args:
         modes: the pooling modes.
-        states_TD: the token states of a window.
+        states_TD: the token states of the window, at least one.
         tokens_before: the number of the text's tokens before the window.
     """
 
@@ -104,7 +107,7 @@ class PooledText:
                 self.sums[mode] = (states_TD * weights if mode == "weightedmean" else states_TD).sum(0)
 
     def add_window(self, later: PooledText) -> None:
-        """Adds the next window of the text."""
+        """Adds the next window of the text, made with the number of tokens before it."""
         for mode, value in later.sums.items():
             if mode == "last":
                 self.sums[mode] = value
@@ -114,9 +117,13 @@ class PooledText:
 
     def vector(self) -> Array:
         """Returns the concatenated results of all modes [D * modes]."""
-        n = self.count
-        size = {"mean": n, "mean_sqrt_len_tokens": math.sqrt(n), "weightedmean": n * (n + 1) / 2}
-        return np.concatenate([self.sums[mode] / size.get(mode, 1) for mode in self.modes])
+        num_tokens = self.count
+        divisors = {
+            "mean": num_tokens,
+            "mean_sqrt_len_tokens": math.sqrt(num_tokens),
+            "weightedmean": num_tokens * (num_tokens + 1) / 2,
+        }
+        return np.concatenate([self.sums[mode] / divisors.get(mode, 1) for mode in self.modes])
 
 
 def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Content]:
@@ -133,7 +140,10 @@ def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Conte
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Returns the folder of the transformer, which sentence-transformers may put in a subfolder, 0_BERT/."""
+    """Returns the folder of the transformer, which sentence-transformers may put in a subfolder, 0_BERT/.
+
+    Raises ModelError if modules.json is damaged or names a step of another library.
+    """
     return folder / _transformer_path(_modules(folder) or ())
 
 
@@ -172,44 +182,56 @@ def read_text_vector(folder: Path) -> TextVector | None:
             raise ModelError(problem, where=folder / MODULES, fix=fix)
     if not modes:
         raise ModelError("no pooling step", where=folder / MODULES, fix="Add a step of type Pooling")
-    prompts = reader.settings(_PROMPTS)
-    if (size := prompts.get("truncate_dim")) is not None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ModelError(f"truncate_dim is {size!r}, not a whole number", where=folder / _PROMPTS)
-        steps.append(lambda x: x[..., :size])
-    default_name, texts = prompts.get("default_prompt_name"), prompts.get("prompts") or {}
+    prompt_settings = reader.settings(_PROMPTS)
+    if (dimensions := prompt_settings.get("truncate_dim")) is not None:
+        if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
+            raise ModelError(
+                f"truncate_dim is {dimensions!r}, not a positive integer", where=folder / _PROMPTS
+            )
+        steps.append(lambda x: x[..., :dimensions])
+    default_name, prompts = prompt_settings.get("default_prompt_name"), prompt_settings.get("prompts") or {}
     if default_name is not None and (
-        not isinstance(texts, dict) or not isinstance(texts.get(default_name, 0), str | None)
+        not isinstance(prompts, dict) or not isinstance(prompts.get(default_name, 0), str | None)
     ):
         problem = f"default_prompt_name is {default_name!r}, which is not among the prompts"
         raise ModelError(problem, where=folder / _PROMPTS, fix="Use the name of a prompt")
-    prompt = "" if default_name is None else texts.get(default_name) or ""
+    prompt = "" if default_name is None else prompts.get(default_name) or ""
     pooling_settings = reader.settings(f"{dict(modules).get('Pooling', '')}/{CONFIG}")
     if prompt and pooling_settings.get("include_prompt") is False:
         problem = "a pooling without the prompt (include_prompt: false) is not supported"
         raise ModelError(problem, where=folder / POOLING, fix="Use sentence-transformers")
     transformer = _transformer_path(modules)
     prefix = f"{transformer}/" if transformer else ""
-    file = next((prefix + name for name in _SETTINGS if (folder / prefix / name).is_file()), "")
-    settings = reader.settings(file) if file else {}
+    settings_file = next((prefix + name for name in _SETTINGS if (folder / prefix / name).is_file()), "")
+    settings = reader.settings(settings_file) if settings_file else {}
     for option in ("processing_kwargs", "processor_kwargs", "tokenizer_args"):
         if settings.get(option):
-            raise ModelError(f"{option} is not supported", where=folder / file)
-    length = settings.get("max_seq_length")
-    if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 3):
+            raise ModelError(f"{option} is not supported", where=folder / settings_file)
+    max_length = settings.get("max_seq_length")
+    if max_length is not None and (
+        isinstance(max_length, bool) or not isinstance(max_length, int) or max_length < 3
+    ):
         raise ModelError(
-            f"max_seq_length must be a whole number of at least 3, not {length!r}", where=folder / file
+            f"max_seq_length must be a whole number of at least 3, not {max_length!r}",
+            where=folder / settings_file,
         )
-    tokenizer, shape = (_Reader(folder / transformer).settings(name) for name in (TOKENIZER_CONFIG, CONFIG))
-    if length is None:  # newer versions of the library use the limits of the tokenizer and the model
-        sizes = (tokenizer.get("model_max_length"), shape.get("max_position_embeddings"))
+    tokenizer_settings, model_config = (
+        _Reader(folder / transformer).settings(name) for name in (TOKENIZER_CONFIG, CONFIG)
+    )
+    if max_length is None:  # newer versions of the library use the limits of the tokenizer and the model
+        sizes = (tokenizer_settings.get("model_max_length"), model_config.get("max_position_embeddings"))
         limits = [int(n) for n in sizes if isinstance(n, int | float) and 3 <= n < 1e9]
         # In folders without a settings file, such as ours, texts beyond the positions are read in windows.
-        if limits and (file or limits[0] < limits[-1]):
-            length = min(limits)
-            reader.files[file or _SETTINGS[0]] = durable.to_json({**settings, "max_seq_length": length})
-    lowercase, keep_end = settings.get("do_lower_case") is True, tokenizer.get("truncation_side") == "left"
-    return TextVector(modes, tuple(steps), length, prompt, lowercase, keep_end, reader.files)
+        if limits and (settings_file or limits[0] < limits[-1]):
+            max_length = min(limits)
+            reader.files[settings_file or _SETTINGS[0]] = durable.to_json(
+                {**settings, "max_seq_length": max_length}
+            )
+    lowercase, keep_end = (
+        settings.get("do_lower_case") is True,
+        tokenizer_settings.get("truncation_side") == "left",
+    )
+    return TextVector(modes, tuple(steps), max_length, prompt, lowercase, keep_end, reader.files)
 
 
 class _Reader:
@@ -222,7 +244,7 @@ class _Reader:
             self.files[MODULES] = (folder / MODULES).read_bytes()
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Returns the object in a JSON file; {} if there is no such file."""
+        """Returns the object in a JSON file; {} if there is no such file. Raises ModelError if damaged."""
         path = self.folder / name
         if not path.is_file():
             return {}
@@ -277,6 +299,7 @@ def _modules(folder: Path) -> list[tuple[str, str]] | None:
 
 
 def _modes(reader: _Reader, path: str) -> tuple[str, ...]:
+    """Returns the modes of the pooling in the subfolder `path`; the mean if its settings name none."""
     name = f"{path}/{CONFIG}"
     settings, where = reader.settings(name), reader.folder / name
     mode = settings.get("pooling_mode")

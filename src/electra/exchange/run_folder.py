@@ -39,7 +39,7 @@ class OpenedNetwork:
     kind: Kind
     tokenizer: Tokenizer
     checkpoints: tuple[Checkpoint, ...]  # oldest first
-    damage: tuple[str, ...]
+    damage: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
     output: str  # meaning of a discriminator's logits
 
 
@@ -57,9 +57,9 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     """
     kinds = NETWORKS if network == "encoder" else (network,)
     pair = PairFolder(path)
-    finished = [name for name in kinds if name in pair.finished()]
-    if finished:
-        return pair.network(finished[0]).path
+    finished_kinds = [name for name in kinds if name in pair.finished()]
+    if finished_kinds:
+        return pair.network(finished_kinds[0]).path
     if network not in (*NETWORKS, "encoder"):
         raise ModelError(
             f"this is a pre-trained pair, not a fine-tuned {network}",
@@ -76,7 +76,10 @@ def finished_network(path: Path, network: Kind) -> Path | None:
 
 
 def network_kinds(path: Path) -> list[Kind]:
-    """Returns the kinds of the finished networks of a run or pair, or of those in its newest checkpoint."""
+    """Returns the kinds of the finished networks of a run or pair, or of those in its newest checkpoint.
+
+    Raises CheckpointError if nothing is finished and there is no intact checkpoint.
+    """
     finished = PairFolder(path).finished()
     if finished:
         return [name for name in NETWORKS if name in finished]
@@ -97,9 +100,11 @@ def open_checkpoint(
 
     Raises:
         AbsentNetwork: the run has no such network.
-        ConfigError: `average` is below 1.
-        CheckpointError: there is no such checkpoint, or it is damaged.
+        ConfigError: `average` is below 1, or run.toml is damaged.
+        CheckpointError: there is no such checkpoint, or it is damaged or does not match run.toml.
+        ModelError: a weight is NaN or infinite.
         RunFolderError: run.toml does not describe the networks, or the tokenizer is missing.
+        TokenizerError: the tokenizer is damaged.
     """
     folder = RunFolder(run)
     selected, damage = _select_checkpoints(folder, step, average)
@@ -117,17 +122,17 @@ def open_checkpoint(
     tokenizer = find_tokenizer(run)
     pair = _build_pair(folder, present)
     _fill(pair, tensors, selected[-1].path)
-    opened = pair.named[kind]
-    merge_token_table(opened.encoder)
+    module = pair.named[kind]
+    merge_token_table(module.encoder)
     identity = record.get("identity", {})
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":
         output = str(identity.get("output", LOG_ODDS))
-    return OpenedNetwork(opened.eval(), kind, tokenizer, selected, damage, output)
+    return OpenedNetwork(module.eval(), kind, tokenizer, selected, damage, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
-    """Loads a run's tokenizer. Raises RunFolderError if it is missing."""
+    """Loads a run's tokenizer. Raises RunFolderError if it is missing, TokenizerError if it is damaged."""
     for folder in RunFolder(run).tokenizers():
         if folder.is_dir():
             return Tokenizer.load(folder)
@@ -139,7 +144,7 @@ def find_tokenizer(run: Path) -> Tokenizer:
 
 
 def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
-    """Returns the unweighted mean of every trainable parameter over the checkpoints.
+    """Returns the unweighted mean of every trainable parameter over one or more checkpoints.
 
     Sums are computed in float64 and rounded once to the dtype of the parameters. The weights of a single
     checkpoint are returned unchanged.
@@ -148,8 +153,8 @@ def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
         CheckpointError: a checkpoint was deleted in the meantime, or its tensors differ from the others'.
         ModelError: a tensor contains NaN or infinity.
     """
-    first, *others = selected
-    tensors = _read(first)
+    reference, *others = selected
+    tensors = _read(reference)
     if not others:
         return tensors
     sums = {name: tensor.double() for name, tensor in tensors.items()}
@@ -158,7 +163,7 @@ def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
         if {name: (weight.shape, weight.dtype) for name, weight in weights.items()} != {
             name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()
         }:
-            raise CheckpointError(f"its tensors differ from those of step {first.step}", where=other.path)
+            raise CheckpointError(f"its tensors differ from those of step {reference.step}", where=other.path)
         for name, weight in weights.items():
             sums[name] += weight
     return {name: (total / len(selected)).to(tensors[name].dtype) for name, total in sums.items()}
@@ -221,8 +226,10 @@ def _networks_in(tensors: Iterable[str]) -> list[Kind]:
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
     """Copies a checkpoint into all networks of a pair at once: tensors that they share are stored once."""
     parameters = dict(pair.named_parameters())
-    kinds = {f"{kind}.encoder" for kind in NETWORKS}
-    unknown = [name for name in tensors if name.rsplit(".layers.")[0] in kinds and name not in parameters]
+    encoder_names = {f"{kind}.encoder" for kind in NETWORKS}
+    unknown = [
+        name for name in tensors if name.rsplit(".layers.")[0] in encoder_names and name not in parameters
+    ]
     if unknown:
         raise CheckpointError(
             f"the networks in run.toml have no parameter for tensor {unknown[0]}",
@@ -232,6 +239,6 @@ def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:
         if name not in tensors or tensors[name].shape != parameter.shape:
             problem = f"has the shape {list(tensors[name].shape)}" if name in tensors else "is missing"
             raise CheckpointError(
-                f"tensor {name} {problem}, expected {list(parameter.shape)}", where=checkpoint
+                f"tensor {name} {problem}; the expected shape is {list(parameter.shape)}", where=checkpoint
             )
         parameter.data.copy_(tensors[name])

@@ -41,6 +41,8 @@ _FILES = [
 def locate(source: str | Path, *, allow_pickle: bool = False) -> Path:
     """Returns the folder of the model `source`, downloading it from the hub if it is not a local path.
 
+    With `allow_pickle`, a pickle is downloaded if the repository has no safetensors.
+
     Raises:
         ModelError: there is no such model, or the hub cannot be reached.
     """

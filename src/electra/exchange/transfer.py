@@ -41,16 +41,15 @@ from electra.foundation.errors import AbsentNetwork, ModelError
 
 
 def export(loaded: Loaded, out: Path, source: str | Path, *, dtype: Dtype = "float32") -> None:
-    """Writes a loaded model as a Hugging Face folder, with a card made from `source`.
+    """Writes a loaded model as a Hugging Face folder, with a card made from `source`, its path or hub name.
 
-    Raises:
-        ModelError: `out` contains anything but a model.
+    Raises the errors of `write_model`, for example if `out` contains anything but a model.
     """
     write(loaded, Path(out), make_card(loaded, Path(out), source), dtype)
 
 
 def write(loaded: Loaded, out: Path, card: Card, dtype: Dtype = "float32") -> None:
-    """Writes a loaded model as a Hugging Face folder, with this card."""
+    """Writes a loaded model as a Hugging Face folder, with this card. Raises the errors of `write_model`."""
     write_model(
         out,
         loaded.encoder,
@@ -86,31 +85,35 @@ def share_encoder(folder: Path, neighbour: str) -> None:
     Raises:
         ModelError: the two tokenizers differ.
     """
-    own, other = ModelFolder(folder), ModelFolder(folder.parent / neighbour)
+    model, sibling = ModelFolder(folder), ModelFolder(folder.parent / neighbour)
     architecture = read_config(folder).encoder.architecture
     prefix = names.PREFIX[architecture]
-    beside = {name: tensor for name, tensor in read_tensors(other.path).items() if name.startswith(prefix)}
+    sibling_tensors = {
+        name: tensor for name, tensor in read_tensors(sibling.path).items() if name.startswith(prefix)
+    }
     shared = {
         name: tensor
         for name, tensor in read_tensors(folder).items()
-        if name in beside and tensor.dtype == beside[name].dtype and torch.equal(tensor, beside[name])
+        if name in sibling_tensors
+        and tensor.dtype == sibling_tensors[name].dtype
+        and torch.equal(tensor, sibling_tensors[name])
     }
     if names.table_and_decoder(shared, architecture)[0] is None:
         return
     tokenizer = Tokenizer.load(folder)
-    if tokenizer.digest != Tokenizer.load(other.path).digest:
+    if tokenizer.digest != Tokenizer.load(sibling.path).digest:
         raise ModelError(f"its tokenizer differs from that of {neighbour}/", where=folder)
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     contents: dict[str, durable.Content] = {
         name: path.read_bytes() for name, path in files.items() if name not in TOKENIZER_FILES
     }
-    listed = {} if shared.keys() == beside.keys() else {SHARED_TENSORS: sorted(shared)}
-    contents[CONFIG] = durable.to_json(own.record | {SHARED: neighbour} | listed)
-    recorded = {name: contents[name] for name in recorded_files(own.weights) or {} if name in contents}
-    stored = read_safetensors(own.weights).items()
-    rest = {name: tensor for name, tensor in stored if name.removesuffix(SCALE) not in shared}
+    shared_entry = {} if shared.keys() == sibling_tensors.keys() else {SHARED_TENSORS: sorted(shared)}
+    contents[CONFIG] = durable.to_json(model.record | {SHARED: neighbour} | shared_entry)
+    recorded = {name: contents[name] for name in recorded_files(model.weights) or {} if name in contents}
+    stored_tensors = read_safetensors(model.weights).items()
+    remaining = {name: tensor for name, tensor in stored_tensors if name.removesuffix(SCALE) not in shared}
     metadata = {SHARED_DIGEST: shared_digest(shared, tokenizer)}
-    contents[own.weights.name] = lambda path: write_weights(path, rest, recorded, metadata)
+    contents[model.weights.name] = lambda path: write_weights(path, remaining, recorded, metadata)
     durable.commit_directory(folder, contents)
     (folder / durable.MANIFEST).unlink()
 
@@ -131,6 +134,7 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
 
     Raises:
         ModelError: the source is missing or fine-tuned, or `out` cannot be written.
+        ElectraError: the errors of `change`.
     """
     path = locate(source)
     is_pair = run_folder.holds_networks(path)
@@ -138,8 +142,8 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
     require_writable(path, out, models)
     for model in models.values():
         _require_pretrained(model, source, "Pass the model it was fine-tuned from, then fine-tune the result")
-    changed = {folder: change(model) for folder, model in models.items()}
-    for folder, (model, description) in changed.items():
+    results = {folder: change(model) for folder, model in models.items()}
+    for folder, (model, description) in results.items():
         card = Card(
             folder.resolve().name,
             model.kind,
@@ -149,7 +153,7 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
             threshold=None if model.threshold == DEFAULT_THRESHOLD else model.threshold,
         )
         write(model, folder, card)
-    return [f"{folder}  {model.kind}, {description}" for folder, (model, description) in changed.items()]
+    return [f"{folder}  {model.kind}, {description}" for folder, (model, description) in results.items()]
 
 
 def require_writable(source: Path, out: Path, folders: Iterable[Path]) -> None:
@@ -166,6 +170,7 @@ def require_writable(source: Path, out: Path, folders: Iterable[Path]) -> None:
 
 
 def _require_pretrained(model: Loaded, source: str, fix: str) -> None:
+    """Raises ModelError, with the advice `fix`, for a fine-tuned model."""
     folder = ModelFolder(Path(model.folder))
     if model.kind not in run_folder.PRETRAINED or folder.task.is_file() or folder.head.is_file():
         kind = "fine-tuned model" if model.kind in run_folder.PRETRAINED else model.kind
@@ -185,9 +190,9 @@ def import_pair(
     Args:
         source: a path or a name on the hub.
         out: the folder to write.
-        generator: another source for the generator.
+        generator: another source for the generator (None: `source`).
         allow_pickle: also read weights that are stored as a pickle.
-        dtype: number format of the weights. With "int8", networks share a token table that is the same.
+        dtype: number format of the weights. With "int8", a token table that networks share is stored once.
 
     Returns:
         Lines for the user.

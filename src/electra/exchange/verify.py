@@ -15,7 +15,10 @@ from electra.foundation.errors import DamagedModel, ElectraError, ModelError
 
 
 def verify(path: Path) -> Iterator[Finding]:
-    """Yields a finding for each part of the folder at `path` and of the folders in it."""
+    """Yields a finding for each part of the folder at `path` and of the folders in it.
+
+    Raises RunFolderError if there is no such folder, or electra did not write it.
+    """
     yield from open_folder(path).verify({ModelFolder: _verify_model, StoreFolder: _verify_store})
 
 
@@ -43,7 +46,7 @@ def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
 
 
 def require_undamaged(folder: ModelFolder) -> None:
-    """Raises ModelError if `verify` would find the model folder damaged."""
+    """Raises ModelError, or TokenizerError, if `verify` would find the model folder damaged."""
     if folder.holds_graph:
         problem = folder.damage_of_graph()
     else:

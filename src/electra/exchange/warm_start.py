@@ -51,7 +51,8 @@ def load_weights_into(
         Notes for the log.
 
     Raises:
-        ModelError: the sizes or tokenizers differ, or the objective has no such network.
+        ModelError: a source cannot be loaded, the sizes or tokenizers differ, or the objective has no such
+            network.
     """
     notes: list[str] = []
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
@@ -80,18 +81,18 @@ def load_weights_into(
         loaded = load(generator, "generator")
         _check_tokenizer(loaded, tokenizer)
         _require_tied(loaded)
-        fixed = _parameters(own_discriminator) if discriminator is not None else set()
+        fixed_ids = _parameters(own_discriminator) if discriminator is not None else set()
         tables = _disentangled(own_discriminator) if discriminator is not None else []
-        before = [table.weight.detach().clone() for table in tables]
-        differing = _copy(own_generator, loaded, fixed, "generator")
+        old_tables = [table.weight.detach().clone() for table in tables]
+        differing_names = _copy(own_generator, loaded, fixed_ids, "generator")
         # The generator's table, which is a summand of these tables, has changed.
-        for table, weight in zip(tables, before, strict=True):
+        for table, weight in zip(tables, old_tables, strict=True):
             table.set_table(weight)
         notes += loaded.notes
-        if differing:
+        if differing_names:
             notes.append(
                 "shared weights differ between the two folders; the discriminator's are used"
-                f" ({', '.join(differing[:3])}, ...)"
+                f" ({', '.join(differing_names[:3])}, ...)"
             )
     return tuple(notes)
 
@@ -99,7 +100,7 @@ def load_weights_into(
 def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -> tuple[str, ...]:
     """Copies a loaded model into the discriminator of `pair`, or only its encoder if it has another head.
 
-    Returns notes for the log.
+    Returns notes for the log. Raises ModelError if the sizes or tokenizers differ.
     """
     _check_tokenizer(loaded, tokenizer)
     if isinstance(loaded.head, DiscriminatorHead):
@@ -116,14 +117,14 @@ def load_main(source: str | Path) -> Loaded:
     Raises:
         AbsentNetwork: the source has none of them.
     """
-    first: AbsentNetwork | None = None
+    first_error: AbsentNetwork | None = None
     for kind in PRETRAINED:
         try:
             return load(source, kind)
         except AbsentNetwork as absent:
-            first = first or absent
-    assert first is not None
-    raise first
+            first_error = first_error or absent
+    assert first_error is not None
+    raise first_error
 
 
 @torch.no_grad()
@@ -180,7 +181,7 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
     Returns the names of fixed parameters whose values differ from the loaded ones.
     """
     state = exported_weights(loaded.encoder, loaded.head)
-    differing = []
+    differing_names = []
     encoder = network.get_submodule("encoder")
     if isinstance(encoder, ModernEncoder) and isinstance(encoder.tokens, ProjectedTable):
         _solve_projection(encoder.tokens, state.pop("encoder.tokens.weight"), fixed, loaded)
@@ -195,7 +196,7 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
         if id(parameter) not in fixed:
             parameter.copy_(state[key])
         elif not torch.equal(parameter.cpu(), state[key]):
-            differing.append(key)
+            differing_names.append(key)
     unknown = sorted(set(state) - set(parameters))
     if unknown:
         raise ModelError(
@@ -203,7 +204,7 @@ def _copy(network: nn.Module, loaded: Loaded, fixed: set[int], name: str) -> lis
             where=loaded.folder,
             fix=SIZES_DIFFER,
         )
-    return differing
+    return differing_names
 
 
 def _check_shape(key: str, loaded_tensor: Tensor | None, own: Tensor, loaded: Loaded, name: str) -> None:
@@ -250,10 +251,10 @@ def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int],
             where=loaded.folder,
             fix=fix,
         )
-    shared = source.detach().cpu().double()
-    solution = torch.linalg.lstsq(shared, table_VD.double()).solution
-    error = torch.linalg.norm(shared @ solution - table_VD) / torch.linalg.norm(table_VD)
-    if error > PROJECTION_TOLERANCE:
+    shared_table = source.detach().cpu().double()
+    solution = torch.linalg.lstsq(shared_table, table_VD.double()).solution
+    relative_error = torch.linalg.norm(shared_table @ solution - table_VD) / torch.linalg.norm(table_VD)
+    if relative_error > PROJECTION_TOLERANCE:
         raise ModelError(
             "this generator's token table is not a projection of the discriminator's",
             where=loaded.folder,

@@ -16,7 +16,7 @@ from electra.foundation.errors import ModelError
 
 DIGEST = "sha256"  # key in the file's header
 SCALE = ".scale"  # what is appended to the name of an 8-bit tensor, for the tensor of its scales
-LARGEST = 127  # of an 8-bit weight; -128 is not used
+LARGEST = 127  # largest absolute value of an 8-bit weight; -128 is not used
 
 
 def write_weights(
@@ -25,14 +25,14 @@ def write_weights(
     other_files: Mapping[str, durable.Content] = {},
     further: Mapping[str, str] = {},
 ) -> None:
-    """Writes tensors to a safetensors file; equal tensors give equal bytes.
+    """Writes tensors to a safetensors file; equal arguments give equal bytes.
 
     The library writes the header's metadata in random order, so the header is sorted afterwards.
 
     Args:
         path: the file.
         tensors: the tensors by name.
-        other_files: the model's other files, whose digests go into the header.
+        other_files: the model's other files, by name; the digests of those given as bytes go into the header.
         further: further metadata for the header.
     """
     from safetensors.torch import save_file
@@ -46,27 +46,30 @@ def write_weights(
     metadata |= further
     save_file(dict(tensors), path, metadata=metadata)
     with open(path, "r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
+        header_size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(header_size))
         ordered = {"__metadata__": dict(sorted(header.pop("__metadata__").items())), **header}
         content = json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode()
-        assert len(content) <= size
+        assert len(content) <= header_size
         file.seek(8)
-        file.write(content.ljust(size))
+        file.write(content.ljust(header_size))
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """Returns the SHA-256 of the names, types, shapes and bytes of the tensors, sorted by name."""
-    state = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
-        state.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        state.update(tensor.flatten().view(torch.uint8).numpy().data)
-    return state.hexdigest()
+        hasher.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        hasher.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return hasher.hexdigest()
 
 
 def recorded_digest(path: Path, key: str = DIGEST) -> str | None:
-    """Returns the digest in the file's header; None if another program or an older version wrote it."""
+    """Returns the digest in the file's header; None if another program or an older version wrote it.
+
+    Raises SafetensorError or OSError if the file cannot be read.
+    """
     from safetensors import safe_open
 
     with safe_open(path, "pt") as file:

@@ -48,7 +48,8 @@ def send_curves(
 
     Raises:
         ConfigError: the tracker is unknown or not installed.
-        RunFolderError: the folder is not a run, or `out` already has another run of this name.
+        RunFolderError: the folder is not a run, `out` already has another run of this name, or another
+            process is sending this one.
     """
     if to not in VIEW_COMMANDS:
         raise ConfigError(f"unknown tracker {to!r}", key="to", fix=f"Choose from {', '.join(VIEW_COMMANDS)}")
@@ -63,33 +64,33 @@ def send_curves(
     record = folder.record
     follower = Follower(folder.metrics)
     rows = follower.read_new().rows
-    first = next((row for row in rows if row.get("kind") in KINDS), None)
-    while first is None and follow and not stop():
+    first_row = next((row for row in rows if row.get("kind") in KINDS), None)
+    while first_row is None and follow and not stop():
         time.sleep(POLL_SECONDS)
         rows += follower.read_new().rows
-        first = next((row for row in rows if row.get("kind") in KINDS), None)
-    if first is None:
+        first_row = next((row for row in rows if row.get("kind") in KINDS), None)
+    if first_row is None:
         say(f"{run}: no measurements yet")
         return 0
     state_folder = out / ".electra" / name.replace("/", "-")
     with durable.lock(state_folder):
-        reached = _Progress(state_folder / "reached.json", first, name)
+        progress = _Progress(state_folder / "reached.json", first_row, name)
         settings = dict(flatten(without_paths(RunFolder.settings(record))))
         started = (run / folder.RECORD).stat().st_mtime
-        target = Target(name, out, project, settings, started, reached.id)
+        target = Target(name, out, project, settings, started, progress.id)
         events: list[Row] = []
         tracker: Tracker | None = None
         sent, ended = 0, False
         try:
             while True:
                 events += [row for row in rows if row.get("kind") == "event"]
-                new = [row for row in rows if _is_new(row, reached)]
-                if new and tracker is None:
+                new_rows = [row for row in rows if _is_new(row, progress)]
+                if new_rows and tracker is None:
                     tracker = importlib.import_module(f"electra.exchange.trackers.{to}").open(target)
-                    reached.id = tracker.id
+                    progress.id = tracker.id
                 if tracker is not None:
-                    sent += _send(new, tracker, reached)
-                ended = _ended(events, reached, folder.total_steps)
+                    sent += _send(new_rows, tracker, progress)
+                ended = _ended(events, progress, folder.total_steps)
                 if not follow or ended or stop():
                     return sent
                 time.sleep(POLL_SECONDS)
@@ -111,15 +112,17 @@ def _send_seeds(
             rows, run_name = _rows_of(seed.record), f"{name}-seed-{number}"
             state_folder = out / ".electra" / run_name.replace("/", "-")
             with durable.lock(state_folder):
-                reached = _Progress(state_folder / "reached.json", rows[0], run_name)
-                if not (new := [row for row in rows if row["step"] > reached.steps.get(row["kind"], -1)]):
+                progress = _Progress(state_folder / "reached.json", rows[0], run_name)
+                if not (
+                    new_rows := [row for row in rows if row["step"] > progress.steps.get(row["kind"], -1)]
+                ):
                     continue
                 started = (folder.path / folder.RECORD).stat().st_mtime
-                target = Target(run_name, out, project, {**settings, "seed": number}, started, reached.id)
+                target = Target(run_name, out, project, {**settings, "seed": number}, started, progress.id)
                 tracker = importlib.import_module(f"electra.exchange.trackers.{to}").open(target)
-                reached.id = tracker.id
+                progress.id = tracker.id
                 try:
-                    sent += _send(new, tracker, reached)
+                    sent += _send(new_rows, tracker, progress)
                 finally:
                     tracker.close(finished=True)
         if not follow or ended or stop():

@@ -21,8 +21,8 @@ class MLflow(Tracker):
 
     def __init__(self, target: Target) -> None:
         logging.getLogger("mlflow").setLevel(logging.WARNING)
-        where = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
-        self._client, self._started = MlflowClient(where), target.started
+        uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{target.out.absolute()}/mlflow.db"
+        self._client, self._started = MlflowClient(uri), target.started
         self._pending: list[Metric] = []
         self.id = target.id or self._create_run(target)
 
@@ -38,8 +38,8 @@ class MLflow(Tracker):
 
     @override
     def log(self, step: int, seconds: float, values: Mapping[str, float]) -> None:
-        when = int(1000 * (self._started + seconds))
-        self._pending += [Metric(name, value, when, step) for name, value in values.items()]
+        milliseconds = int(1000 * (self._started + seconds))
+        self._pending += [Metric(name, value, milliseconds, step) for name, value in values.items()]
 
     @override
     def flush(self) -> None:
