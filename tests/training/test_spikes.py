@@ -136,7 +136,7 @@ def test_losses_of_another_phase_are_not_compared_with(tmp_path: Path) -> None:
     [switch] = {run.objective.phase(step, 90)[0] for step in range(90)} - {0}
     run.recent_losses = RecentLosses([1.0] * WINDOW)
     run.step = switch
-    assert not loop.skips_spike(run, 1000.0) and list(run.recent_losses) == [1000.0]
+    assert not loop.handle_spike(run, 1000.0) and list(run.recent_losses) == [1000.0]
 
 
 @pytest.mark.slow

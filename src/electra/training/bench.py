@@ -63,7 +63,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
 
     Raises:
         ConfigError: if settings do not fit the machine, the objective or the number of processes.
-        RunFailed: if the recipe says `compile=on` and the layers cannot be compiled, or a gradient is not
+        RunFailed: if `training.compile` is on and the layers cannot be compiled, or a gradient is not
             finite.
     """
     world = world or World()
@@ -72,7 +72,7 @@ def measure(recipe: Recipe, vocab_size: int, seconds: float, world: World | None
     run = replace(run, telemetry=Telemetry(run.folder, is_main=False))
     problem = compilation.compile_layers(run) if recipe.training.compile == "on" else None
     if problem is not None:
-        raise RunFailed(f"the layers cannot be compiled: {problem}", key="compile=on")
+        raise RunFailed(f"the layers cannot be compiled: {problem}", key="training.compile")
     now = clock(run.device)
     for _ in range(WARM_UP):
         began = now()

@@ -26,7 +26,7 @@ class Clock:
     seconds: float
     began: float
     """Start by this process's monotonic clock, minus the time that updates took before it resumed."""
-    _first: tuple[int, float] | None = field(default=None, init=False)
+    _first_update: tuple[int, float] | None = field(default=None, init=False)
 
     def due(self, step: int, seconds: float, total: int) -> bool:
         """Whether to re-estimate the number of steps before the next update.
@@ -36,8 +36,8 @@ class Clock:
             seconds: Time spent in them.
             total: Total number of steps as estimated so far.
         """
-        if self._first is None and seconds:
-            self._first = step, seconds  # a process's first updates are slower than the others
+        if self._first_update is None and seconds:
+            self._first_update = step, seconds  # a process's first updates are slower than the others
         return step > 0 and (self.past_a_tenth or step >= ESTIMATING_FRACTION * total)
 
     @property
@@ -59,7 +59,7 @@ class Clock:
             step: Finished updates, at least 1.
             seconds: Time spent in them.
         """
-        first_step, first_seconds = self._first or (0, 0.0)
+        first_step, first_seconds = self._first_update or (0, 0.0)
         return seconds / step if step == first_step else (seconds - first_seconds) / (step - first_step)
 
 

@@ -27,8 +27,10 @@ from electra.training.launch import RENDEZVOUS
 Value = TypeVar("Value")
 
 TIMEOUT, INTERFACE = "ELECTRA_TIMEOUT_MINUTES", "GLOO_SOCKET_IFNAME"
-OUTSIDE = "203.0.113.1"  # an address that no machine has (RFC 5737): it is reached by the default route
-ATTENDANCE = "electra/attendance/"  # prefix of the keys of a roll call
+UNUSED_ADDRESS = (
+    "203.0.113.1"  # an address that no machine has (RFC 5737): it is reached by the default route
+)
+ATTENDANCE_PREFIX = "electra/attendance/"  # prefix of the keys of a roll call
 ROLL_CALL_SECONDS = 3.0  # for other processes to report that they have lost the connection, too
 # Matches gloo's messages about a lost connection; gloo has no error classes.
 _LOST = "onnection closed|onnection reset|onnection refused|ocket closed|roken pipe|closure"
@@ -90,8 +92,10 @@ class Reduction:
         self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES
     ) -> None:
         self.buckets: list[list[nn.Parameter]] = []
-        self.missing: list[int] = []  # number of gradients that each bucket still waits for
-        self.sent: list[tuple[Tensor, Any]] = []  # gradients and all-reduce handle of each sent bucket
+        self.missing_gradients: list[int] = []  # number of gradients that each bucket still waits for
+        self.sent_buckets: list[
+            tuple[Tensor, Any]
+        ] = []  # gradients and all-reduce handle of each sent bucket
         self.listening = False
         self.world = world
         if world.size == 1:
@@ -108,7 +112,7 @@ class Reduction:
 
     def begin(self) -> None:
         """Announces the last backward pass of an update, during which buckets are sent."""
-        self.missing = [len(bucket) for bucket in self.buckets]
+        self.missing_gradients = [len(bucket) for bucket in self.buckets]
         self.listening = True
 
     def add(self) -> None:
@@ -121,9 +125,9 @@ class Reduction:
     def finish(self) -> None:
         """Sends the remaining buckets and replaces every gradient by its sum over the processes."""
         self.listening = False
-        while len(self.sent) < len(self.buckets):
+        while len(self.sent_buckets) < len(self.buckets):
             self._send()
-        for bucket, (flat, handle) in zip(self.buckets, self.sent, strict=True):
+        for bucket, (flat, handle) in zip(self.buckets, self.sent_buckets, strict=True):
             if handle is not None:
                 handle.wait()
             parameters = _with_gradient(bucket)
@@ -131,24 +135,27 @@ class Reduction:
                 parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True
             ):
                 parameter.grad = piece.view_as(parameter)
-        self.sent.clear()
+        self.sent_buckets.clear()
 
     def _listener(self, index: int) -> Any:
         def gradient_ready(_: Tensor) -> None:
             if not self.listening:
                 return
-            self.missing[index] -= 1
-            while len(self.sent) < len(self.buckets) and self.missing[len(self.sent)] == 0:
+            self.missing_gradients[index] -= 1
+            while (
+                len(self.sent_buckets) < len(self.buckets)
+                and self.missing_gradients[len(self.sent_buckets)] == 0
+            ):
                 self._send()
 
         return gradient_ready
 
     def _send(self) -> None:
         gradients = [
-            torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent)])
+            torch.as_tensor(p.grad).reshape(-1) for p in _with_gradient(self.buckets[len(self.sent_buckets)])
         ]
         flat = torch.cat(gradients) if gradients else torch.empty(0)
-        self.sent.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
+        self.sent_buckets.append((flat, dist.all_reduce(flat, async_op=True) if gradients else None))
 
 
 class FixedOrder:
@@ -167,9 +174,11 @@ class FixedOrder:
         micro_batches: int,
         bucket_bytes: int = BUCKET_BYTES,
     ) -> None:
-        self.world, self.parameters, self.bucket_size = world, list(parameters), bucket_bytes // 4
-        self.per_leaf = micro_batches // _power_of_two(micro_batches)  # summed sequentially into a leaf
-        self.added = 0  # micro-batches of this update so far
+        self.world, self.parameters, self.bucket_elements = world, list(parameters), bucket_bytes // 4
+        self.micro_batches_per_leaf = micro_batches // _power_of_two(
+            micro_batches
+        )  # summed sequentially into a leaf
+        self.num_added = 0  # micro-batches of this update so far
         self.nodes: list[tuple[int, list[Tensor | None]]] = []  # (number of micro-batches, gradients)
 
     def begin(self) -> None:
@@ -180,25 +189,25 @@ class FixedOrder:
         gradients = [parameter.grad for parameter in self.parameters]
         for parameter in self.parameters:
             parameter.grad = None
-        index_in_leaf = self.added % self.per_leaf
-        self.added += 1
+        index_in_leaf = self.num_added % self.micro_batches_per_leaf
+        self.num_added += 1
         if index_in_leaf:
             count, partial = self.nodes.pop()
             self.nodes.append((count + 1, _sum(partial, gradients)))
         else:
             self.nodes.append((1, gradients))
-        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.per_leaf:
+        while len(self.nodes) > 1 and self.nodes[-1][0] == self.nodes[-2][0] >= self.micro_batches_per_leaf:
             (count, left), (_, right) = self.nodes[-2:]
             self.nodes[-2:] = [(2 * count, _sum(left, right))]
 
     def finish(self) -> None:
         """Replaces every gradient by its sum over the micro-batches of all processes."""
         [(_, gradients)] = self.nodes
-        self.nodes, self.added = [], 0
+        self.nodes, self.num_added = [], 0
         with_gradient = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.world.size > 1 and with_gradient:
             flat = torch.cat([torch.as_tensor(gradients[index]).reshape(-1) for index in with_gradient])
-            for piece in torch.split(flat, self.bucket_size):
+            for piece in torch.split(flat, self.bucket_elements):
                 gathered = [torch.empty_like(piece) for _ in range(self.world.size)]
                 dist.all_gather(gathered, piece)
                 while len(gathered) > 1:
@@ -303,7 +312,7 @@ def _choose_interface(size: int) -> None:
     if os.environ.get("LOCAL_WORLD_SIZE") == str(size) or is_local or not _loops_back(host_name, True):
         return
     # The leader's own name may loop back as well; its interface is that of the default route.
-    address = network_interfaces.local_address(OUTSIDE if _loops_back(leader) else leader)
+    address = network_interfaces.local_address(UNUSED_ADDRESS if _loops_back(leader) else leader)
     if address is None and _loops_back(leader):
         return  # no network: all processes are on this machine
     if interface := network_interfaces.interface_of(address or ""):
@@ -385,10 +394,10 @@ class Attendance:
 
         def call() -> None:
             with suppress(RuntimeError):
-                self.store.set(f"{ATTENDANCE}{self.rank}", "here")
+                self.store.set(f"{ATTENDANCE_PREFIX}{self.rank}", "here")
                 while len(present) < self.size and time.monotonic() < deadline:
                     present.update(
-                        rank for rank in range(self.size) if self.store.check([f"{ATTENDANCE}{rank}"])
+                        rank for rank in range(self.size) if self.store.check([f"{ATTENDANCE_PREFIX}{rank}"])
                     )
                     time.sleep(0.1)
 

@@ -35,9 +35,10 @@ def refuse_drift(run: Run) -> None:
     digests = world.sum([own_digest if rank == world.rank else 0.0 for rank in range(world.size)])
     differing = [str(rank) for rank, other_digest in enumerate(digests) if other_digest != digests[0]]
     if differing:
+        names = f"processes {', '.join(differing)}" if len(differing) > 1 else f"process {differing[0]}"
+        verb = "have" if len(differing) > 1 else "has"
         raise RunFailed(
-            f"process {', '.join(differing)} and process 0 have different weights at step {run.step}; nothing"
-            " was saved",
+            f"{names} {verb} other weights than process 0 at step {run.step}; nothing was saved",
             where=run.folder,
             fix="Rerun to resume from the previous checkpoint. If it happens again, test the memory, and use"
             " identical machines, because different ones round differently",

@@ -43,7 +43,7 @@ def evaluate(
     batch_size: int,
     device: torch.device,
     precision: str,
-    stopping: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, float | None]:
     """Returns mean losses and metrics over the first `rows` held-out rows; None for undefined metrics.
 
@@ -59,10 +59,10 @@ def evaluate(
         batch_size: Rows per forward pass.
         device: Where to compute.
         precision: "bf16" or "fp32".
-        stopping: Called before each batch; True interrupts the evaluation.
+        stop: Called before each batch; True interrupts the evaluation.
 
     Raises:
-        EvaluationStopped: if `stopping` returned True.
+        EvaluationStopped: if `stop` returned True.
         NotFinite: if a loss or an output is not finite.
     """
 
@@ -72,7 +72,7 @@ def evaluate(
         observed: dict[str, list[npt.NDArray[Any]]] = {}
         num_rows = min(rows, heldout.num_blocks)
         for index in range(-(-num_rows // batch_size)):
-            if stopping():
+            if stop():
                 raise EvaluationStopped
             batch = heldout.batch(index, batch_size, stop=min(batch_size, num_rows - index * batch_size))
             corrupted = objective.corrupt(batch, SEED, 1.0)

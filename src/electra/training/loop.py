@@ -105,7 +105,7 @@ def update(run: Run) -> None:
     summed_losses = run.reduction.sum_losses(sums)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
-    if not skips_spike(run, loss):
+    if not handle_spike(run, loss):
         run.optimizer.step(rate)
     run.step += 1
     if run.device.type == "cpu":
@@ -118,7 +118,7 @@ def update(run: Run) -> None:
         log(run, measured | applied | run.stragglers.report(summed[len(names) :], run.step, run.telemetry))
 
 
-def skips_spike(run: Run, loss: float) -> bool:
+def handle_spike(run: Run, loss: float) -> bool:
     """Records the loss, and reports a spike. Returns True if the update must be skipped.
 
     All processes get the same answer.
@@ -222,7 +222,7 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
             batch_size=run.micro_batch_size,
             device=run.device,
             precision=run.precision,
-            stopping=stop,
+            stop=stop,
         )
     except evaluation.NotFinite:
         problem = f"the held-out losses are not finite at step {run.step}"

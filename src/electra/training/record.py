@@ -144,7 +144,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     raise_if_changed(run.folder, "run", changed, fix=fix)
 
 
-def refuse_foreign(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
+def refuse_foreign_checkpoint(saved: Checkpoint, state: Mapping[str, Any], run: Run) -> None:
     """Raises RunFolderError if the checkpoint belongs to another run, for example to one with another seed.
 
     Checkpoints of older versions record fewer settings; the recorded ones must agree.

@@ -26,7 +26,7 @@ from electra.training.distributed import World
 from electra.training.loop import update
 from electra.training.networks import WarmStart
 from electra.training.recipe import recorded_recipe
-from electra.training.record import parts_of, refuse_foreign, step_estimates_of
+from electra.training.record import parts_of, refuse_foreign_checkpoint, step_estimates_of
 from electra.training.run import Run, build_run
 from electra.training.spikes import RecentLosses
 from electra.training.start import compile_run
@@ -57,11 +57,11 @@ def replay(folder: RunFolder, store: TokenStore, steps: int) -> list[Finding]:
         CheckpointError: if no checkpoint has that many logged updates after it.
         ConfigError: if `steps` is below 1 or too small to reach a logged row.
     """
-    begin = starting_point(folder, steps)
+    start_checkpoint = starting_point(folder, steps)
     threads = torch.get_num_threads()
     try:
-        run = rebuild(folder, begin, steps, store)
-        return [*compare(run, folder, begin, steps)]
+        run = rebuild(folder, start_checkpoint, steps, store)
+        return [*compare(run, folder, start_checkpoint, steps)]
     finally:
         torch.set_num_threads(threads)
 
@@ -99,17 +99,17 @@ def starting_point(folder: RunFolder, steps: int) -> Checkpoint:
     )
 
 
-def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore) -> Run:
-    """Returns the run as it was at the checkpoint `begin`, in one process and without output.
+def rebuild(folder: RunFolder, start_checkpoint: Checkpoint, steps: int, store: TokenStore) -> Run:
+    """Returns the run as it was at the checkpoint `start_checkpoint`, in one process and without output.
 
     Raises:
         CheckpointError: if the checkpoint lacks a tensor.
         RunFolderError: if the checkpoint belongs to another run.
     """
-    record, state = folder.record, begin.record
+    record, state = folder.record, start_checkpoint.record
     recorded = recorded_recipe(record)
     training, processes = recorded.training, int(state.get("world_size", 1))
-    part = [part for part in parts_of(record) if part["step"] <= begin.step][-1]
+    part = [part for part in parts_of(record) if part["step"] <= start_checkpoint.step][-1]
     rows_per_process = training.batch_size // processes
     replay_settings = replace(
         training,
@@ -117,14 +117,14 @@ def rebuild(folder: RunFolder, begin: Checkpoint, steps: int, store: TokenStore)
         threads=part.get("threads", training.threads),
         # dropout is drawn per micro-batch
         micro_batch=min(part.get("micro_batch", training.micro_batch) or rows_per_process, rows_per_process),
-        on_spike="skip" if _skipped(folder, begin.step, steps) else "warn",
+        on_spike="skip" if _skipped(folder, start_checkpoint.step, steps) else "warn",
     )
     run = build_run(replace(recorded, training=replay_settings), folder.path, store, World(), _shapes(record))
-    refuse_foreign(begin, state, run)
+    refuse_foreign_checkpoint(start_checkpoint, state, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
-    checkpoint.restore(begin.path, run.pair, run.optimizer)
-    run.step, run.recent_losses = begin.step, RecentLosses(state.get("recent_losses", ()))
+    checkpoint.restore(start_checkpoint.path, run.pair, run.optimizer)
+    run.step, run.recent_losses = start_checkpoint.step, RecentLosses(state.get("recent_losses", ()))
     run.telemetry = RowCollector(folder.path)
     return run
 
@@ -145,21 +145,21 @@ def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
     return WarmStart(names, {name: EncoderConfig(**shape) for name, shape in network_tables(record).items()})
 
 
-def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Iterator[Finding]:
+def compare(run: Run, folder: RunFolder, start_checkpoint: Checkpoint, steps: int) -> Iterator[Finding]:
     """Repeats `steps` updates and yields the findings."""
     saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     replayed: dict[int, dict[str, torch.Tensor]] = {}
     failed = ""
     try:
-        while run.step < begin.step + steps and not failed:
+        while run.step < start_checkpoint.step + steps and not failed:
             update(run)
             if run.step in saved:
                 tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
                 replayed[run.step] = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     except RunFailed as error:
         failed = error.what
-    yield Finding(begin.path, f"replayed to step {run.step:,}", failed)
-    processes = int(begin.record.get("world_size", 1))
+    yield Finding(start_checkpoint.path, f"replayed to step {run.step:,}", failed)
+    processes = int(start_checkpoint.record.get("world_size", 1))
     exact = processes == 1 and run.device.type == "cpu"
     assert isinstance(run.telemetry, RowCollector)
     logged = [row for row in folder.ledger().rows_of_kind("train") if row["step"] in run.telemetry.rows]
@@ -170,11 +170,11 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
         f"the batches of {steps_compared}",
         first_difference(pairs, ["batch_digest"], exact=True),
     )
-    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > begin.step]
+    resumptions = [part["step"] for part in parts_of(folder.record) if part["step"] > start_checkpoint.step]
     last_comparable_step = min(resumptions, default=run.step)
     if last_comparable_step < run.step:
         reason = "resumed under other conditions, so later losses and weights are not compared"
-        yield Finding(begin.path, f"step {last_comparable_step:,}: {reason}")
+        yield Finding(start_checkpoint.path, f"step {last_comparable_step:,}: {reason}")
         pairs = [(row, now) for row, now in pairs if row["step"] <= last_comparable_step]
         replayed = {step: tensors for step, tensors in replayed.items() if step <= last_comparable_step}
         steps_compared = _logged(pairs)
@@ -186,9 +186,9 @@ def compare(run: Run, folder: RunFolder, begin: Checkpoint, steps: int) -> Itera
     yield Finding(folder.metrics, f"the losses of {steps_compared}, {precision}", problem)
     if not exact:
         trainer = f"{processes} processes" if processes > 1 else str(run.device)
-        yield Finding(begin.path, f"trained by {trainer}, so weights are not compared")
+        yield Finding(start_checkpoint.path, f"trained by {trainer}, so weights are not compared")
     elif not replayed:
-        yield Finding(begin.path, "no checkpoint among these steps, so weights are not compared")
+        yield Finding(start_checkpoint.path, "no checkpoint among these steps, so weights are not compared")
     else:
         for step, tensors in replayed.items():
             yield Finding(

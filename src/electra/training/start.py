@@ -32,7 +32,7 @@ from electra.training.record import (
     read_record,
     record_resumption,
     refuse_changes,
-    refuse_foreign,
+    refuse_foreign_checkpoint,
     step_estimates_of,
 )
 from electra.training.run import Run, build_run
@@ -171,7 +171,7 @@ def resume(run: Run) -> list[str]:
     newest_path = run.world.broadcast(str(newest.path) if newest else None)
     if newest_path is not None:
         saved = checkpoints.Checkpoint(Path(newest_path))
-        refuse_foreign(saved, saved.record, run)
+        refuse_foreign_checkpoint(saved, saved.record, run)
         state = checkpoint.restore(Path(newest_path), run.pair, run.optimizer)
         run.step = run.saved_step = int(state["step"])
         run.seconds = float(state["seconds"])
@@ -211,18 +211,18 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
     return steps, f"{text} is {steps:,} steps {note}" if note else ""
 
 
-def compile_run(run: Run, before: bool | None) -> list[str]:
+def compile_run(run: Run, was_compiled: bool | None) -> list[str]:
     """Compiles the layers if the recipe says so or it pays off. Returns warnings.
 
     If the layers of one process cannot be compiled, no process compiles them.
 
     Args:
         run: The run.
-        before: Whether the layers were compiled when the run began; None for a new run. Compiled and
+        was_compiled: Whether the layers were compiled when the run began; None for a new run. Compiled and
             uncompiled layers differ in the last bits, so a resumed run keeps its choice.
     """
     automatic = run.machine.compile == "auto"
-    wanted = before if automatic and before is not None else compilation.should_compile(run)
+    wanted = was_compiled if automatic and was_compiled is not None else compilation.should_compile(run)
     problem = compilation.compile_layers(run) if wanted else None
     [num_failures] = run.world.sum([float(problem is not None)])
     warnings = []

@@ -74,8 +74,8 @@ class Pace:
     def __init__(self, option: str) -> None:
         self.option = option
         self._kind: object = None
-        self._first: list[float] = []
-        self._last: deque[float] = deque(maxlen=3)
+        self._initial_rates: list[float] = []
+        self._recent_rates: deque[float] = deque(maxlen=3)
         self._reported = False
 
     def add(self, rate: float, kind: object = None) -> str:
@@ -86,14 +86,14 @@ class Pace:
             kind: The kind of work; rates of different kinds are not compared.
         """
         if kind != self._kind:
-            self._kind, self._first = kind, []
-            self._last.clear()
-        if len(self._first) < 3:
-            self._first.append(rate)
+            self._kind, self._initial_rates = kind, []
+            self._recent_rates.clear()
+        if len(self._initial_rates) < 3:
+            self._initial_rates.append(rate)
             return ""
-        self._last.append(rate)
-        initial_rate, recent_rate = statistics.median(self._first), max(self._last)
-        if self._reported or len(self._last) < 3 or recent_rate * SLOW_RATIO > initial_rate:
+        self._recent_rates.append(rate)
+        initial_rate, recent_rate = statistics.median(self._initial_rates), max(self._recent_rates)
+        if self._reported or len(self._recent_rates) < 3 or recent_rate * SLOW_RATIO > initial_rate:
             return ""
         self._reported = True
         threads, cores = torch.get_num_threads(), machine.cores()
