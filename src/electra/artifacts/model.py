@@ -105,7 +105,7 @@ class ModelFolder(Folder):
         """Whether the folder has an ONNX graph instead of weights."""
         return self.onnx.is_file() and not self.weights.is_file()
 
-    def changed(self) -> dict[str, str]:
+    def changed_files(self) -> dict[str, str]:
         """Returns the problem with each file that is missing or differs from its recorded digest, by name.
 
         Returns {} if no digests are recorded.
@@ -130,7 +130,7 @@ class ModelFolder(Folder):
             yield Finding(self.onnx, "graph", self.damage_of_graph() or "")
             return
         problem = _problem_of_weights(self.weights)
-        yield Finding(self.weights, "weights", problem or "; ".join(self.changed().values()))
+        yield Finding(self.weights, "weights", problem or "; ".join(self.changed_files().values()))
 
     @override
     def facts(self) -> Sequence[tuple[str, Any]]:

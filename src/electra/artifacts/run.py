@@ -20,7 +20,7 @@ from electra.artifacts.store import StoreFolder
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError
 
-LOST = "lost_rows"  # name of the event that reports missing rows of the ledger
+LOST_ROWS = "lost_rows"  # name of the event that reports missing rows of the ledger
 LANGUAGE_MODEL = "language_model"
 PUSHED_SUBFOLDERS = (*EXPORTED[1:], LANGUAGE_MODEL)  # subfolders of a repository that `electra push` fills
 
@@ -41,7 +41,7 @@ class PairFolder(Folder):
     @classmethod
     @override
     def is_at(cls, path: Path) -> bool:
-        return bool(cls(path).finished())
+        return bool(cls(path).finished_networks())
 
     def network(self, name: str) -> ModelFolder:
         """Returns the model folder of a network, whether or not it exists."""
@@ -50,14 +50,14 @@ class PairFolder(Folder):
             return ModelFolder(self.path)
         return ModelFolder(self.path / name)
 
-    def finished(self) -> list[str]:
+    def finished_networks(self) -> list[str]:
         """Returns the names of the networks that exist as model folders."""
         return [name for name in EXPORTED if self.network(name).exists()]
 
     @property
     @override
     def record(self) -> dict[str, Any]:
-        return {name: self.network(name).record for name in self.finished()}
+        return {name: self.network(name).record for name in self.finished_networks()}
 
     @override
     def check(self) -> Iterator[Finding]:
@@ -72,7 +72,7 @@ class PairFolder(Folder):
     def facts(self) -> Sequence[tuple[str, Any]]:
         return [
             (name, ", ".join(f"{label} {value}" for label, value in self.network(name).facts()))
-            for name in self.finished()
+            for name in self.finished_networks()
         ]
 
 
@@ -224,10 +224,10 @@ class RunFolder(PairFolder):
         yield from Folder.check(self)
         yield from self.check_digests()
         newest, ledger = next(iter(self.saved_checkpoints()), None), self.ledger()
-        notes = [event.message for event in ledger.events if event.name == LOST]
+        notes = [event.message for event in ledger.events if event.name == LOST_ROWS]
         if newest is not None and not error_message(lambda: newest.record):
             notes += filter(None, [self.lost_rows(newest)])
-        if newest is not None or self.finished() or self.metrics.is_file():
+        if newest is not None or self.finished_networks() or self.metrics.is_file():
             yield Finding(self.metrics, "ledger", " ".join(dict.fromkeys([*notes, *ledger.notes])))
         for path in (self.audit, self.examples):
             if path.is_file():

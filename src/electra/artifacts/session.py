@@ -64,12 +64,12 @@ class Session:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
         self.resumed = folder.exists()
         self._say = say
-        self._held = ExitStack()  # the folder's lock
+        self._lock = ExitStack()  # the folder's lock
 
     def share(self) -> None:
         """Releases the lock for other processes. Files that they write too must be written in `exclusive`."""
         digests.forget(self.folder.path)  # no digests until all files are written
-        self._held.close()
+        self._lock.close()
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Locks the folder of a shared session, to write a file that all of its processes write."""
@@ -147,7 +147,7 @@ def open_session(
         if is_main and shared:
             _wait_for_lock(lock, folder.path, say, stop)
         session = Session(folder, say, stop, is_main)
-        session._held = lock
+        session._lock = lock
         for name, problem in digests.changed_files(folder.path).items() if is_main else ():
             session.say(f"warning: {name} {problem}; see electra verify")
         if record is not None:

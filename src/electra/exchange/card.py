@@ -74,7 +74,7 @@ class Card:
     # the task, for a fine-tuned head that transformers has no class for
     task: str = ""
     # whether the weights are in 8 bits, which transformers does not read
-    only_here: bool = False
+    is_int8: bool = False
     # the objective that trained a full-size masked language model
     objective: str = ""
     # sentences after the description
@@ -264,7 +264,7 @@ def _usage(card: Card) -> str:
     is_deberta_discriminator = (
         card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
     )
-    if card.only_here:
+    if card.is_int8:
         code = f"import electra\n\n{name_line}\nmodel = electra.load(name)"
         note = "The weights are 8-bit integers; `electra import` writes a copy that transformers loads."
         return _section("Use", f"{_fenced('python', code)}\n\n{note}")

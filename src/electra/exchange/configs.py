@@ -70,7 +70,7 @@ class FolderConfig:
     encoder: EncoderConfig
     kind: Kind
     labels: tuple[str, ...]
-    tied: bool  # whether a generator's output layer is its token table
+    is_tied: bool  # whether a generator's output layer is its token table
     pooling: Pooling  # pooling of a classifier
     position_offset: int = 0  # row of the position table that belongs to the first token
     output: str = LOG_ODDS  # meaning of a discriminator's logits

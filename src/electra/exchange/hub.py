@@ -50,7 +50,7 @@ VERBATIM = {
     TOKENIZER,
     "vocab.json",
 }  # uploaded unchanged: their strings are tokens, which may look like paths
-QUOTED = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
+QUOTED_PATH = re.compile(r"""(?<=["'`])(?:/|~/|[A-Za-z]:[\\/])[^"'`\n]*[\\/](?=[^"'`\n]*["'`])""")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
     if not isinstance(folder, PairFolder):
         fix = "Pass a run, a model folder or a fine-tuning"
         raise ModelError(f"not a model (the folder's kind: {folder.KIND})", where=source, fix=fix)
-    if not folder.finished():
+    if not folder.finished_networks():
         fix = "Let the run finish, or export a checkpoint and push the export: electra export"
         raise ModelError("the run has no finished network", where=source, fix=fix)
     files = list(_pair_files(folder, revision))
@@ -112,7 +112,7 @@ def files_to_upload(source: Path, revision: str = MAIN) -> list[UploadFile]:
 
 
 def _pair_files(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
-    names = pair.finished()
+    names = pair.finished_networks()
     for index, name in enumerate(names):
         yield from _model_files(pair.network(name), branch, "" if index == 0 else f"{name}/")
     if pair.language_model.exists():
@@ -145,7 +145,7 @@ def _model_files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[Uplo
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:
     """Returns a model card without paths of this machine; its code loads the model from the hub."""
     subfolder = name.rpartition("/")[0]
-    text = QUOTED.sub("", text).replace(str(Path.home()) + "/", "")
+    text = QUOTED_PATH.sub("", text).replace(str(Path.home()) + "/", "")
     text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
     arguments = {"subfolder": subfolder, "revision": branch if branch != MAIN else ""}
     code = "".join(f', {key}="{value}"' for key, value in arguments.items() if value)

@@ -144,7 +144,7 @@ def write_model(
             replace(
                 card,
                 architecture=card.architecture or CLASSES[config.architecture][kind],
-                only_here=card.only_here or is_int8,
+                is_int8=card.is_int8 or is_int8,
             )
         ).encode(),
     }

@@ -44,10 +44,10 @@ def deepen(source: str, out: Path, layers: int) -> list[str]:
             f" not {layers:,}",
             key="layers",
         )
-    return rewrite(source, out, lambda model: _deeper(model, layers // num_layers))
+    return rewrite(source, out, lambda model: _repeat_layers(model, layers // num_layers))
 
 
-def _deeper(model: Loaded, times: int) -> tuple[Loaded, str]:
+def _repeat_layers(model: Loaded, times: int) -> tuple[Loaded, str]:
     """Returns the model with its layers repeated, and a description of the change."""
     config = model.config
     if config.num_layers % config.global_every:

@@ -166,7 +166,7 @@ def load(
         return load_folder(finished_folder, network)
     opened = run_folder.open_checkpoint(path, network, step, average)
     encoder, head = opened.network.encoder, opened.network.head
-    for problem in opened.damage:
+    for problem in opened.notes:
         warnings.warn(problem, DamagedModel, stacklevel=2)
     steps = tuple(checkpoint.step for checkpoint in opened.checkpoints)
     averaged = steps if len(steps) > 1 else ()
@@ -274,7 +274,7 @@ def load_folder(
         examples = f"{', '.join(unused_names[:3])}{', ...' if len(unused_names) > 3 else ''}"
         notes = (f"not used: {plural(len(unused_names), 'other tensor')} ({examples})",)
     pooling = folder_config.pooling if kind == "classifier" else text_vector.pooling or "mean"
-    for name, problem in ModelFolder(folder).changed().items():
+    for name, problem in ModelFolder(folder).changed_files().items():
         if name == HEAD and (folder / HEAD).is_file():
             raise ModelError(problem, where=folder, fix="Download or export the model again")
         warnings.warn(f"{folder}: {problem}: see electra verify", DamagedModel, stacklevel=2)
@@ -407,7 +407,7 @@ def _is_tied(folder_config: FolderConfig, tensors: Mapping[str, Tensor]) -> bool
     """
     table, decoder = names.table_and_decoder(tensors, folder_config.encoder.architecture)
     if table is None or decoder is None:
-        return folder_config.tied
+        return folder_config.is_tied
     return torch.equal(table, decoder)
 
 

@@ -53,7 +53,9 @@ def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
     config = replace(old_config, max_positions=length)
     state = model.encoder.state_dict()
     if old_config.architecture == "modern":
-        config = replace(config, rope_theta=_base(old_config, length / old_config.max_positions))
+        config = replace(
+            config, rope_theta=_scaled_rotary_base(old_config, length / old_config.max_positions)
+        )
         change = f"rotary base {old_config.rope_theta:,.0f} to {config.rope_theta:,.0f}"
     elif (name := "embeddings.positions.weight") in state:
         state[name] = state[name][torch.arange(length) % old_config.max_positions]
@@ -66,7 +68,7 @@ def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
     return replace(model, encoder=encoder.eval(), config=config), description
 
 
-def _base(config: EncoderConfig, times: float) -> float:
+def _scaled_rotary_base(config: EncoderConfig, times: float) -> float:
     """Returns the rotary base for texts that are `times` as long."""
     d = config.hidden_size // config.num_heads
     return config.rope_theta if d == 2 else config.rope_theta * float(times ** (d / (d - 2)))

@@ -39,7 +39,7 @@ class OpenedNetwork:
     kind: Kind
     tokenizer: Tokenizer
     checkpoints: tuple[Checkpoint, ...]  # oldest first
-    damage: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
+    notes: tuple[str, ...]  # a line about each damaged checkpoint that was skipped
     output: str  # meaning of a discriminator's logits
 
 
@@ -57,7 +57,7 @@ def finished_network(path: Path, network: Kind) -> Path | None:
     """
     kinds = NETWORKS if network == "encoder" else (network,)
     pair = PairFolder(path)
-    finished_kinds = [name for name in kinds if name in pair.finished()]
+    finished_kinds = [name for name in kinds if name in pair.finished_networks()]
     if finished_kinds:
         return pair.network(finished_kinds[0]).path
     if network not in (*NETWORKS, "encoder"):
@@ -80,7 +80,7 @@ def network_kinds(path: Path) -> list[Kind]:
 
     Raises CheckpointError if nothing is finished and there is no intact checkpoint.
     """
-    finished = PairFolder(path).finished()
+    finished = PairFolder(path).finished_networks()
     if finished:
         return [name for name in NETWORKS if name in finished]
     with safe_open(_select_checkpoints(RunFolder(path), None)[0][-1].weights, "pt") as file:

@@ -39,7 +39,7 @@ def _verify_model(folder: ModelFolder) -> Iterator[Finding]:
     subject, problem = folder.KIND, ""
     try:
         subject += f" ({', '.join([_load_kind(folder), *_unchecked(folder)])})"
-        problem = "; ".join(folder.changed().values())
+        problem = "; ".join(folder.changed_files().values())
     except ElectraError as error:
         problem = str(error)
     yield Finding(folder.path, subject, problem)
@@ -51,7 +51,7 @@ def require_undamaged(folder: ModelFolder) -> None:
         problem = folder.damage_of_graph()
     else:
         _load_kind(folder)
-        problem = "; ".join(folder.changed().values())
+        problem = "; ".join(folder.changed_files().values())
     if problem:
         raise ModelError(problem, where=folder.path, fix="Download or export it again")
 

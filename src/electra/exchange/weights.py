@@ -16,7 +16,7 @@ from electra.foundation.errors import ModelError
 
 DIGEST = "sha256"  # key in the file's header
 SCALE = ".scale"  # what is appended to the name of an 8-bit tensor, for the tensor of its scales
-LARGEST = 127  # largest absolute value of an 8-bit weight; -128 is not used
+LARGEST_INT8 = 127  # largest absolute value of an 8-bit weight; -128 is not used
 
 
 def write_weights(
@@ -110,7 +110,9 @@ def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         values = stored[name] = tensor.float()
         if values.ndim > 1:
-            scale = (values.flatten(1).abs().amax(1) / LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+            scale = (values.flatten(1).abs().amax(1) / LARGEST_INT8).clamp(
+                min=torch.finfo(torch.float32).tiny
+            )
             stored[name] = (values / _per_row(scale, values)).round().to(torch.int8)
             stored[name + SCALE] = scale
     return stored

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from electra.artifacts import checkpoints, digests
-from electra.artifacts.run import LOST, RunFolder
+from electra.artifacts.run import LOST_ROWS, RunFolder
 from electra.data.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.durable import mebibytes
@@ -126,7 +126,7 @@ def start(
     run.collapse_reported = any(row.get("event") == "collapse" for row in rows)
     try:
         if lost_rows:
-            run.telemetry.record_event(run.step, LOST, f"warning: {lost_rows}")
+            run.telemetry.record_event(run.step, LOST_ROWS, f"warning: {lost_rows}")
         for line in warnings:
             run.telemetry.record_event(run.step, "warning", line)
         if budget_note:
