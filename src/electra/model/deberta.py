@@ -57,8 +57,8 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
 
 def block_size(length: int, device: torch.device) -> int:
     """Returns the size of equal blocks that cover a row: at most `BLOCK`, or `ACCELERATOR_BLOCK` on a GPU."""
-    most = ACCELERATOR_BLOCK if device_kind(device).own_memory else BLOCK
-    return -(-length // -(-length // most))
+    max_size = ACCELERATOR_BLOCK if device_kind(device).own_memory else BLOCK
+    return -(-length // -(-length // max_size))
 
 
 def _in_blocks(x: Tensor, n: int) -> Tensor:
@@ -121,14 +121,14 @@ class Attention(torch.autograd.Function):
         """
         q, k, v, n, by_query, by_key, mask, factors = arguments
         H, B, T, _ = q.shape
-        exact = torch.promote_types(q.dtype, torch.float32)
-        weights = q.new_empty(H, B, T, T, dtype=exact) if any(context.needs_input_grad) else None
+        softmax_dtype = torch.promote_types(q.dtype, torch.float32)
+        weights = q.new_empty(H, B, T, T, dtype=softmax_dtype) if any(context.needs_input_grad) else None
         output: Tensor = q.new_empty(v.shape)
         for at in _parts(q):
             scores = _scores(q[at], k[at], n, *_select(at, by_query, by_key))
             if mask is not None:
                 scores.masked_fill_(mask[at[1]], float("-inf"))
-            part = torch.softmax(scores, -1, dtype=exact)
+            part = torch.softmax(scores, -1, dtype=softmax_dtype)
             if weights is not None:
                 weights[at] = part
             output[at] = (part if factors is None else part * factors[at]).to(v.dtype) @ v[at]
@@ -142,7 +142,7 @@ class Attention(torch.autograd.Function):
         n, (q, k, v, by_query, by_key, weights, factors) = context.n, context.saved_tensors
         dq, dk, dv = (q.new_empty(q.shape) for _ in range(3))
         d_by = [None if p is None else p.new_zeros(p.shape) for p in (by_query, by_key)]
-        wide = q.new_empty(0)
+        d_product = q.new_empty(0)
         for at in _parts(q):
             part, d_part = weights[at], (gradient[at] @ v[at].mT).to(weights.dtype)
             if factors is not None:
@@ -150,22 +150,22 @@ class Attention(torch.autograd.Function):
             dropped = part if factors is None else part * factors[at]
             dv[at] = dropped.to(v.dtype).mT @ gradient[at]
             d_scores = torch._softmax_backward_data(d_part, part, -1, part.dtype).to(q.dtype)
-            sides = (
+            factor_pairs = (
                 (q[at], k[at], d_scores, dq, by_query, d_by[0]),
                 (k[at], q[at], d_scores.mT, dk, by_key, d_by[1]),
             )
-            for x, other, d_sums, dx, positions, d_positions in sides:
+            for x, other, d_sums, dx, positions, d_positions in factor_pairs:
                 dx[at] = d_sums @ other
                 if positions is None or d_positions is None:
                     continue
                 blocks, windows = _by_distance(x, n), _windows(positions[at[0]], n)
-                # elements of `wide` outside the view below stay 0
-                if wide.shape != (*blocks.shape[:2], windows.shape[2]):
-                    wide = q.new_zeros(*blocks.shape[:2], windows.shape[2])
-                _skewed(wide, len(x), n).copy_(_in_blocks(d_sums, n))
+                # the gradient of `product` in `_scores`; its elements outside the view below stay 0
+                if d_product.shape != (*blocks.shape[:2], windows.shape[2]):
+                    d_product = q.new_zeros(*blocks.shape[:2], windows.shape[2])
+                _skewed(d_product, len(x), n).copy_(_in_blocks(d_sums, n))
                 d_blocks = _in_blocks(dx[at], n)
-                d_blocks += torch.bmm(wide, windows.mT).view(d_blocks.shape)
-                d_windows = torch.bmm(blocks.mT, wide).view(len(x), -1, *windows.shape[1:])
+                d_blocks += torch.bmm(d_product, windows.mT).view(d_blocks.shape)
+                d_windows = torch.bmm(blocks.mT, d_product).view(len(x), -1, *windows.shape[1:])
                 for number, d_window in enumerate(d_windows.unbind(1)):
                     d_positions[at[0], :, number * n : number * n + windows.shape[2]] += d_window
         return dq, dk, dv, None, *d_by, None, None
@@ -181,10 +181,10 @@ def _parts(q: Tensor) -> Iterator[tuple[slice, slice]]:
     if device_kind(q).own_memory:
         yield slice(heads), slice(rows)
         return
-    fit = max(1, SCORES_AT_A_TIME // length**2)
+    rows_at_a_time = max(1, SCORES_AT_A_TIME // length**2)
     for head in range(heads):
-        for row in range(0, rows, fit):
-            yield slice(head, head + 1), slice(row, min(row + fit, rows))
+        for row in range(0, rows, rows_at_a_time):
+            yield slice(head, head + 1), slice(row, min(row + rows_at_a_time, rows))
 
 
 def attend(
@@ -221,8 +221,8 @@ def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | No
     Like `_scores`, but queries are in the order of the text.
     """
     T = q.shape[2]
-    place = torch.arange(T, device=q.device)
-    index = (place[None, :] - place[:, None] + T - 1).expand(*q.shape[:2], T, T)
+    position = torch.arange(T, device=q.device)
+    index = (position[None, :] - position[:, None] + T - 1).expand(*q.shape[:2], T, T)
     scores = q @ k.mT
     if by_query is not None:
         scores = scores + (q @ by_query[:, None]).gather(-1, index)  # row: query, column: key
@@ -243,17 +243,16 @@ class DebertaEmbeddings(Embeddings):
 
     def __init__(self, config: EncoderConfig) -> None:
         nn.Module.__init__(self)
-        self.adds_positions = (
-            config.absolute_positions
-        )  # the mask decoder's positions are not part of the input
+        # the mask decoder's positions are not part of the input
+        self.adds_positions = config.absolute_positions
         self.words = table(config.vocab_size, config.embedding_size)
         if config.absolute_positions or config.mask_decoder:
             self.positions = table(config.max_positions, config.embedding_size)
         if config.num_token_types:
             self.token_types = table(config.num_token_types, config.embedding_size)
-        same = config.embedding_size == config.hidden_size
+        same_size = config.embedding_size == config.hidden_size
         self.projection = (
-            nn.Identity() if same else nn.Linear(config.embedding_size, config.hidden_size, bias=False)
+            nn.Identity() if same_size else nn.Linear(config.embedding_size, config.hidden_size, bias=False)
         )
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps)
 
@@ -288,12 +287,12 @@ class DebertaLayer(Layer):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
-        separate = not config.shared_position_keys  # else the layer's own qkv projects the distances
-        for name, used in (
+        has_own_matrices = not config.shared_position_keys  # else the layer's own qkv projects the distances
+        for name, is_used in (
             ("position_keys", config.content_to_position),
             ("position_queries", config.position_to_content),
         ):
-            if separate and used:
+            if has_own_matrices and is_used:
                 self.add_module(name, nn.Linear(config.hidden_size, config.hidden_size))
 
     def projected(
@@ -309,22 +308,22 @@ class DebertaLayer(Layer):
             index_L: The row of each distance, in descending order of distance.
         """
         config, D = self.config, self.config.hidden_size
-        parts: list[Tensor | None] = []
-        for used, name, first in (
+        projections: list[Tensor | None] = []
+        for is_used, name, offset in (
             (config.content_to_position, "position_keys", D),
             (config.position_to_content, "position_queries", 0),
         ):
-            if not used:
-                parts.append(None)
+            if not is_used:
+                projections.append(None)
             elif config.shared_position_keys:
-                weight, bias = (x[first : first + D] for x in (self.qkv.weight, self.qkv.bias))
-                parts.append(F.linear(distances_RD, weight, bias))
+                weight, bias = (x[offset : offset + D] for x in (self.qkv.weight, self.qkv.bias))
+                projections.append(F.linear(distances_RD, weight, bias))
             else:
-                parts.append(self.get_submodule(name)(distances_RD))
+                projections.append(self.get_submodule(name)(distances_RD))
         H, terms = config.num_heads, 1 + config.content_to_position + config.position_to_content
         scale = 1 / math.sqrt(q.shape[-1] * terms)
         by_query, by_key = (
-            None if x is None else x[index_L].view(-1, H, q.shape[-1]).permute(1, 2, 0) for x in parts
+            None if x is None else x[index_L].view(-1, H, q.shape[-1]).permute(1, 2, 0) for x in projections
         )
         return q * scale, by_query, None if by_key is None else by_key * scale
 
@@ -378,8 +377,8 @@ class DebertaLayer(Layer):
         for offset in range(-half, half + 1):
             part = padded[:, half + offset : half + offset + T]
             if mask_B1TT is not None and offset:  # the kernel does not reach across the edge of a document
-                near = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
-                part = part * F.pad(near, (max(-offset, 0), max(offset, 0)))[..., None]
+                allowed = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
+                part = part * F.pad(allowed, (max(-offset, 0), max(offset, 0)))[..., None]
             parts.append(part)
         weight = self.convolution.weight.permute(0, 2, 1).flatten(1)
         update = F.linear(torch.cat(parts, dim=-1), weight, self.convolution.bias)
@@ -401,10 +400,10 @@ class DebertaEncoder(ElectraEncoder):
         self.relative_norm = _norm(config) if config.norm_distances else nn.Identity()
         self.layers = nn.ModuleList(DebertaLayer(config) for _ in range(config.num_layers))
         if config.convolution:
-            first = self.layers[0]
-            assert isinstance(first, DebertaLayer)
-            first.convolution = nn.Conv1d(config.hidden_size, config.hidden_size, config.convolution)
-            first.convolution_norm = _norm(config)
+            first_layer = self.layers[0]
+            assert isinstance(first_layer, DebertaLayer)
+            first_layer.convolution = nn.Conv1d(config.hidden_size, config.hidden_size, config.convolution)
+            first_layer.convolution_norm = _norm(config)
 
     @override
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
@@ -416,8 +415,8 @@ class DebertaEncoder(ElectraEncoder):
     def distances(self, length: int) -> tuple[Tensor, Tensor]:
         """Returns the distance embeddings [R, D], and each distance's row [L], in descending order."""
         rows_RD, device = self.relative_positions.weight, self.relative_positions.weight.device
-        falling = torch.arange(length - 1, -length, -1, device="cpu")
-        index_L = buckets(falling, self.config)
+        distances = torch.arange(length - 1, -length, -1, device="cpu")
+        index_L = buckets(distances, self.config)
         if not torch.compiler.is_exporting():  # an exported graph has no fixed length: it keeps all rows
             first, last = int(index_L[-1]), int(index_L[0])
             rows_RD, index_L = rows_RD[first : last + 1], index_L - first

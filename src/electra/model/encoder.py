@@ -101,11 +101,11 @@ class Encoder(nn.Module, ABC):
         """Returns the token embeddings [V, E], which the generator's head uses as its output layer."""
 
     def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
-        """Makes this encoder use the embeddings of `other`: all of its shape, or only the token table."""
+        """Makes this encoder use `other`'s embeddings: all of the same shape, or only the token table."""
         raise NotImplementedError
 
     def attention_weights(self, index: int, qkv_BTX: Tensor, mask_B1TT: Tensor | None) -> Tensor:
-        """Recomputes the attention weights [B, H, T, T] of a layer from the output of its `qkv`."""
+        """Recomputes a layer's attention weights [B, H, T, T] from the output [B, T, 3 D] of its `qkv`."""
         B, T, _ = qkv_BTX.shape
         q, k, _ = qkv_BTX.view(B, T, 3, self.config.num_heads, -1).permute(2, 0, 3, 1, 4)
         return attention_probabilities(q, k, mask_B1TT)
@@ -116,7 +116,7 @@ class Encoder(nn.Module, ABC):
         return qkv
 
     def depth_of(self, name: str) -> int:
-        """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm is in the last."""
+        """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm's is the last."""
         parts = name.split(".")
         if "layers" in parts:
             return int(parts[parts.index("layers") + 1]) + 1

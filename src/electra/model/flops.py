@@ -27,8 +27,8 @@ def product_flops(config: EncoderConfig, length: int) -> float:
     shape at 512 tokens, this makes 1.1 % more FLOPs than transformers performs. The projection of the
     distances is left out, because the whole batch shares it.
     """
-    h, scored = config.hidden_size, length + min(length, BLOCK) - 1
-    attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored
+    h, scored_distances = config.hidden_size, length + min(length, BLOCK) - 1
+    attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored_distances
     feed_forward = TRAITS[config.architecture].feed_forward_matrices * 2 * h * config.intermediate_size
     return (attention + feed_forward) * length
 
@@ -88,11 +88,11 @@ def forward_flops(
 
 def training_flops(networks: Networks, length: int, *, masked_fraction: float = MASKED_FRACTION) -> float:
     """Returns the FLOPs of training on one sequence; frozen networks only run forward."""
-    trained, frozen = (
+    trained_flops, frozen_flops = (
         forward_flops(rows, length, masked_fraction=masked_fraction)
         for rows in (networks.trained, networks.frozen)
     )
-    return 2 * trained + frozen
+    return 2 * trained_flops + frozen_flops
 
 
 def sequence_flops(

@@ -19,8 +19,8 @@ class GeneratorHead(nn.Module):
     """Dense -> gelu -> norm -> output layer: BERT's MLM head, at the embedding size.
 
     Args:
-        config: the encoder's configuration.
-        tied: whether the output weights are the encoder's token embeddings. Some published models have
+        config: The encoder's configuration.
+        tied: Whether the output weights are the encoder's token embeddings. Some published models have
             separate ones; models trained here never do.
     """
 

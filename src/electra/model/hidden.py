@@ -93,33 +93,35 @@ def word_vectors(
     """Averages the hidden states of each word's tokens.
 
     Args:
-        encoder: in evaluation mode.
-        rows: the sentences.
-        counts: number of words of each row.
-        progress: called with the fraction that is done.
+        encoder: The encoder, in evaluation mode.
+        rows: The sentences.
+        counts: Number of words of each row.
+        progress: Called with the fraction that is done.
 
     Returns:
         float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
         tokens (truncated, or dropped by the tokenizer), whose vectors are zero.
     """
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    total = int(starts[-1])
-    sums = [torch.zeros(total, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
-    tokens = torch.zeros(total)
-    device, done = next(encoder.parameters()).device, 0
+    num_words = int(starts[-1])
+    sums = [torch.zeros(num_words, encoder.config.hidden_size) for _ in range(encoder.config.num_layers + 1)]
+    token_counts = torch.zeros(num_words)
+    device, num_done = next(encoder.parameters()).device, 0
     with torch.inference_mode():
         for batch in padded_batches((row.ids for row in rows), device):
-            group = [rows[i] for i in batch.index]
-            row_index = torch.from_numpy(np.repeat(np.arange(len(group)), batch.lengths - 2))
-            positions = torch.from_numpy(np.concatenate([np.arange(1, row.num_tokens + 1) for row in group]))
-            words = torch.from_numpy(np.concatenate([row.words[1:-1] for row in group])) + torch.from_numpy(
-                np.repeat(starts[batch.index], batch.lengths - 2)
+            batch_rows = [rows[i] for i in batch.index]
+            row_index = torch.from_numpy(np.repeat(np.arange(len(batch_rows)), batch.lengths - 2))
+            positions = torch.from_numpy(
+                np.concatenate([np.arange(1, row.num_tokens + 1) for row in batch_rows])
             )
-            tokens.index_add_(0, words, torch.ones(len(words)))
+            words = torch.from_numpy(
+                np.concatenate([row.words[1:-1] for row in batch_rows])
+            ) + torch.from_numpy(np.repeat(starts[batch.index], batch.lengths - 2))
+            token_counts.index_add_(0, words, torch.ones(len(words)))
             states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
             for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
                 sum_ND.index_add_(0, words, state_BTD.float().cpu()[row_index, positions])
-            done += len(group)
-            progress(done / len(rows))
-    states = torch.stack(sums) / tokens.clamp(min=1)[:, None]
-    return states.numpy(), (tokens > 0).numpy()
+            num_done += len(batch_rows)
+            progress(num_done / len(rows))
+    means = torch.stack(sums) / token_counts.clamp(min=1)[:, None]
+    return means.numpy(), (token_counts > 0).numpy()

@@ -92,6 +92,13 @@ class Pair(nn.Module):
 
     Frozen networks move to another device or number format with the rest, but they are neither among the
     parameters nor in `state_dict`.
+
+    Args:
+        main: The network that the training is for.
+        auxiliary: The generator that corrupts its input.
+        heads: The objective's own modules, by name.
+        others: Further trained networks, by name.
+        frozen: Networks that are used but not trained, by name.
     """
 
     def __init__(
@@ -134,7 +141,7 @@ class Pair(nn.Module):
         return {name: child for name, child in children if isinstance(child, Generator | Discriminator)}
 
     def own_parameters(self, network: nn.Module) -> dict[nn.Parameter, None]:
-        """Returns the parameters of `network` that it does not share with the main one, in order."""
+        """Returns, as keys in order, the parameters of `network` that it does not share with the main one."""
         shared = {id(parameter) for parameter in self.main.parameters()}
         return dict.fromkeys(parameter for parameter in network.parameters() if id(parameter) not in shared)
 
@@ -174,22 +181,22 @@ def build_networks(
     """Builds networks with random weights, which depend only on the seed and each parameter's name.
 
     Args:
-        networks: the table of networks; frozen ones are passed in `frozen`.
-        heads: the objective's own modules.
-        frozen: the frozen networks, by name.
-        sharing: the weights that the main and the auxiliary network have in common.
-        seed: determines the initial weights.
-        initialisation: see `initialise`.
+        networks: The table of networks; frozen ones are passed in `frozen`.
+        heads: The objective's own modules, by name.
+        frozen: The frozen networks, by name.
+        sharing: The weights that the main and the auxiliary network have in common.
+        seed: Determines the initial weights.
+        initialisation: See `initialise`.
     """
     built: dict[str, Generator | Discriminator] = {}
     for row in networks.trained:
         network = build_network(row)
         assert not isinstance(network, EncoderAlone)
         built[row.name] = network
-    main = next(row for row in networks.rows if row.role == "main")
-    auxiliary = built.pop(NAMES[main.head][1], None)
+    main_row = next(row for row in networks.rows if row.role == "main")
+    auxiliary = built.pop(NAMES[main_row.head][1], None)
     assert auxiliary is None or isinstance(auxiliary, Generator)
-    pair = Pair(built.pop(main.name), auxiliary, heads, built, frozen)
+    pair = Pair(built.pop(main_row.name), auxiliary, heads, built, frozen)
     initialise(pair, seed, initialisation)
     if pair.auxiliary is not None:
         share(pair.auxiliary, pair.main, sharing)
@@ -214,23 +221,23 @@ def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharin
     Raises:
         ConfigError: if `sharing` is "all" and the networks differ in size.
     """
-    target, source = auxiliary.encoder, main.encoder
+    auxiliary_encoder, main_encoder = auxiliary.encoder, main.encoder
     if sharing == "none":
         return
     if sharing == "all":
-        if target.config != source.config:
+        if auxiliary_encoder.config != main_encoder.config:
             raise ConfigError(
                 "sharing all weights requires a generator of the discriminator's size",
                 key="model.sharing",
                 fix="Set `model.generator_width` and `model.generator_depth` to 1.0, or share less",
             )
-        auxiliary.encoder = source
+        auxiliary.encoder = main_encoder
     else:
-        target.share_embeddings(source, table_only=sharing != "embeddings")
-        if sharing == "disentangled" and isinstance(source, ModernEncoder):
-            source.tokens = DisentangledTable(source.tokens)
-        elif sharing == "disentangled" and isinstance(source, ElectraEncoder):
-            source.embeddings.words = DisentangledTable(source.embeddings.words)
+        auxiliary_encoder.share_embeddings(main_encoder, table_only=sharing != "embeddings")
+        if sharing == "disentangled" and isinstance(main_encoder, ModernEncoder):
+            main_encoder.tokens = DisentangledTable(main_encoder.tokens)
+        elif sharing == "disentangled" and isinstance(main_encoder, ElectraEncoder):
+            main_encoder.embeddings.words = DisentangledTable(main_encoder.embeddings.words)
 
 
 @torch.no_grad()
@@ -251,9 +258,9 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
     Each matrix has a random key of its own, so that the weights do not depend on the order of building.
 
     Args:
-        module: all networks, or one.
-        seed: determines the keys.
-        initialisation: one of
+        module: All networks, or one.
+        seed: Determines the keys.
+        initialisation: One of
             paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
             reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
                 the embedding projection and the discriminator's last layer.
@@ -292,7 +299,7 @@ def _fan_in_std(name: str, parameter: nn.Parameter, num_layers: dict[str, int]) 
     if any(part in name for part in ("words", "positions", "token_types", "tokens")):
         return 0.02
     std = float(parameter.shape[1] ** -0.5)
-    encoder, _, inner = name.partition(".layers.")
-    if inner.endswith(("attention_output.weight", ".output.weight")):
+    encoder, _, name_in_layer = name.partition(".layers.")
+    if name_in_layer.endswith(("attention_output.weight", ".output.weight")):
         std /= math.sqrt(2 * num_layers[encoder])
     return std

@@ -36,7 +36,7 @@ _thread = threading.local()  # .before_batch: the function to call before each b
 def before_each_batch(call: Callable[[], None]) -> Iterator[None]:
     """Within the block, runs `call` before each batch of `map_rows` in this thread.
 
-    An exception that it raises ends the iteration.
+    An exception that it raises ends the iteration. Blocks must not be nested.
     """
     _thread.before_batch = call
     try:
@@ -75,7 +75,8 @@ def padded_batches(
 ) -> Iterator[PaddedBatch]:
     """Yields batches of rows of similar length; rows are token ids, including special tokens.
 
-    Within a pool the longest rows come first, so that a batch that exceeds the memory fails at once.
+    `pad` is the token id that fills a batch. Within a pool the longest rows come first, so that a batch that
+    exceeds the memory fails at once.
     """
     for first, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
@@ -96,11 +97,11 @@ def map_rows(
     weights are, reduce them batch by batch, with `padded_batches`.
 
     Args:
-        rows: token ids, including special tokens.
-        network: returns one result per row of a batch; runs in inference mode.
-        device: where the batches are put.
+        rows: Token ids, including special tokens.
+        network: Returns one result per row of a batch; runs in inference mode.
+        device: Where the batches are put.
         precision: "fp32" or "bf16".
-        pad: the token id that fills a batch.
+        pad: The token id that fills a batch.
     """
     device = torch.device(device)
     for first, pool in _pools(rows):

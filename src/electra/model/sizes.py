@@ -1,4 +1,4 @@
-"""Model sizes: the paper's (Table 6) and two for CPUs.
+"""Model sizes: the paper's (Table 6), the released `small++`, and two for CPUs.
 
 The paper's rule: attention heads are 64 wide, and the generator is the discriminator with hidden size,
 feed-forward size and number of heads multiplied by a fraction. `small++` is the released small model, whose
@@ -143,8 +143,8 @@ def resolve_size(name: str, layers: int | None = None, hidden_size: int | None =
             raise ConfigError(
                 f"{hidden_size} cannot be divided into attention heads", key="model.hidden_size", fix=fix
             )
-        embedding = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
-        size = replace(size, hidden_size=hidden_size, embedding_size=embedding)
+        embedding_size = hidden_size if size.embedding_size == size.hidden_size else size.embedding_size
+        size = replace(size, hidden_size=hidden_size, embedding_size=embedding_size)
     return size
 
 
