@@ -21,15 +21,19 @@ _PATTERN = re.compile(
 
 @dataclass
 class Clock:
-    """A time budget during the first tenth of its run."""
+    """A time budget whose number of steps is not final yet: the first tenth of the run."""
 
     seconds: float
     began: float
-    """Start by this process's monotonic clock, minus the time that updates took before it resumed."""
+    """When the run began, by the monotonic clock: this process's start minus the seconds spent in updates
+    before the run was resumed.
+    """
     _first_update: tuple[int, float] | None = field(default=None, init=False)
 
     def due(self, step: int, seconds: float, total: int) -> bool:
         """Whether to re-estimate the number of steps before the next update.
+
+        Call it before every update: the first call after an update also marks where measuring begins.
 
         Args:
             step: Finished updates.

@@ -63,7 +63,7 @@ def write(
 
 
 def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors detached, contiguous and in main memory, where they may share their storage."""
+    """Returns the tensors, detached, contiguous and in main memory; they may share the originals' storage."""
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 

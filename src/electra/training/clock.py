@@ -45,8 +45,8 @@ class Costs:
         # by default there are 11 evaluations and 20 checkpoints, however long the run is
         evaluations, checkpoints = 1 if evaluate_every else 11, 0 if checkpoint_every else 20
         fixed_seconds = evaluations * self.evaluation + checkpoints * self.checkpoint
-        remaining = seconds - elapsed - fixed_seconds * max(0.0, 1 - elapsed / seconds)
-        return max(remaining, seconds / 2 - update_seconds, 0.0) / seconds_per_step
+        remaining_seconds = seconds - elapsed - fixed_seconds * max(0.0, 1 - elapsed / seconds)
+        return max(remaining_seconds, seconds / 2 - update_seconds, 0.0) / seconds_per_step
 
     def __str__(self) -> str:
         parts = {"update": self.update, "evaluation": self.evaluation, "checkpoint": self.checkpoint}
@@ -54,21 +54,24 @@ class Costs:
 
 
 def follow_clock(run: Run, clock: Clock) -> bool:
-    """Re-estimates the number of steps and records it. Returns whether the estimate is final."""
+    """Re-estimates the number of steps and records it. Returns whether the estimate is final.
+
+    All processes must call it, and get the main one's estimate.
+    """
     previous_steps = run.total_steps
     costs = Costs(clock.update(run.step, run.seconds), **run.last_costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
-    final = clock.past_a_tenth or abs(steps - previous_steps) <= ESTIMATING_FRACTION * previous_steps
-    steps, final = run.world.broadcast((steps, final))
+    is_final = clock.past_a_tenth or abs(steps - previous_steps) <= ESTIMATING_FRACTION * previous_steps
+    steps, is_final = run.world.broadcast((steps, is_final))
     run.step_estimates.append((run.step, steps))
     run.recipe = replace(run.recipe, training=replace(run.recipe.training, steps=steps))
     if run.world.is_main:
         folder = RunFolder(run.folder)
-        folder.write_record(with_step_estimates(folder.record, run, settled=final))
-        status = "now fixed" if final else "re-estimated during the first tenth of the run"
+        folder.write_record(with_step_estimates(folder.record, run, settled=is_final))
+        status = "now fixed" if is_final else "re-estimated during the first tenth of the run"
         message = f"{run.schedule.budget} is {steps:,} steps at the measured speed ({costs}); {status}"
         run.telemetry.record_event(run.step, "budget", message, steps=steps)
-    return final
+    return is_final
 
 
 def with_step_estimates(

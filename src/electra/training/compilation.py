@@ -24,8 +24,8 @@ from electra.training import budget
 from electra.training.run import Run
 
 MIN_SECONDS = 600.0  # in shorter runs a minute of compiling may not pay off
-# Compiled variants of a layer that torch may keep: for generator and discriminator, the first layer and the
-# others, several micro-batch sizes.
+# Compiled variants of a layer that torch may keep: generator and discriminator, first and other layers, and
+# micro-batch sizes each need their own.
 MAX_VARIANTS = 64
 
 
@@ -34,12 +34,12 @@ def should_compile(run: Run) -> bool:
 
     On a CPU, `auto` does not compile layers with dropout, because they would not be faster.
     """
-    setting, text = run.machine.compile, run.schedule.budget
+    setting, budget_text = run.machine.compile, run.schedule.budget
     if setting != "auto":
         return setting == "on"
     if uses_dropout(run) and run.device.type == "cpu":
         return False
-    amount, unit = budget.parse(text) if text is not None else (0.0, "steps")
+    amount, unit = budget.parse(budget_text) if budget_text is not None else (0.0, "steps")
     expected_seconds = (
         amount if unit == "seconds" else run.total_steps * run.flops_per_step / device_kind(run.device).flops
     )

@@ -24,8 +24,10 @@ def disk_bytes(run: Run) -> int:
 
     It includes the checkpoints that are kept, the next one, and the exported networks.
     """
-    networks = sum(4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters())
-    return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + networks + OTHER_BYTES
+    network_bytes = sum(
+        4 * parameter.numel() for net in run.pair.named.values() for parameter in net.parameters()
+    )
+    return (max(1, run.upkeep.keep) + 1) * checkpoint_bytes(run) + network_bytes + OTHER_BYTES
 
 
 def refuse_full_disk(run: Run) -> None:
@@ -34,16 +36,17 @@ def refuse_full_disk(run: Run) -> None:
     Raises:
         FullDisk: if it does not; the message says how much is needed.
     """
-    existing = sum(
+    existing_bytes = sum(
         file.stat().st_size
         for saved in RunFolder(run.folder).saved_checkpoints()
         for file in saved.path.glob("*.safetensors")
     )
-    needed = disk_bytes(run) - existing
-    free = shutil.disk_usage(durable.nearest_existing(run.folder)).free
-    if free < needed:
+    needed_bytes = disk_bytes(run) - existing_bytes
+    free_bytes = shutil.disk_usage(durable.nearest_existing(run.folder)).free
+    if free_bytes < needed_bytes:
         raise FullDisk(
-            f"this run needs {durable.mebibytes(needed)} of disk space; {durable.mebibytes(free)} are free",
+            f"this run needs {durable.mebibytes(needed_bytes)} of disk space;"
+            f" {durable.mebibytes(free_bytes)} are free",
             where=Path(run.folder),
             fix="Free some space, choose another `out`, or lower `training.keep`",
         )

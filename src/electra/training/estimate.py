@@ -82,14 +82,14 @@ def estimate(
         recipe, store = replace(recipe, training=training, model=model), random_store(vocab_size)
         run = build_run(recipe, Path(folder), store, World(), WarmStart({}, shapes) if shapes else None)
         measured = measure(run, SECONDS)
-        main = run.pair.main.encoder
+        encoder = run.pair.main.encoder
         return Estimate(
-            layers=main.config.num_layers,
-            hidden_size=main.config.hidden_size,
+            layers=encoder.config.num_layers,
+            hidden_size=encoder.config.hidden_size,
             parameters={
                 name: sum(p.numel() for p in network.parameters()) for name, network in run.pair.named.items()
             },
-            encoder_parameters=sum(p.numel() for p in main.parameters()) - main.token_table().numel(),
+            encoder_parameters=sum(p.numel() for p in encoder.parameters()) - encoder.token_table().numel(),
             seconds_per_update=measured.seconds,
             tokens_per_update=run.tokens_per_step,
             flops_per_update=run.flops_per_step,

@@ -122,7 +122,7 @@ def summarize(losses: dict[str, float], observed: dict[str, npt.NDArray[Any]]) -
 
 
 def detection_metrics(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> dict[str, float | None]:
-    """Returns the detection metrics of logits [N] and labels [N].
+    """Returns the detection metrics of logits [N] and labels [N], true where the token was replaced.
 
     Losses and entropies are in nats. `gain` is the entropy of the base rate minus the loss: 0 for a model
     that knows only the base rate. A metric is None where it is undefined, such as the AUC of a single class.
@@ -168,7 +168,10 @@ def best_threshold(logits: npt.NDArray[Any], replaced: npt.NDArray[Any]) -> floa
 
 
 def has_collapsed(metrics: dict[str, float | None]) -> bool:
-    """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate."""
+    """Whether the discriminator predicts "original" nearly everywhere and knows little but the base rate.
+
+    False if the metrics that show it are undefined.
+    """
     recall, gain = metrics.get("recall"), metrics.get("gain")
     return recall is not None and gain is not None and recall < 0.01 and gain < 0.005
 

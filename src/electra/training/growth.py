@@ -49,8 +49,8 @@ def warmup_updates(record: Mapping[str, Any]) -> int:
     training = record["training"]
     if training.get("warmup_steps") is not None:
         return int(training["warmup_steps"])
-    if absent := {"warmup", "steps"} - training.keys():
-        raise ConfigError("missing from the run's record", key=f"training.{min(absent)}")
+    if missing_settings := {"warmup", "steps"} - training.keys():
+        raise ConfigError("missing from the run's record", key=f"training.{min(missing_settings)}")
     fraction = float(training["warmup"])
     return max(1, round(fraction * int(training["steps"]))) if fraction > 0 else 0
 
@@ -92,14 +92,14 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: if the run is already that long, or the checkpoint to continue from is missing.
     """
-    folder, steps = RunFolder(run.folder), int(record["training"]["steps"])
-    if run.total_steps <= steps:
+    folder, recorded_steps = RunFolder(run.folder), int(record["training"]["steps"])
+    if run.total_steps <= recorded_steps:
         raise ConfigError(
-            f"{run.schedule.budget} is {run.total_steps:,} steps, but the run already has {steps:,}",
+            f"{run.schedule.budget} is {run.total_steps:,} steps, but the run already has {recorded_steps:,}",
             key="budget",
             fix="Set the budget of the whole run, including the part already used",
         )
-    cooldown_start = plateau_end(steps, float(record["training"]["decay"]))
+    cooldown_start = plateau_end(recorded_steps, float(record["training"]["decay"]))
     saved_steps = [checkpoint.step for checkpoint in folder.saved_checkpoints()]
     if not any(0 < step <= cooldown_start for step in saved_steps) and any(
         step > cooldown_start for step in saved_steps
@@ -109,7 +109,7 @@ def extend(run: Run, record: Mapping[str, Any]) -> None:
             where=folder.checkpoints,
             fix="Start another run from its networks with `init_discriminator` and `init_generator`",
         )
-    keep_milestone(folder, steps)
+    keep_milestone(folder, recorded_steps)
     for checkpoint in folder.saved_checkpoints():
         if checkpoint.step > cooldown_start:
             durable.remove_directory(checkpoint.path)

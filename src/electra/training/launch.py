@@ -34,7 +34,9 @@ class LaunchResult(NamedTuple):
     """How the launched processes ended."""
 
     code: int
-    """Exit code of the process that caused the failure, 0 if all succeeded."""
+    """Exit code of the process that caused the failure (128 plus the signal's number if one killed it), 0 if
+    all succeeded.
+    """
     output: str
     """Output of the other processes, if the main process reported no error of its own."""
     killed: tuple[int, int] | None = None
@@ -63,7 +65,8 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
         previous = {caught_signal: signal.signal(caught_signal, forward) for caught_signal in caught}
         try:
             failure = _wait(started)
-            silent = not started[0].returncode  # still running (it is killed below), or it succeeded
+            # it is still running (and is killed below), or it succeeded
+            main_has_no_error = not started[0].returncode
         finally:
             for caught_signal, handler in previous.items():
                 signal.signal(caught_signal, handler)
@@ -74,7 +77,7 @@ def launch(argv: Sequence[str], processes: int, say: Callable[[str], None] | Non
         if failure is None:
             return LaunchResult(0, "")
         rank, code = failure
-        logs = sorted(folder.glob("rank-*.txt")) if silent else []
+        logs = sorted(folder.glob("rank-*.txt")) if main_has_no_error else []
         output = "".join(path.read_text(errors="replace") for path in logs)
         return LaunchResult(128 - code, output, (rank, -code)) if code < 0 else LaunchResult(code, output)
 

@@ -56,7 +56,7 @@ def train(run: Run, stop: Stop) -> bool:
 
 
 def update(run: Run) -> None:
-    """Performs an update: corrupts, sums the denominators, runs forward and backward, sums gradients, steps.
+    """Performs an update of the weights, unless the recipe says to skip it because its loss is a spike.
 
     Raises:
         RunFailed: if the gradient is not finite, or the loss is a spike and the recipe says to stop; the
@@ -71,14 +71,14 @@ def update(run: Run) -> None:
     names = list(objective.weights)
     local_counts = [float(sum(batch.counts[name] for batch in corrupted)) for name in names]
     rank_seconds = run.stragglers.take_seconds(run.log_due(step + 1))
-    prepared = time.perf_counter()
+    began_waiting = time.perf_counter()
     summed = world.sum([*local_counts, *rank_seconds])
-    waited = time.perf_counter() - prepared
+    waited = time.perf_counter() - began_waiting
     counts = dict(zip(names, summed, strict=False))
 
     objective.begin_update(run.pair, step, run.total_steps)
     run.optimizer.zero_grad()
-    sums: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
+    micro_batch_losses: list[list[torch.Tensor]] = []  # the summed losses of each micro-batch
     for index, micro_batch in enumerate(corrupted):
         torch.manual_seed(key(run.rows.seed, "dropout", step, world.rank * len(corrupted) + index))
         with autocast(run.device, run.precision):
@@ -91,7 +91,7 @@ def update(run: Run) -> None:
             run.reduction.begin()
         weighted_loss.backward()  # type: ignore[no-untyped-call]
         run.reduction.add()
-        sums.append([losses[name].detach() for name in names])
+        micro_batch_losses.append([losses[name].detach() for name in names])
 
     run.stragglers.add(time.perf_counter() - began - waited)
     run.reduction.finish()
@@ -102,7 +102,7 @@ def update(run: Run) -> None:
             where=run.folder,
             fix=LOWER_RATE,
         )
-    summed_losses = run.reduction.sum_losses(sums)
+    summed_losses = run.reduction.sum_losses(micro_batch_losses)
     means = {name: value / max(1.0, counts[name]) for name, value in zip(names, summed_losses, strict=True)}
     loss, rate = sum(objective.weights[name] * mean for name, mean in means.items()), run.rate
     if not handle_spike(run, loss):
@@ -168,8 +168,7 @@ def evaluate(run: Run, stop: Stop) -> None:
     Reports a collapse once, in the second half of a phase. Records nothing if `stop` interrupts it.
 
     Raises:
-        RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to
-            stop.
+        RunFailed: if the losses are not finite, or the discriminator collapsed and the recipe says to stop.
     """
     run.evaluated_steps.add(run.step)
     if not run.world.is_main:
@@ -184,8 +183,8 @@ def evaluate(run: Run, stop: Stop) -> None:
     run.telemetry.record_evaluation({"kind": "eval", **run.progress(), "metrics": metrics})
     phase_start, phase_end = run.objective.phase(run.step, run.total_steps)
     # early in training every discriminator looks collapsed
-    late = run.step - phase_start >= max((phase_end - phase_start) / 2, 100)
-    if late and evaluation.has_collapsed(metrics) and not run.collapse_reported:
+    past_halfway = run.step - phase_start >= max((phase_end - phase_start) / 2, 100)
+    if past_halfway and evaluation.has_collapsed(metrics) and not run.collapse_reported:
         run.collapse_reported = True
         message = (
             f"collapse alarm: at step {run.step} the discriminator predicts that nearly every token is"

@@ -125,7 +125,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
 
 
 def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
-    """Returns the SHA-256 of each frozen network's weights, which a resumed run must match."""
+    """Returns the SHA-256 of each frozen network's weights, as NAME_sha256; a resumed run must match it."""
     states = {name: network.state_dict() for name, network in frozen.items()}
     return {
         f"{name}_sha256": digest({key: tensor.cpu() for key, tensor in state.items()})
@@ -161,22 +161,24 @@ def refuse_memory(section: RowsSection, networks: Networks, device: torch.device
     weight_bytes = sum(
         (16 if on_host and row.role != "frozen" else 4) * row.config.min_parameters for row in networks.rows
     )
-    batch_bytes = 25 * rows * section.length  # bytes of `data.batches.Rows`
+    batch_bytes = 25 * rows * section.length  # 25 bytes per token: see `data.batches.Rows`
     num_states = tokens * networks.main.num_layers * networks.main.hidden_size
     activation_bytes = 2 * num_states if on_host else 0  # 16 bits each
-    needed, available = weight_bytes + batch_bytes + activation_bytes, memory()
-    if available is not None and needed > available:
-        need = (
-            f"needs at least {needed / 2**30:,.1f} GiB of memory; this machine has"
+    needed_bytes, available = weight_bytes + batch_bytes + activation_bytes, memory()
+    if available is not None and needed_bytes > available:
+        requirement = (
+            f"needs at least {needed_bytes / 2**30:,.1f} GiB of memory; this machine has"
             f" {available / 2**30:,.1f} GiB"
         )
         if weight_bytes > available:
             fix = "Use a smaller `model.size`, `model.layers` or `model.hidden_size`"
-            raise ConfigError(f"this model {need}", key="model", fix=fix)
+            raise ConfigError(f"this model {requirement}", key="model", fix=fix)
         if batch_bytes > available:
-            raise ConfigError(f"this batch {need}", key="training.batch_size", fix="Use a smaller batch")
+            raise ConfigError(
+                f"this batch {requirement}", key="training.batch_size", fix="Use a smaller batch"
+            )
         fix = "Set a smaller `training.micro_batch`; the result is the same"
-        raise ConfigError(f"this batch {need}", key="training.micro_batch", fix=fix)
+        raise ConfigError(f"this batch {requirement}", key="training.micro_batch", fix=fix)
 
 
 def with_shape_of(recipe: Recipe, main: EncoderConfig) -> Recipe:

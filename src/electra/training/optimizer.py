@@ -140,9 +140,12 @@ class Optimizer(GroupedOptimizer):
         if not self.settings.clip_separately:
             return super().clip()
         by_network = [list(own) for own in self.own.values()]
-        rest = [p for p in self.parameters if not any(p in own for own in self.own.values())]
-        norms = [nn.utils.clip_grad_norm_(part, self.settings.clip) for part in [*by_network, rest]]
+        other_parameters = [p for p in self.parameters if not any(p in own for own in self.own.values())]
+        norms = [
+            nn.utils.clip_grad_norm_(parameters, self.settings.clip)
+            for parameters in [*by_network, other_parameters]
+        ]
         total_norm: Tensor = torch.linalg.vector_norm(
-            torch.stack([norm.to(rest[0].device) for norm in norms])
+            torch.stack([norm.to(other_parameters[0].device) for norm in norms])
         )
         return total_norm

@@ -78,19 +78,22 @@ def parts_of(record: Mapping[str, Any]) -> list[dict[str, Any]]:
 def record_resumption(run: Run, recorded: Mapping[str, Any]) -> list[str]:
     """Records the conditions of a resumed run if they changed. Returns warnings for the user."""
     current, parts = conditions(run), parts_of(recorded)
-    earlier = [part for part in parts if part["step"] < run.step]
-    irrelevant = ("processes",) if run.machine.summation == "fixed" else ()
-    changed = [
-        f"{name.replace('_', ' ')} {current[name]} instead of {earlier[-1][name]}"
+    earlier_parts = [part for part in parts if part["step"] < run.step]
+    ignored_names = ("processes",) if run.machine.summation == "fixed" else ()
+    differences = [
+        f"{name.replace('_', ' ')} {current[name]} instead of {earlier_parts[-1][name]}"
         for name in current
-        if earlier and name in earlier[-1] and earlier[-1][name] != current[name] and name not in irrelevant
+        if earlier_parts
+        and name in earlier_parts[-1]
+        and earlier_parts[-1][name] != current[name]
+        and name not in ignored_names
     ]
-    if changed or not earlier:
-        earlier.append({"step": run.step, **current})
-    if earlier != parts and run.world.is_main:
-        environment = {**recorded["environment"], "parts": earlier}
+    if differences or not earlier_parts:
+        earlier_parts.append({"step": run.step, **current})
+    if earlier_parts != parts and run.world.is_main:
+        environment = {**recorded["environment"], "parts": earlier_parts}
         RunFolder(run.folder).write_record({**RunFolder(run.folder).record, "environment": environment})
-    return [f"resumed with {', '.join(changed)}: not bit-exact"] if changed else []
+    return [f"resumed with {', '.join(differences)}: not bit-exact"] if differences else []
 
 
 def recipe_sections(run: Run) -> dict[str, dict[str, Any]]:
@@ -135,8 +138,8 @@ def refuse_changes(recorded: Mapping[str, Any], run: Run) -> None:
     # the learning rate schedule depends on the number of steps
     if all(name in ("training.budget", "training.steps") for name, _, _ in changed):
         fix = (
-            "Use the same, or continue from this run's networks in another `out`, with"
-            " `init_discriminator` and `init_generator`"
+            "Use the same number of steps or budget, or continue from this run's networks in another"
+            " `out`, with `init_discriminator` and `init_generator`"
         )
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]

@@ -24,9 +24,9 @@ class UpdateTime(NamedTuple):
 def measure(run: Run, seconds: float | None = None) -> UpdateTime:
     """Times updates in each phase, and returns the mean, in which phases count by their share of the steps.
 
-    This changes the run's weights. If a whole update takes longer than `seconds` (default: `SECONDS`), an
-    eighth of the batch is timed and scaled up. Only this process runs; its time is divided by the number of
-    processes.
+    This changes the run's weights. Each phase is timed for about `seconds` (default: `SECONDS`). If a whole
+    update takes longer than that, an eighth of the batch is timed and scaled up. Only this process runs; its
+    time is divided by the number of processes.
 
     Raises:
         RunFailed: if a gradient is not finite.
@@ -49,16 +49,16 @@ def measure(run: Run, seconds: float | None = None) -> UpdateTime:
     while phase_start < total_steps:
         _, phase_end = run.objective.phase(phase_start, total_steps)
         rows = max(1, batch_size // 8)
-        timed = with_batch_size(rows)
-        update(timed)
+        timed_run = with_batch_size(rows)
+        update(timed_run)
         start = time.perf_counter()
-        update(timed)
+        update(timed_run)
         if (time.perf_counter() - start) * batch_size / rows < limit:
-            rows, timed = batch_size, with_batch_size(batch_size)
-            update(timed)
+            rows, timed_run = batch_size, with_batch_size(batch_size)
+            update(timed_run)
         start, updates = time.perf_counter(), 0
         while not updates or time.perf_counter() - start < limit:
-            update(timed)
+            update(timed_run)
             updates += 1
         mean_seconds += (
             (time.perf_counter() - start)

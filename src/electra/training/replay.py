@@ -107,8 +107,8 @@ def rebuild(folder: RunFolder, start_checkpoint: Checkpoint, steps: int, store: 
         RunFolderError: if the checkpoint belongs to another run.
     """
     record, state = folder.record, start_checkpoint.record
-    recorded = recorded_recipe(record)
-    training, processes = recorded.training, int(state.get("world_size", 1))
+    recipe = recorded_recipe(record)
+    training, processes = recipe.training, int(state.get("world_size", 1))
     part = [part for part in parts_of(record) if part["step"] <= start_checkpoint.step][-1]
     rows_per_process = training.batch_size // processes
     replay_settings = replace(
@@ -119,7 +119,7 @@ def rebuild(folder: RunFolder, start_checkpoint: Checkpoint, steps: int, store: 
         micro_batch=min(part.get("micro_batch", training.micro_batch) or rows_per_process, rows_per_process),
         on_spike="skip" if _skipped(folder, start_checkpoint.step, steps) else "warn",
     )
-    run = build_run(replace(recorded, training=replay_settings), folder.path, store, World(), _shapes(record))
+    run = build_run(replace(recipe, training=replay_settings), folder.path, store, World(), _shapes(record))
     refuse_foreign_checkpoint(start_checkpoint, state, run)
     run.step_estimates = step_estimates_of(record)
     compile_run(run, bool(part.get("compiled")))
@@ -135,7 +135,7 @@ def _skipped(folder: RunFolder, first: int, steps: int) -> bool:
 
 
 def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
-    """Returns the shapes of a run that started from models, without opening these; None if it did not."""
+    """Returns the shapes of a run that started from models, without opening them; None if it did not."""
     prefix = "initial_"
     names = {
         key.removeprefix(prefix): name for key, name in record["identity"].items() if key.startswith(prefix)
@@ -146,19 +146,19 @@ def _shapes(record: Mapping[str, Any]) -> WarmStart | None:
 
 
 def compare(run: Run, folder: RunFolder, start_checkpoint: Checkpoint, steps: int) -> Iterator[Finding]:
-    """Repeats `steps` updates and yields the findings."""
-    saved = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
+    """Repeats `steps` updates and yields findings on batches, losses and weights."""
+    checkpoints = {checkpoint.step: checkpoint for checkpoint in folder.saved_checkpoints()}
     replayed: dict[int, dict[str, torch.Tensor]] = {}
-    failed = ""
+    failure = ""
     try:
-        while run.step < start_checkpoint.step + steps and not failed:
+        while run.step < start_checkpoint.step + steps and not failure:
             update(run)
-            if run.step in saved:
+            if run.step in checkpoints:
                 tensors = {**dict(run.pair.named_parameters()), **run.optimizer.tensors()}
                 replayed[run.step] = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
     except RunFailed as error:
-        failed = error.what
-    yield Finding(start_checkpoint.path, f"replayed to step {run.step:,}", failed)
+        failure = error.what
+    yield Finding(start_checkpoint.path, f"replayed to step {run.step:,}", failure)
     processes = int(start_checkpoint.record.get("world_size", 1))
     exact = processes == 1 and run.device.type == "cpu"
     assert isinstance(run.telemetry, RowCollector)
@@ -192,7 +192,9 @@ def compare(run: Run, folder: RunFolder, start_checkpoint: Checkpoint, steps: in
     else:
         for step, tensors in replayed.items():
             yield Finding(
-                saved[step].path, "weights and moments, bit by bit", tensor_difference(tensors, saved[step])
+                checkpoints[step].path,
+                "weights and moments, bit by bit",
+                tensor_difference(tensors, checkpoints[step]),
             )
 
 
@@ -203,7 +205,8 @@ def _logged(pairs: Sequence[object]) -> str:
 def first_difference(pairs: Sequence[tuple[Row, Row]], names: Sequence[str], exact: bool) -> str:
     """Describes the first difference between ledger rows and replayed rows ("": none).
 
-    Names that a row of an older ledger lacks are not compared.
+    Unless `exact`, numbers may differ by `TOLERANCE`. Names that a row of an older ledger lacks are not
+    compared.
     """
     for row, now in pairs:
         for name in names:

@@ -122,18 +122,18 @@ class Run:
     def corrupted_batches(self, step: int) -> list[CorruptedBatch]:
         """Returns the micro-batches of `step`, corrupted and ready for the networks."""
         schedule, seed = self.schedule, self.rows.seed
-        done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
-        return [self.objective.corrupt(batch, seed, done) for batch in self.micro_batches(step)]
+        fraction_done = progress(step, self.total_steps, schedule.schedule, schedule.decay)
+        return [self.objective.corrupt(batch, seed, fraction_done) for batch in self.micro_batches(step)]
 
     @property
     def rate(self) -> float:
         """The learning rate of the next update, relative to its peak."""
         schedule = self.schedule
-        first, end = self.objective.stage(self.step, self.total_steps)
-        total, warmup = end - first, schedule.warmup
+        stage_begin, stage_end = self.objective.stage(self.step, self.total_steps)
+        stage_steps, warmup = stage_end - stage_begin, schedule.warmup
         if schedule.warmup_steps is not None:
-            warmup = schedule.warmup_steps / total
-        return multiplier(self.step - first, total, warmup, schedule.schedule, schedule.decay)
+            warmup = schedule.warmup_steps / stage_steps
+        return multiplier(self.step - stage_begin, stage_steps, warmup, schedule.schedule, schedule.decay)
 
     @property
     def plateau_end(self) -> int | None:

@@ -50,7 +50,10 @@ class RecentLosses:
         self._losses.clear()
 
     def add(self, loss: float) -> Spike | None:
-        """Adds the loss of an update. Returns the spike if the loss is one, else None."""
+        """Adds the loss of an update. Returns the spike if the loss is one, else None.
+
+        It is never one if fewer than `MIN_UPDATES` losses precede it.
+        """
         earlier_losses = list(self._losses)
         self._losses.append(loss)
         if len(earlier_losses) < MIN_UPDATES:

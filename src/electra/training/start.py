@@ -145,7 +145,7 @@ def start(
 def known_steps(recipe: Recipe, recorded: Mapping[str, Any] | None) -> int | None:
     """Returns the number of updates, or None if a budget has yet to be converted.
 
-    A resumed run keeps its number of updates.
+    A resumed run with the same budget keeps its number of updates.
     """
     budget_text = recipe.training.budget
     if budget_text is None:
@@ -197,8 +197,8 @@ def resolve_budget(run: Run, say: Say) -> tuple[int, str]:
         nonlocal note
         say(f"measuring how many updates fit in {text}")
         measured = rehearsal.measure(run)
-        costs, rows = Costs(measured.seconds), run.rows.batch_size
-        basis = f", from {measured.rows} of {rows} rows" if measured.rows < rows else ""
+        costs, batch_size = Costs(measured.seconds), run.rows.batch_size
+        basis = f", from {measured.rows} of {batch_size} rows" if measured.rows < batch_size else ""
         note = f"at the measured speed ({costs}{basis}); re-estimated during the first tenth of the run"
         return costs.steps_in(seconds - (time.monotonic() - began), run)
 

@@ -36,7 +36,7 @@ class Stragglers:
     def take_seconds(self, due: bool) -> list[float]:
         """Returns a list to sum over the processes, with this one's mean time at the index of its rank.
 
-        Returns [] if no row is due, or if there is only one process.
+        The mean is that since the last exchange. Returns [] if no ledger row is due, or with one process.
         """
         if self.world.size == 1 or not due:
             return []

@@ -62,7 +62,10 @@ class Telemetry:
             self._say(line)
 
     def record_event(self, step: int, event: str, message: str, **more: Any) -> None:
-        """Records an event, and sends its message to the caller and to log.txt."""
+        """Records an event, and sends its message to the caller and to log.txt.
+
+        `more` are further entries of the row.
+        """
         self.record_row({"kind": "event", "step": step, "event": event, "message": message, **more})
         self.say(message)
 

@@ -52,14 +52,14 @@ def measure(cores: int) -> tuple[float, float]:
     layer = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 128), nn.LayerNorm(128))
     rows = torch.ones(2048, 128)
     rates: dict[int, list[float]] = {1: [], cores: []}
-    for turn in range(ROUNDS + 1):
+    for round_index in range(ROUNDS + 1):
         for threads, samples in rates.items():
             torch.set_num_threads(threads)
             began, passes = time.perf_counter(), 0
-            while not passes or time.perf_counter() - began < (SECONDS if turn else 0):
+            while not passes or time.perf_counter() - began < (SECONDS if round_index else 0):
                 layer(rows).sum().backward()
                 passes += 1
-            if turn:  # the first pass starts the threads
+            if round_index:  # the first round only starts the threads
                 samples.append(passes / (time.perf_counter() - began))
     return statistics.median(rates[1]), statistics.median(rates[cores])
 

@@ -51,20 +51,20 @@ def refuse_little_text(store: TokenStore) -> None:
 def initialise_tokens(networks: nn.Module, store: TokenStore) -> None:
     """Fills every token table and output bias of `networks` from the training text.
 
-    Rows of special tokens and of tokens that never occur keep their random values.
+    Rows of tokens without co-occurrences, such as those that never occur, keep their random values.
     """
     counts = count_ids(store.train, store.vocab_size) + 0.5
     for head in networks.modules():
         if isinstance(head, GeneratorHead):
             head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))
-    by_width: dict[int, Tensor] = {}
+    vectors_by_width: dict[int, Tensor] = {}
     for table in token_tables(networks):
         width = table.shape[1]
-        if width not in by_width:
+        if width not in vectors_by_width:
             vectors = token_vectors(store.train, store.vocab_size, width)
-            by_width[width] = torch.from_numpy(LENGTH * width**-0.5 * vectors)
-        rows = by_width[width].to(table)
-        table.copy_(torch.where(rows.any(dim=1, keepdim=True), rows, table))
+            vectors_by_width[width] = torch.from_numpy(LENGTH * width**-0.5 * vectors)
+        new_rows = vectors_by_width[width].to(table)
+        table.copy_(torch.where(new_rows.any(dim=1, keepdim=True), new_rows, table))
 
 
 def token_tables(networks: nn.Module) -> list[nn.Parameter]:
