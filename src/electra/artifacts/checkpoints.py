@@ -73,8 +73,8 @@ def newest_checkpoint(folder: Path) -> tuple[Checkpoint | None, tuple[str, ...]]
         listed = "; ".join(f"{path.name}: {damage}" for path, damage in damaged.items())
         fix = "Restore one of them, or choose another `out` to start over"
         raise CheckpointError(f"every checkpoint is damaged ({listed})", where=folder, fix=fix)
-    lines = (f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items())
-    return next(iter(intact), None), tuple(lines)
+    warnings = (f"{path} is damaged ({damage}): using the one before it" for path, damage in damaged.items())
+    return next(iter(intact), None), tuple(warnings)
 
 
 def _intact(checkpoints: Iterable[Checkpoint], count: int) -> tuple[list[Checkpoint], dict[Path, str]]:
@@ -122,8 +122,8 @@ def last_checkpoints(
             fix=f"Lower `average`, or keep more checkpoints in training: `training.checkpoint_every`,"
             f" `training.keep={count}`",
         )
-    lines = (f"{path} is damaged ({damage}): left out" for path, damage in damaged.items())
-    return tuple(reversed(intact)), tuple(lines)
+    warnings = (f"{path} is damaged ({damage}): left out" for path, damage in damaged.items())
+    return tuple(reversed(intact)), tuple(warnings)
 
 
 def verified_checkpoint(folder: Path, step: int) -> Checkpoint:

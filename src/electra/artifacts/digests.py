@@ -72,7 +72,7 @@ def compare(folder: Path) -> dict[str, str] | None:
 
 
 def changed_files(folder: Path) -> dict[str, str]:
-    """Returns the problem of each existing file that differs from its record."""
+    """Returns the problem of each existing file that differs from its record, by its path in `folder`."""
     problems = (compare(folder) or {}).items()
     return {name: problem for name, problem in problems if problem and (folder / name).exists()}
 

@@ -30,11 +30,8 @@ class AnalysisFolder(Folder):
 
     KIND = "analysis"
     RECORD = f"*{RECORD_SUFFIX}"  # one for each probe
-    ALLOWED_EARLY = (
-        LOG,
-        PAGE,
-        FIGURES,
-    )  # what is left if the user deletes the only record to rerun its probe
+    # What is left if the user deletes the only record to rerun its probe.
+    ALLOWED_EARLY = (LOG, PAGE, FIGURES)
 
     @classmethod
     @override
@@ -57,6 +54,7 @@ class AnalysisFolder(Folder):
     @property
     @override
     def record(self) -> dict[str, Any]:
+        """The content of each record, by the name of its probe."""
         return {name: read_json(path, RunFolderError) for name, path in self.probes().items()}
 
     @override

@@ -117,8 +117,8 @@ class Ledger:
 
         If `total_steps` is None, events alone decide. A run that was killed is "in progress".
         """
-        last = self.last("train", "eval")
-        if last is not None and total_steps and last["step"] >= total_steps:
+        last_row = self.last("train", "eval")
+        if last_row is not None and total_steps and last_row["step"] >= total_steps:
             return "finished"
         for event in reversed(self.events):
             if event.name in ("finished", "stopped"):
@@ -143,9 +143,9 @@ class Writer:
         """
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
-        if cut := [row for row in rows if row["step"] > step]:
+        if cut_rows := [row for row in rows if row["step"] > step]:
             with durable.open_to_append(path.with_suffix(".cut.jsonl")) as file:
-                file.writelines(map(_line, cut))
+                file.writelines(map(_line, cut_rows))
         durable.commit_file(path, "".join(map(_line, self.rows)).encode())
         self._path, self._count = path, len(self.rows)
         self._file: TextIO = durable.open_to_append(path)

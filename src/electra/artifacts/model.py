@@ -25,9 +25,8 @@ HEAD = "head.safetensors"
 # The same key in two places: in config.json, the name of the sibling folder that has the encoder; in the
 # weights' header, the SHA-256 of the sibling's encoder and tokenizer.
 SHARED = SHARED_DIGEST = "encoder_beside"
-SHARED_TENSORS = (
-    "tensors_beside"  # in config.json: which of the sibling's tensors (absent: the whole encoder)
-)
+# In config.json: the names of the tensors that are read from the sibling (absent: the whole encoder).
+SHARED_TENSORS = "tensors_beside"
 FILES_DIGEST = "files"  # in the weights' header: SHA-256 of the files written along with the weights
 SHARDS = f"{WEIGHTS}.index.json"  # present instead of WEIGHTS if the weights are in several files
 PICKLE = "pytorch_model.bin"
@@ -88,7 +87,7 @@ class ModelFolder(Folder):
         """The sibling folder with this network's encoder and tokenizer; None if this folder has its own.
 
         What two networks share, an encoder or its token table, is thus stored only once; this folder has only
-        the other weights. Raises ModelError if the sibling is missing.
+        the other weights. Raises ModelError if the sibling is missing or `record` cannot be read.
         """
         name = self.record.get(SHARED)
         if name is None:

@@ -57,6 +57,7 @@ class PairFolder(Folder):
     @property
     @override
     def record(self) -> dict[str, Any]:
+        """The configuration of each finished network, by its name."""
         return {name: self.network(name).record for name in self.finished_networks()}
 
     @override

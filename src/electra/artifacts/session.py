@@ -4,7 +4,7 @@
         session.say("training")            # printed, and added to log.txt with the time
         while not session.stopping():
             ...
-        session.interrupt()                # raises Interrupted: the same call resumes
+        session.interrupt()                # raises Interrupted; the same call resumes
 
 A command writes only into a folder that is new, empty or of its kind, and resumes only with the recorded
 settings. If the record depends on work that needs the lock (a store must be prepared first), the session is
@@ -57,6 +57,7 @@ class Session:
     """A locked folder; see `open_session`.
 
     Attributes:
+        stopping: returns whether to stop.
         resumed: whether the folder already had its record.
     """
 

@@ -41,7 +41,10 @@ def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: to
 def attend(
     q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
 ) -> Tensor:
-    """Returns scaled dot-product attention [B, H, T, K]. `dropout` must be 0 outside training."""
+    """Returns scaled dot-product attention [B, H, T, K]. `dropout` must be 0 outside training.
+
+    `mask_B1TT` is true where attention is allowed; None: everywhere.
+    """
     if q_BHTK.device.type == "cpu" and (q_BHTK.shape[2] <= EXPLICIT_LENGTH or dropout > 0):
         scores_BHTT = (q_BHTK * q_BHTK.shape[-1] ** -0.5) @ k_BHTK.transpose(-1, -2)
         if mask_B1TT is not None:
@@ -70,5 +73,5 @@ def rotary_table(num_positions: int, head_size: int, theta: float) -> tuple[Tens
 
 def rotate(x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotates dimensions i and i + K / 2 by their angle. `cos` and `sin` broadcast to [B, H, T, K]."""
-    first, second = x_BHTK.chunk(2, dim=-1)
-    return x_BHTK * cos + torch.cat([-second, first], dim=-1) * sin
+    first_half, second_half = x_BHTK.chunk(2, dim=-1)
+    return x_BHTK * cos + torch.cat([-second_half, first_half], dim=-1) * sin

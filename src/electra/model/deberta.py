@@ -371,11 +371,11 @@ class DebertaLayer(Layer):
         """
         if not hasattr(self, "convolution"):
             return x_BTD
-        T, half = x_BTD.shape[1], self.config.convolution // 2
-        padded = F.pad(input_BTD, (0, 0, half, half))
+        T, reach = x_BTD.shape[1], self.config.convolution // 2
+        padded = F.pad(input_BTD, (0, 0, reach, reach))
         parts = []
-        for offset in range(-half, half + 1):
-            part = padded[:, half + offset : half + offset + T]
+        for offset in range(-reach, reach + 1):
+            part = padded[:, reach + offset : reach + offset + T]
             if mask_B1TT is not None and offset:  # the kernel does not reach across the edge of a document
                 allowed = mask_B1TT[:, 0].diagonal(offset, dim1=-2, dim2=-1)
                 part = part * F.pad(allowed, (max(-offset, 0), max(offset, 0)))[..., None]
@@ -413,13 +413,16 @@ class DebertaEncoder(ElectraEncoder):
             self.embeddings.norm = other.embeddings.norm
 
     def distances(self, length: int) -> tuple[Tensor, Tensor]:
-        """Returns the distance embeddings [R, D], and each distance's row [L], in descending order."""
+        """Returns the distance embeddings [R, D], and each distance's row [L], in descending order.
+
+        `length` is the number of tokens in a row, padding included.
+        """
         rows_RD, device = self.relative_positions.weight, self.relative_positions.weight.device
         distances = torch.arange(length - 1, -length, -1, device="cpu")
         index_L = buckets(distances, self.config)
         if not torch.compiler.is_exporting():  # an exported graph has no fixed length: it keeps all rows
-            first, last = int(index_L[-1]), int(index_L[0])
-            rows_RD, index_L = rows_RD[first : last + 1], index_L - first
+            first_row, last_row = int(index_L[-1]), int(index_L[0])
+            rows_RD, index_L = rows_RD[first_row : last_row + 1], index_L - first_row
         return torch.as_tensor(self.relative_norm(rows_RD)), index_L.to(device)
 
     @override
@@ -440,23 +443,23 @@ class DebertaEncoder(ElectraEncoder):
 
     @override
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
-        """Returns the arguments of every layer, and the positions that the mask decoder adds (or None)."""
+        """Returns the arguments of every layer, and the embeddings that the mask decoder adds (or None)."""
         length = input_ids.shape[1]
         padding = 0 if torch.compiler.is_exporting() else -length % block_size(length, input_ids.device)
-        positions = None
+        position_embeddings = None
         if self.config.mask_decoder:
-            positions = self.embeddings.projection(
+            position_embeddings = self.embeddings.projection(
                 self.embeddings.position_embeddings(input_ids, position_ids)
             )
-        return (mask_B1TT, *self.distances(length + padding)), positions
+        return (mask_B1TT, *self.distances(length + padding)), position_embeddings
 
     @override
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:
-        layer, (arguments, positions) = self.layers[index], context
-        if positions is None or index < len(self.layers) - 1:
+        layer, (arguments, position_embeddings) = self.layers[index], context
+        if position_embeddings is None or index < len(self.layers) - 1:
             return torch.as_tensor(layer(states_BTD, *arguments))
         # The enhanced mask decoder: the last layer runs twice, with queries from states plus positions.
-        queries_BTD = states_BTD + positions
+        queries_BTD = states_BTD + position_embeddings
         for _ in range(2):
             queries_BTD = layer(states_BTD, *arguments, queries_BTD)
         return torch.as_tensor(queries_BTD)

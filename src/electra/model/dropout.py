@@ -36,9 +36,13 @@ def dropout_factors(shape: tuple[int, ...], rate: float, training: bool, like: T
 
 
 def _factors(shape: tuple[int, ...], rate: float, dtype: torch.dtype) -> Tensor:
-    dropped, count = min(round(rate * _LEVELS), _LEVELS - 1), math.prod(shape)
+    dropped_levels, count = min(round(rate * _LEVELS), _LEVELS - 1), math.prod(shape)
     bits = torch.ops.electra.random_bits(count) if torch.compiler.is_compiling() else _draw(count)
-    return (bits.view(shape) >= dropped - _LEVELS // 2).to(dtype).mul_(_LEVELS / (_LEVELS - dropped))
+    return (
+        (bits.view(shape) >= dropped_levels - _LEVELS // 2)
+        .to(dtype)
+        .mul_(_LEVELS / (_LEVELS - dropped_levels))
+    )
 
 
 def _draw(count: int) -> Tensor:

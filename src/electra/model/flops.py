@@ -43,7 +43,7 @@ def layer_flops(config: EncoderConfig, length: int) -> float:
 
 
 def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float:
-    """Returns the FLOPs of the embeddings and their projection on one sequence."""
+    """Returns the forward FLOPs of the embeddings and their projection on one sequence."""
     e, h = config.embedding_size, config.hidden_size
     per_token = 2.0 * e * config.vocab_size if dense_lookup else 0.0
     per_token += (2 * e * (length + 2) if dense_lookup else 0) + 2 * e + (LAYER_NORM + DROPOUT) * e
@@ -53,14 +53,14 @@ def input_flops(config: EncoderConfig, length: int, dense_lookup: bool) -> float
 
 
 def generator_head_flops(config: EncoderConfig, length: int, fraction: float) -> float:
-    """Returns the FLOPs of the generator's head and output layer at `fraction` of the positions."""
+    """Returns the forward FLOPs of the generator's head and output layer at `fraction` of the positions."""
     e, v = config.embedding_size, config.vocab_size
     per_token = 2 * e * v + 2 * config.hidden_size * e + e + (ACTIVATION + LAYER_NORM) * e + (SOFTMAX + 2) * v
     return fraction * per_token * length
 
 
 def discriminator_head_flops(config: EncoderConfig, length: int) -> float:
-    """Returns the FLOPs of the discriminator's head at every position."""
+    """Returns the forward FLOPs of the discriminator's head, which covers every position."""
     h = config.hidden_size
     return (2 * h * h + h + ACTIVATION * h + 2 * h) * length
 

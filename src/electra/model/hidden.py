@@ -29,7 +29,7 @@ class Row:
     """A sentence as encoder input."""
 
     ids: Ints  # [T] with [CLS] and [SEP]
-    words: Ints  # [T] index of each token's word; NO_WORD at the special tokens
+    words: Ints  # [T] index in the sentence of each token's word; NO_WORD at the special tokens
 
     @classmethod
     def framed(cls, first: int, ids: Sequence[int] | Ints, last: int, words: Sequence[int] | Ints) -> Row:
@@ -39,7 +39,7 @@ class Row:
             first: Id of the special token before it.
             ids: Its token ids.
             last: Id of the special token after it.
-            words: Index of each token's word.
+            words: Index in the sentence of each token's word.
         """
         return cls(np.array([first, *ids, last], np.int64), np.array([NO_WORD, *words, NO_WORD], np.int64))
 
@@ -65,8 +65,8 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
         hooks.callback(layers[0].register_forward_pre_hook(lambda _, args: states.append(args[0])).remove)
         for layer in layers[:-1]:
             hooks.callback(layer.register_forward_hook(lambda _, __, output: states.append(output)).remove)
-        last = encoder(input_ids, document_ids=document_ids)
-    return [*states, last]
+        final_states = encoder(input_ids, document_ids=document_ids)
+    return [*states, final_states]
 
 
 def attention_weights(

@@ -148,6 +148,8 @@ class ModernEncoder(Encoder):
     ) -> tuple[Tensor | None, Tensor, Tensor]:
         """Returns the attention mask, and the cosines and sines of the rotary positions.
 
+        The last two are [T, K] or, with `position_ids`, [B, 1, T, K].
+
         Args:
             local: Whether the layers attend to a window.
             mask_B1TT: Where attention is allowed in layers without a window, or None.
@@ -170,9 +172,9 @@ class ModernEncoder(Encoder):
 
     @override
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
-        kinds = (False, True) if self.config.global_every > 1 else (False,)
+        are_local = (False, True) if self.config.global_every > 1 else (False,)
         return [
-            self.mask_and_rotations(local, mask_B1TT, input_ids.shape[1], position_ids) for local in kinds
+            self.mask_and_rotations(local, mask_B1TT, input_ids.shape[1], position_ids) for local in are_local
         ]
 
     @override

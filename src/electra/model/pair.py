@@ -264,8 +264,8 @@ def initialise(module: nn.Module, seed: int, initialisation: Initialisation) -> 
             paper: normal with standard deviation 0.02, truncated at two deviations (BERT).
             reference: the same, but Glorot-uniform where the published code used TensorFlow's default layers:
                 the embedding projection and the discriminator's last layer.
-            fan_in: normal with standard deviation 1/sqrt(inputs), each residual branch's last matrix divided
-                by sqrt(2 x layers); the token table as in the paper.
+            fan_in: as `paper`, but with standard deviation 1/sqrt(inputs), divided by sqrt(2 x layers) in the
+                last matrix of each residual branch; embedding tables as in `paper`.
     """
     num_layers = {
         name: inner.config.num_layers for name, inner in module.named_modules() if isinstance(inner, Encoder)

@@ -78,9 +78,9 @@ def padded_batches(
     `pad` is the token id that fills a batch. Within a pool the longest rows come first, so that a batch that
     exceeds the memory fails at once.
     """
-    for first, pool in _pools(rows):
+    for pool_start, pool in _pools(rows):
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
-            yield _batch(first, pool, members, device, pad)
+            yield _batch(pool_start, pool, members, device, pad)
 
 
 def map_rows(
@@ -104,11 +104,11 @@ def map_rows(
         pad: The token id that fills a batch.
     """
     device = torch.device(device)
-    for first, pool in _pools(rows):
+    for pool_start, pool in _pools(rows):
         results: dict[int, Result] = {}
         for members in _groups([len(row) for row in pool], positions_per_batch(device)):
             getattr(_thread, "before_batch", lambda: None)()
-            batch = _batch(first, pool, members, device, pad)
+            batch = _batch(pool_start, pool, members, device, pad)
             with torch.inference_mode(), autocast(device, precision):  # not around a yield: it would leak
                 results.update(zip(members, network(batch), strict=True))
         yield from (results[i] for i in range(len(pool)))
@@ -116,10 +116,10 @@ def map_rows(
 
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
     """Yields pools as (index of the first row, rows)."""
-    source, first = iter(rows), 0
+    source, pool_start = iter(rows), 0
     while pool := list(islice(source, POOL)):
-        yield first, pool
-        first += len(pool)
+        yield pool_start, pool
+        pool_start += len(pool)
 
 
 def _groups(lengths: Sequence[int], positions: int) -> Iterator[list[int]]:
@@ -154,6 +154,6 @@ def pad_rows(index: Ints, rows: Sequence[Ints], device: torch.device | str, pad:
 
 def _padded(rows: Sequence[npt.NDArray[Any]], fill: int) -> Ints:
     padded = np.full((len(rows), max(map(len, rows))), fill, np.int64)
-    for line, row in zip(padded, rows, strict=True):
-        line[: len(row)] = row
+    for padded_row, row in zip(padded, rows, strict=True):
+        padded_row[: len(row)] = row
     return padded
