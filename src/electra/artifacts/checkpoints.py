@@ -103,7 +103,7 @@ def last_checkpoints(
         step: the step of the newest checkpoint to use (None: the newest of all).
 
     Raises:
-        ConfigError: `count` is below 1.
+        ConfigError: `count` is not a whole number of at least 1.
         CheckpointError: fewer are intact, or the checkpoint of `step` is missing or damaged.
     """
     if not isinstance(count, int) or count < 1:

@@ -221,13 +221,13 @@ def _gathered(q: Tensor, k: Tensor, by_query: Tensor | None, by_key: Tensor | No
     Like `_scores`, but queries are in the order of the text.
     """
     T = q.shape[2]
-    position = torch.arange(T, device=q.device)
-    index = (position[None, :] - position[:, None] + T - 1).expand(*q.shape[:2], T, T)
+    position_T = torch.arange(T, device=q.device)
+    index_HBTT = (position_T[None, :] - position_T[:, None] + T - 1).expand(*q.shape[:2], T, T)
     scores = q @ k.mT
     if by_query is not None:
-        scores = scores + (q @ by_query[:, None]).gather(-1, index)  # row: query, column: key
+        scores = scores + (q @ by_query[:, None]).gather(-1, index_HBTT)  # row: query, column: key
     if by_key is not None:
-        scores = scores + (k @ by_key[:, None]).gather(-1, index.mT).mT  # row: key, column: query
+        scores = scores + (k @ by_key[:, None]).gather(-1, index_HBTT.mT).mT  # row: key, column: query
     return scores
 
 

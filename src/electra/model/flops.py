@@ -24,8 +24,8 @@ def product_flops(config: EncoderConfig, length: int) -> float:
     """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens.
 
     DeBERTa as implemented here scores `length + BLOCK - 1` distances for each token. For the published base
-    shape at 512 tokens, this makes 1.1 % more FLOPs than transformers performs. The projection of the
-    distances is left out, because the whole batch shares it.
+    shape at 512 tokens, this is 1.1 % more FLOPs than transformers' implementation needs. The projection of
+    the distances is left out, because the whole batch shares it.
     """
     h, scored_distances = config.hidden_size, length + min(length, BLOCK) - 1
     attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored_distances

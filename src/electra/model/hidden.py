@@ -114,13 +114,13 @@ def word_vectors(
             positions = torch.from_numpy(
                 np.concatenate([np.arange(1, row.num_tokens + 1) for row in batch_rows])
             )
-            words = torch.from_numpy(
+            word_index = torch.from_numpy(
                 np.concatenate([row.words[1:-1] for row in batch_rows])
             ) + torch.from_numpy(np.repeat(starts[batch.index], batch.lengths - 2))
-            token_counts.index_add_(0, words, torch.ones(len(words)))
+            token_counts.index_add_(0, word_index, torch.ones(len(word_index)))
             states_of_layers = hidden_states(encoder, batch.input_ids, batch.document_ids)
             for sum_ND, state_BTD in zip(sums, states_of_layers, strict=True):
-                sum_ND.index_add_(0, words, state_BTD.float().cpu()[row_index, positions])
+                sum_ND.index_add_(0, word_index, state_BTD.float().cpu()[row_index, positions])
             num_done += len(batch_rows)
             progress(num_done / len(rows))
     means = torch.stack(sums) / token_counts.clamp(min=1)[:, None]

@@ -33,6 +33,7 @@ class Network:
     rate: float | None = None
     """Peak learning rate of the weights that it does not share (None: the recipe's)."""
     exported: bool = False
+    """Whether it is written as a model folder at the end of the run."""
     source: str = ""
     """Folder, run or hub name of the model that it starts from; "" for random initialisation."""
 
