@@ -401,7 +401,7 @@ def test_recipes_have_the_published_sizes(
 
     length = output.training.length
     counted, in_blocks = products(reference, length, "meta"), layers * flops.product_flops(full, length)
-    monkeypatch.setattr(flops, "BLOCK", 1)  # transformers scores 512 distances, not those of a block
+    monkeypatch.setattr(flops, "DISTANCE_BLOCK", 1)  # transformers scores 512 distances, not those of a block
     assert layers * flops.product_flops(full, length) == pytest.approx(counted, rel=1e-3)
     assert counted < in_blocks < 1.012 * counted
 

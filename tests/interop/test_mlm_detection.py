@@ -159,7 +159,7 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
             drawn += 1
             yield row
 
-    monkeypatch.setattr(passes, "POOL", 8)
+    monkeypatch.setattr(passes, "POOL_ROWS", 8)
     next(mlm_detection._surprisal(loaded, rows()))
     assert drawn == 8
     together = list(detect_by_mlm(loaded, [TEXT, "", "a cat"]))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from electra.model.pair import build_encoder, initialise
-from electra.model.passes import POOL, PaddedBatch, map_rows, padded_batches, positions_per_batch
+from electra.model.passes import POOL_ROWS, PaddedBatch, map_rows, padded_batches, positions_per_batch
 from electra.model.sizes import Architecture, EncoderConfig
 
 
@@ -20,7 +20,7 @@ def rows(count: int, longest: int = 40, seed: int = 0) -> list[np.ndarray]:
 
 
 def test_results_come_in_the_order_of_the_rows_over_several_pools() -> None:
-    given = rows(2 * POOL + 7)
+    given = rows(2 * POOL_ROWS + 7)
     found = list(map_rows(iter(given), lambda one: one.unpadded(one.input_ids * 2), "cpu"))
     assert len(found) == len(given)
     assert all(np.array_equal(values, 2 * row) for values, row in zip(found, given, strict=True))
@@ -54,13 +54,13 @@ def test_rows_are_read_a_pool_at_a_time() -> None:
 
     def source() -> Iterator[np.ndarray]:
         nonlocal taken
-        for row in rows(3 * POOL):
+        for row in rows(3 * POOL_ROWS):
             taken += 1
             yield row
 
     found = map_rows(source(), lambda one: one.lengths, "cpu")
     next(found)
-    assert taken == POOL
+    assert taken == POOL_ROWS
 
 
 def test_the_caller_keeps_its_gradients() -> None:

@@ -252,7 +252,7 @@ def test_measuring_a_budget_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.
         return 6
 
     monkeypatch.setattr("electra.training.budget.steps_for", steps_for)
-    monkeypatch.setattr("electra.training.budget.Clock.due", lambda *_: False)
+    monkeypatch.setattr("electra.training.budget.TimeBudget.due", lambda *_: False)
     timed = losses(train(tmp_path / "timed", training={"steps": None, "budget": "3s"}))
     assert timed == losses(train(tmp_path / "counted")) and measured[0] > 6
 

@@ -26,12 +26,12 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.model.dropout import dropout, dropout_factors
-from electra.model.encoder import ElectraEncoder, Embeddings, Encoder, Layer, Variation, table
+from electra.model.encoder import ElectraEncoder, Embeddings, Encoder, Layer, Variation, embedding_table
 from electra.model.precision import device_kind
-from electra.model.sizes import BLOCK, EncoderConfig
+from electra.model.sizes import DISTANCE_BLOCK, EncoderConfig
 
 SCORES_AT_A_TIME = 1 << 16  # on a CPU: few enough to stay in its cache
-# Replaces BLOCK on a GPU, where a few large products are faster than many small ones.
+# Replaces DISTANCE_BLOCK on a GPU, where a few large products are faster than many small ones.
 ACCELERATOR_BLOCK = 256
 # Activations of the convolution.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "tanh": torch.tanh}
@@ -56,8 +56,8 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
 
 
 def block_size(length: int, device: torch.device) -> int:
-    """Returns the size of equal blocks that cover a row: at most `BLOCK`, or `ACCELERATOR_BLOCK` on a GPU."""
-    max_size = ACCELERATOR_BLOCK if device_kind(device).own_memory else BLOCK
+    """Returns the size of equal blocks that cover a row, at most `DISTANCE_BLOCK` (GPU: `ACCELERATOR_BLOCK`)."""
+    max_size = ACCELERATOR_BLOCK if device_kind(device).own_memory else DISTANCE_BLOCK
     return -(-length // -(-length // max_size))
 
 
@@ -245,11 +245,11 @@ class DebertaEmbeddings(Embeddings):
         nn.Module.__init__(self)
         # the mask decoder's positions are not part of the input
         self.adds_positions = config.absolute_positions
-        self.words = table(config.vocab_size, config.embedding_size)
+        self.words = embedding_table(config.vocab_size, config.embedding_size)
         if config.absolute_positions or config.mask_decoder:
-            self.positions = table(config.max_positions, config.embedding_size)
+            self.positions = embedding_table(config.max_positions, config.embedding_size)
         if config.num_token_types:
-            self.token_types = table(config.num_token_types, config.embedding_size)
+            self.token_types = embedding_table(config.num_token_types, config.embedding_size)
         same_size = config.embedding_size == config.hidden_size
         self.projection = (
             nn.Identity() if same_size else nn.Linear(config.embedding_size, config.hidden_size, bias=False)
@@ -396,7 +396,7 @@ class DebertaEncoder(ElectraEncoder):
         Encoder.__init__(self)
         self.config = config
         self.embeddings = DebertaEmbeddings(config)
-        self.relative_positions = table(2 * config.num_distances, config.hidden_size)
+        self.relative_positions = embedding_table(2 * config.num_distances, config.hidden_size)
         self.relative_norm = _norm(config) if config.norm_distances else nn.Identity()
         self.layers = nn.ModuleList(DebertaLayer(config) for _ in range(config.num_layers))
         if config.convolution:

@@ -123,7 +123,7 @@ class Encoder(nn.Module, ABC):
         return self.config.num_layers if parts[0] == "final_norm" else 0
 
 
-def table(rows: int, width: int) -> nn.Embedding:
+def embedding_table(rows: int, width: int) -> nn.Embedding:
     """Returns an uninitialised embedding; torch's own initialisation takes seconds on the meta device."""
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
@@ -133,9 +133,11 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.words: nn.Embedding | DisentangledTable = table(config.vocab_size, config.embedding_size)
-        self.positions = table(config.max_positions, config.embedding_size)
-        self.token_types = table(config.num_token_types, config.embedding_size)
+        self.words: nn.Embedding | DisentangledTable = embedding_table(
+            config.vocab_size, config.embedding_size
+        )
+        self.positions = embedding_table(config.max_positions, config.embedding_size)
+        self.token_types = embedding_table(config.num_token_types, config.embedding_size)
         self.norm = nn.LayerNorm(config.embedding_size, eps=config.norm_eps)
 
     def forward(

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from electra.artifacts.networks import Head
 from electra.model.networks import Network, Networks
-from electra.model.sizes import BLOCK, TRAITS, EncoderConfig
+from electra.model.sizes import DISTANCE_BLOCK, TRAITS, EncoderConfig
 
 DROPOUT, LAYER_NORM, ACTIVATION, SOFTMAX = 4, 5, 8, 5  # operations per element
 MASKED_FRACTION = 0.15625  # default fraction of masked positions in the script
@@ -23,11 +23,11 @@ MASKED_FRACTION = 0.15625  # default fraction of masked positions in the script
 def product_flops(config: EncoderConfig, length: int) -> float:
     """Returns the forward FLOPs of one layer's matrix products alone, on one sequence of `length` tokens.
 
-    DeBERTa as implemented here scores `length + BLOCK - 1` distances for each token. For the published base
-    shape at 512 tokens, this is 1.1 % more FLOPs than transformers' implementation needs. The projection of
-    the distances is left out, because the whole batch shares it.
+    DeBERTa as implemented here scores `length + DISTANCE_BLOCK - 1` distances for each token. For the
+    published base shape at 512 tokens, this is 1.1 % more FLOPs than transformers' implementation needs. The
+    projection of the distances is left out, because the whole batch shares it.
     """
-    h, scored_distances = config.hidden_size, length + min(length, BLOCK) - 1
+    h, scored_distances = config.hidden_size, length + min(length, DISTANCE_BLOCK) - 1
     attention = 4 * 2 * h * h + 2 * 2 * h * length + config.distance_terms * 2 * h * scored_distances
     feed_forward = TRAITS[config.architecture].feed_forward_matrices * 2 * h * config.intermediate_size
     return (attention + feed_forward) * length

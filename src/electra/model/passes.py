@@ -28,7 +28,7 @@ from electra.model.precision import autocast
 
 Result = TypeVar("Result")
 
-POOL = 1024  # rows sorted by length together
+POOL_ROWS = 1024  # rows sorted by length together
 _thread = threading.local()  # .before_batch: the function to call before each batch
 
 
@@ -117,7 +117,7 @@ def map_rows(
 def _pools(rows: Iterable[Ints]) -> Iterator[tuple[int, list[Ints]]]:
     """Yields pools as (index of the first row, rows)."""
     source, pool_start = iter(rows), 0
-    while pool := list(islice(source, POOL)):
+    while pool := list(islice(source, POOL_ROWS)):
         yield pool_start, pool
         pool_start += len(pool)
 

@@ -14,7 +14,7 @@ from electra.foundation.errors import ConfigError, nearest
 
 HEAD_SIZE = 64
 MAX_SIZE = 1 << 20  # larger sizes are mistakes or damaged files, rejected before memory is allocated
-BLOCK = 64  # queries or keys whose distances are scored in one matrix product (deberta.py)
+DISTANCE_BLOCK = 64  # queries or keys whose distances are scored in one matrix product (deberta.py)
 Architecture = Literal["electra", "modern", "deberta"]
 
 

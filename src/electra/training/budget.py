@@ -20,7 +20,7 @@ _PATTERN = re.compile(
 
 
 @dataclass
-class Clock:
+class TimeBudget:
     """A time budget whose number of steps is not final yet: the first tenth of the run."""
 
     seconds: float
@@ -54,7 +54,7 @@ class Clock:
         """Whether a tenth of the budget has passed."""
         return self.elapsed >= ESTIMATING_FRACTION * self.seconds
 
-    def update(self, step: int, seconds: float) -> float:
+    def seconds_per_update(self, step: int, seconds: float) -> float:
         """Returns the mean seconds per update so far.
 
         The first updates of this process do not count, unless there are no others.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from electra.artifacts.run import RunFolder
-from electra.training.budget import ESTIMATING_FRACTION, Clock
+from electra.training.budget import ESTIMATING_FRACTION, TimeBudget
 from electra.training.run import Run
 
 
@@ -53,13 +53,13 @@ class Costs:
         return ", ".join(f"{seconds:.2g} s per {name}" for name, seconds in parts.items() if seconds)
 
 
-def follow_clock(run: Run, clock: Clock) -> bool:
+def follow_clock(run: Run, clock: TimeBudget) -> bool:
     """Re-estimates the number of steps and records it. Returns whether the estimate is final.
 
     All processes must call it, and get the main one's estimate.
     """
     previous_steps = run.total_steps
-    costs = Costs(clock.update(run.step, run.seconds), **run.last_costs)
+    costs = Costs(clock.seconds_per_update(run.step, run.seconds), **run.last_costs)
     steps = run.step + max(1, int(costs.steps_in(clock.seconds, run, clock.elapsed, run.seconds)))
     is_final = clock.past_a_tenth or abs(steps - previous_steps) <= ESTIMATING_FRACTION * previous_steps
     steps, is_final = run.world.broadcast((steps, is_final))

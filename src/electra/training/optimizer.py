@@ -104,7 +104,7 @@ class Optimizer(GroupedOptimizer):
     def __init__(
         self, pair: Pair, settings: OptimizerSection, rates: Mapping[str, float] | None = None
     ) -> None:
-        self.own = {
+        self.own_parameters = {
             name: pair.own_parameters(net) for name, net in pair.named.items() if net is not pair.main
         }
         named = dict(pair.named_parameters())
@@ -120,7 +120,12 @@ class Optimizer(GroupedOptimizer):
         groups: dict[Algorithm, dict[tuple[str, bool], dict[str, Any]]] = {}
         for name, parameter in named.items():
             network = next(
-                (network_name for network_name, parameters in self.own.items() if parameter in parameters), ""
+                (
+                    network_name
+                    for network_name, parameters in self.own_parameters.items()
+                    if parameter in parameters
+                ),
+                "",
             )
             decayed = parameter.dim() >= 2
             group = {
@@ -139,8 +144,10 @@ class Optimizer(GroupedOptimizer):
         """As in the base class, but separately for each network's own weights if the recipe says so."""
         if not self.settings.clip_separately:
             return super().clip()
-        by_network = [list(own) for own in self.own.values()]
-        other_parameters = [p for p in self.parameters if not any(p in own for own in self.own.values())]
+        by_network = [list(own) for own in self.own_parameters.values()]
+        other_parameters = [
+            p for p in self.parameters if not any(p in own for own in self.own_parameters.values())
+        ]
         norms = [
             nn.utils.clip_grad_norm_(parameters, self.settings.clip)
             for parameters in [*by_network, other_parameters]

@@ -19,7 +19,7 @@ from electra.model.pair import AnyNetwork, Pair, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import CorruptedBatch, Objective
-from electra.training.budget import Clock
+from electra.training.budget import TimeBudget
 from electra.training.distributed import FixedOrder, Reduction, World, check_fixed_order
 from electra.training.networks import (
     WarmStart,
@@ -87,7 +87,7 @@ class Run:
     compiled: bool = False  # whether the layers are compiled
     update_seconds: list[float] = field(default_factory=list)  # of each update since the last logged row
     last_costs: dict[str, float] = field(default_factory=dict)  # seconds of an evaluation and a checkpoint
-    clock: Clock | None = None  # set while the number of steps of a time budget is not final
+    clock: TimeBudget | None = None  # set while the number of steps of a time budget is not final
     stragglers: Stragglers = field(default_factory=lambda: Stragglers(World()))
     prefetcher: Prefetcher = field(default_factory=Prefetcher, repr=False)
     pace: Pace = field(default_factory=lambda: Pace("--training.threads"))

@@ -117,7 +117,7 @@ def start(
             RunFolder(folder).write_record(make_record(run, name, command, settled=settled))
     if not settled:
         seconds, _ = budget.parse(recipe.training.budget or "")
-        run.clock = budget.Clock(seconds, began - run.seconds)
+        run.clock = budget.TimeBudget(seconds, began - run.seconds)
     run_folder = RunFolder(folder)
     newest = checkpoints.at_step(run_folder.checkpoints, run.step)
     lost_rows = run_folder.lost_rows(newest) if run.step and world.is_main else ""

@@ -179,7 +179,7 @@ def token_scores(
         raise ModelError(obstacle, where=loaded.folder, fix=fix)
     if reading == "original" and "odds" in known:
         return [_log_sigmoid(odds) for odds in known["odds"]]
-    from electra.model.passes import POOL, map_rows
+    from electra.model.passes import POOL_ROWS, map_rows
 
     tokens, ends = _tokenise(loaded, texts, reading)
     masked = known.get("masked") if reading == "masked-word" else None
@@ -202,7 +202,7 @@ def token_scores(
     scored = map_rows(rows, network, loaded.device, pad=specials.pad)
     for num_done, ((window, span), value) in enumerate(zip(window_spans, scored, strict=True), 1):
         values[window.text][span] = value
-        if progress is not None and (num_done % POOL == 0 or num_done == len(window_spans)):
+        if progress is not None and (num_done % POOL_ROWS == 0 or num_done == len(window_spans)):
             progress(num_done / len(window_spans))
     return values
 
