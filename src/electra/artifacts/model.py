@@ -134,10 +134,11 @@ class ModelFolder(Folder):
     @override
     def facts(self) -> Sequence[tuple[str, Any]]:
         record = self.record
+        entries = record.get("vocab_size")
         return (
             ("kind", (record.get("architectures") or [record.get("model_type", "model")])[0]),
             ("layers", f"{record.get('num_hidden_layers')} of {record.get('hidden_size')}"),
-            ("vocabulary", f"{record.get('vocab_size'):,}"),
+            ("vocabulary", f"{entries:,}" if isinstance(entries, int) else "unknown"),
         )
 
 

@@ -56,7 +56,7 @@ def buckets(distances: Tensor, config: EncoderConfig) -> Tensor:
 
 
 def block_size(length: int, device: torch.device) -> int:
-    """Returns the size of equal blocks that cover a row, at most `DISTANCE_BLOCK` (GPU: `ACCELERATOR_BLOCK`)."""
+    """Returns the size of equal blocks that cover a row (on a GPU at most `ACCELERATOR_BLOCK`)."""
     max_size = ACCELERATOR_BLOCK if device_kind(device).own_memory else DISTANCE_BLOCK
     return -(-length // -(-length // max_size))
 
