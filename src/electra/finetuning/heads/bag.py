@@ -54,8 +54,8 @@ class BagHead(HybridHead):
         texts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
         bigrams = [(ids[:-1] + 1) * self.vocab_size + ids[1:] for ids in texts]
         return [
-            sorted_unique(np.concatenate(parts).astype(np.int64))
-            for parts in zip(texts, bigrams, strict=True)
+            sorted_unique(np.concatenate(ids_and_bigrams).astype(np.int64))
+            for ids_and_bigrams in zip(texts, bigrams, strict=True)
         ]
 
     def feature_scale(self, features_NK: Floats) -> Floats:

@@ -138,9 +138,9 @@ class CompareHead(HybridHead):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Also loads heads of older versions; features and terms that they lack have zero weights."""
         weight_name = f"{prefix}wide.weight"
-        saved = state.get(weight_name)
-        if saved is not None and saved.shape[1] == len(FEATURES) - len(OVERLAP_FEATURES):
-            state[weight_name] = F.pad(saved, (0, len(OVERLAP_FEATURES)))
+        saved_weight = state.get(weight_name)
+        if saved_weight is not None and saved_weight.shape[1] == len(FEATURES) - len(OVERLAP_FEATURES):
+            state[weight_name] = F.pad(saved_weight, (0, len(OVERLAP_FEATURES)))
         for name, value in self.counted.state_dict(prefix=f"{prefix}counted.").items():
             state.setdefault(name, state.pop(name.replace("counted", "differing"), value))
         super()._load_from_state_dict(state, prefix, *rest)

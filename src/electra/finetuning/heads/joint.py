@@ -101,12 +101,12 @@ class JointHead(Head):
         return -starts_BT[rows, start_B], -ends_BT[rows, end_B]
 
     def beam(self, hidden_BTD: Tensor, starts_BT: Tensor, allowed_BT: Tensor) -> Tensor:
-        """Returns the beam: a row for each window, as in the module's docstring."""
-        short = max(0, BEAM - starts_BT.shape[1])  # pads windows that have fewer tokens than the beam
-        starts_BK, positions_BK = F.pad(starts_BT, (0, short), value=MASKED).topk(BEAM, -1)
+        """Returns the beam, a row for each window, in the format of the module's docstring."""
+        num_missing = max(0, BEAM - starts_BT.shape[1])  # pads windows that have fewer tokens than the beam
+        starts_BK, positions_BK = F.pad(starts_BT, (0, num_missing), value=MASKED).topk(BEAM, -1)
         rows = torch.arange(len(starts_BT), device=starts_BT.device).unsqueeze(-1)
-        start_states_BKD = F.pad(hidden_BTD, (0, 0, 0, short))[rows, positions_BK]
-        ends_BKT = F.pad(self.ends(hidden_BTD, start_states_BKD, allowed_BT), (0, short), value=MASKED)
+        start_states_BKD = F.pad(hidden_BTD, (0, 0, 0, num_missing))[rows, positions_BK]
+        ends_BKT = F.pad(self.ends(hidden_BTD, start_states_BKD, allowed_BT), (0, num_missing), value=MASKED)
         ends_BKK, end_positions_BKK = ends_BKT.topk(BEAM, -1)
         return torch.cat(
             [starts_BK, positions_BK.float(), ends_BKK.flatten(1), end_positions_BKK.flatten(1).float()], -1

@@ -1,7 +1,7 @@
 """The head `transformers`: the head of the transformers class that the model is saved as.
 
-The saved folder therefore contains the whole trained model. The classes are ElectraFor... or ModernBertFor...
-SequenceClassification, TokenClassification and QuestionAnswering.
+The saved folder therefore contains the whole trained model. The classes are ElectraFor..., DebertaV2For... or
+ModernBertFor... SequenceClassification, TokenClassification and QuestionAnswering.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Transformers(HeadFactory):
     """Builds the standard head of a task and an architecture."""
 
     name = "transformers"
+    # "vectors" tasks have no head file: their callers do not reach `build` or `has_class`.
     kinds = ("classifier", "tagger", "reader", "vectors")
 
     @override

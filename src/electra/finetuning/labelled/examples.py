@@ -12,7 +12,7 @@ class Example:
     """One row of a file: its texts and its gold answer."""
 
     id: str  # from the file, else the row's index
-    where: str  # file:line
+    where: str  # the place that messages name, such as file:line
     texts: tuple[str, ...]  # a text, a pair of texts, or the words of a sentence
     gold: Any = None  # the answer as in the file; None if there is none
     row: Mapping[str, Any] = field(default_factory=dict, compare=False)  # all columns of the row

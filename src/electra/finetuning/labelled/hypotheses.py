@@ -29,7 +29,7 @@ def read_utterances(path: Path, hypotheses: int = 0) -> list[Utterance]:
     """Returns the utterances of a file, each with its first `hypotheses` (0: all).
 
     Raises:
-        DataError: a line is not in the format of the module's docstring, or every reference is empty.
+        DataError: a line is not in the format of the module's docstring, or no reference has words.
     """
     utterances: list[Utterance] = []
     score_names: list[str] = []

@@ -37,7 +37,7 @@ class GoldAnswer:
     """An answer and its offset in the context."""
 
     text: str
-    start: int | None  # None: the text does not occur in the context
+    start: int | None  # None: the text is empty or does not occur in the context
     moved: bool = False  # whether the file gave another offset
 
 

@@ -59,7 +59,7 @@ def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:
     """Returns the pairs of a file, or only the first `limit` pairs of different sentences.
 
     Raises:
-        DataError: a row lacks one of the sentences, or the file has no pairs.
+        DataError: a row lacks one of the sentences, or no pair has different sentences.
     """
     good, bad, num_equal, phenomenon = [], [], 0, ""
     for where, row in read_rows(path):

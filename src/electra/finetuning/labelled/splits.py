@@ -91,7 +91,7 @@ def split_by_hash(
     """Splits examples into train and dev; dev is the fraction `share` with the smallest hashes.
 
     Args:
-        examples: the examples to split.
+        examples: the examples to split, at least one.
         hashed_texts: returns the texts of an example to hash; examples with equal texts stay together.
         where: the file that the error names.
         share: the fraction of dev examples.

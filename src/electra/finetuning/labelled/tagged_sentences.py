@@ -227,10 +227,10 @@ def _read_word_lines(
     rows = [row for block in blocks for row in block.rows]
     options = replace(options, header=options.header or file.header)
     if not conllu and options.is_header(rows):
-        first = blocks[0]
-        path_name, _, line = first.where.rpartition(":")
-        blocks[0] = first._replace(rows=first.rows[1:], where=f"{path_name}:{int(line) + 1}")
-        options = replace(options, header=tuple(first.rows[0]))
+        first_block = blocks[0]
+        path_name, _, line = first_block.where.rpartition(":")
+        blocks[0] = first_block._replace(rows=first_block.rows[1:], where=f"{path_name}:{int(line) + 1}")
+        options = replace(options, header=tuple(first_block.rows[0]))
         file.blocks = blocks = [block for block in blocks if block.rows]
     if options.header and not conllu and blocks and len(options.header) != file.width:
         if labelled or file.width > len(options.header):
@@ -316,9 +316,9 @@ def _columns_by_content(
             problem = f"no column of tags{f': {reasons}' if reasons else ''}"
             raise DataError(problem, where=path, fix="Name their column with `label_column`")
     if file.width > 2 or word:
-        chosen = ", ".join(f"{name}s are column {column + 1}" for name, column in columns.items())
+        roles = ", ".join(f"{name}s are column {column + 1}" for name, column in columns.items())
         fix = "to use others, pass `text_column` and `label_column`"
-        file.notes.append(f"{chosen} of {file.width} ({fix})")
+        file.notes.append(f"{roles} of {file.width} ({fix})")
     return columns
 
 
@@ -334,10 +334,12 @@ def _tags_of_misc(
             file.notes.append(f"MISC has {', '.join(f'{name}=' for name, _ in key_counts.most_common(5))}")
         return None
     _require_separated_pairs(blocks, replace(options, tag=(key,)))
-    words = sum(len(block.rows) for block in blocks)
-    if key_counts[key] < words:
-        count = words - key_counts[key]
-        file.notes.append(f"{count:,} of {words:,} words have no {key}= in MISC: read as {options.absent!r}")
+    num_words = sum(len(block.rows) for block in blocks)
+    if key_counts[key] < num_words:
+        num_without_key = num_words - key_counts[key]
+        file.notes.append(
+            f"{num_without_key:,} of {num_words:,} words have no {key}= in MISC: read as {options.absent!r}"
+        )
     return lambda block: [_misc(row).get(key, options.absent) for row in block.rows]
 
 
@@ -349,10 +351,12 @@ def _misc(row: Sequence[str]) -> dict[str, str]:
 
 def _require_separated_pairs(blocks: Sequence[Block], options: TagReaderOptions) -> None:
     """Raises DataError if a key in `options.tag` occurs in MISC, but not at the start of a pair."""
-    hidden = re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, options.tag))})=") if options.tag else None
+    key_pattern = (
+        re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, options.tag))})=") if options.tag else None
+    )
     for block in blocks:
         for row in block.rows:
-            if hidden and (match := hidden.search(row[-1])) and match[0][:-1] not in _misc(row):
+            if key_pattern and (match := key_pattern.search(row[-1])) and match[0][:-1] not in _misc(row):
                 problem = f"the pairs in MISC are not separated by '|': {row[-1]!r}"
                 raise DataError(problem, where=block.where, fix="Write A=b|C=d, as in CoNLL-U")
 
@@ -422,12 +426,12 @@ def _group_words(
     """Groups rows with one word each into sentences; an empty sentence id continues the sentence."""
     word, tag, sentence = columns
     groups: list[list[tuple[str, Mapping[str, Any]]]] = []
-    last: object = None
+    last_id: object = None
     for where, row in rows:
         value = row.get(sentence)
-        if not groups or (value != last and str(value).strip().lower() not in ("", "nan", "none", "null")):
+        if not groups or (value != last_id and str(value).strip().lower() not in ("", "nan", "none", "null")):
             groups.append([])
-            last = value
+            last_id = value
         groups[-1].append((where, row))
     if num_repeated := len(groups) - len({str(group[0][1].get(sentence)) for group in groups}):
         problem = f"{num_repeated} values of column {sentence!r} recur after other values"
@@ -535,7 +539,7 @@ def _read_m2(path: Path) -> Iterator[Example]:
     tags: list[str] = []
     where, lines = "", list(read_lines(path))
     annotators = {line.rpartition("|||")[2] for _, line in lines if line.startswith("A ")}
-    first = min(annotators, key=lambda name: (len(name), name), default="")  # the lowest number
+    first_annotator = min(annotators, key=lambda name: (len(name), name), default="")  # the lowest number
     for number, line in [*lines, (0, "S")]:
         kind, _, rest = line.partition(" ")
         if kind == "S":
@@ -549,7 +553,7 @@ def _read_m2(path: Path) -> Iterator[Example]:
             if len(fields) != 6 or len(span) != 2 or not (span[0] <= span[1] <= len(words)):
                 fix = "Write A FIRST END|||type|||correction|||..."
                 raise DataError("not an edit within its sentence", where=f"{path}:{number}", fix=fix)
-            if fields[-1] == first and fields[1] != "noop" and words and span[0] >= 0:
+            if fields[-1] == first_annotator and fields[1] != "noop" and words and span[0] >= 0:
                 edited = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
                 for position in edited:
                     tags[position] = INCORRECT

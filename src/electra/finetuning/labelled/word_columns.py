@@ -64,20 +64,20 @@ def read_blocks(path: Path, conllu: bool) -> ColumnFile:
     """
     encoding = guess_encoding(read_bytes(path))
     lines = list(read_lines(path, encoding))
-    words = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
-    words = words or [line for _, line in lines if line.strip()]
-    separator = "\t" if conllu else detect_separator(words)
-    widths = Counter(len(split_cells(line, separator)) for line in words)
+    word_lines = [line for _, line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))]
+    word_lines = word_lines or [line for _, line in lines if line.strip()]
+    separator = "\t" if conllu else detect_separator(word_lines)
+    widths = Counter(len(split_cells(line, separator)) for line in word_lines)
     width = len(CONLLU) if conllu else max(widths, key=lambda w: (widths[w], w), default=0)
     file = ColumnFile([], width, conllu)
     if encoding not in ("utf-8", "utf-8-sig"):
         file.notes.append(f"not UTF-8: read as {encoding}")
-    if not conllu and separator == "\t" and width == len(CONLLU) and _has_conllu_ids(words):
+    if not conllu and separator == "\t" and width == len(CONLLU) and _has_conllu_ids(word_lines):
         file.conllu = True
         file.notes.append("ten columns that begin with numbers: read as CoNLL-U")
     file.blocks = list(_blocks(path, lines, separator, file))
-    if not file.conllu and (comments := sum(len(block.comments) for block in file.blocks)):
-        file.notes.append(f"{plural(comments, 'line')} beginning with '#' read as comments")
+    if not file.conllu and (num_comments := sum(len(block.comments) for block in file.blocks)):
+        file.notes.append(f"{plural(num_comments, 'line')} beginning with '#' read as comments")
     return file
 
 
@@ -197,19 +197,24 @@ def word_column(file: ColumnFile) -> int:
         DataError: there is no such column.
     """
     kinds = [numbering(file.blocks, column) for column in range(file.width)]
-    words = next((column for column, kind in enumerate(kinds) if not kind), None)
-    if words is None:
+    word_position = next((column for column, kind in enumerate(kinds) if not kind), None)
+    if word_position is None:
         problem = f"column 1 numbers the {kinds[0]} (1, 2, ...), and no column has words"
         fix = "Name the column of the words with `text_column`"
         raise DataError(problem, where=file.blocks[0].where, fix=fix)
-    return words
+    return word_position
 
 
 def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
     """Returns the last column if it must hold the words because column `word` has the tags; else None."""
     rows = [row for block in file.blocks for row in block.rows]
-    first, last = {row[word] for row in rows}, {row[-1] for row in rows}
-    if len(first) < 2 or not all(map(is_tag, first)) or all(map(is_tag, last)) or last <= MISSING:
+    word_cells, last_cells = {row[word] for row in rows}, {row[-1] for row in rows}
+    if (
+        len(word_cells) < 2
+        or not all(map(is_tag, word_cells))
+        or all(map(is_tag, last_cells))
+        or last_cells <= MISSING
+    ):
         return None
     return file.width - 1
 
@@ -257,11 +262,11 @@ def split_by_column(blocks: Sequence[Block], column: int) -> list[Block]:
     sentences: list[Block] = []
     for block in blocks:
         path, _, line = block.where.rpartition(":")
-        last = ""
+        last_value = ""
         for offset, row in enumerate(block.rows):
-            if not sentences or offset == 0 or row[column] not in ("", last):
+            if not sentences or offset == 0 or row[column] not in ("", last_value):
                 where = f"{path}:{int(line) + offset}" if line.isdecimal() else block.where
                 sentences.append(Block(row[column], where, []))
-                last = row[column]
+                last_value = row[column]
             sentences[-1].rows.append(row)
     return sentences

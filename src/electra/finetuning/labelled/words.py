@@ -28,15 +28,15 @@ def split_text(text: str, splitting: Splitting) -> tuple[tuple[str, ...], Spans]
 
 
 def infer_splitting(words: Iterable[str]) -> Splitting:
-    """Returns the splitting that the words of training data suggest."""
+    """Returns the splitting that the words of training data suggest; "punctuation" without words."""
     num_words = num_attached = num_separate = num_single = 0
     for word in words:
-        is_mark = [is_punctuation(character) for character in word]
-        if is_mark and all(is_mark):
+        are_marks = [is_punctuation(character) for character in word]
+        if are_marks and all(are_marks):
             num_separate += 1
-        elif is_mark:
+        elif are_marks:
             num_words += 1
-            num_attached += is_mark[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
+            num_attached += are_marks[-1] and word[-1] in ",.;:!?\u3002\u0964\u060c"
             num_single += len(word) == 1
     if num_words and num_single > 0.9 * num_words:
         return "characters"

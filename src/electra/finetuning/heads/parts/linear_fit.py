@@ -136,8 +136,8 @@ def fit_by_folds(
             in_fit, in_fold = used_N & (fold_N != fold), used_N & (fold_N == fold)
             if in_fit.any():
                 fold_targets = targets[torch.from_numpy(in_fit)]
-                weight = penalty(strength, fold_targets)
-                fits[fold] = fit_linear(x_NK[in_fit], fold_targets, loss, weight, starts[fold])
+                fold_penalty = penalty(strength, fold_targets)
+                fits[fold] = fit_linear(x_NK[in_fit], fold_targets, loss, fold_penalty, starts[fold])
             logits[in_fold] = x_NK[in_fold] @ fits[fold][:, :-1].T + fits[fold][:, -1]
         return logits, fits
 

@@ -87,20 +87,20 @@ class TermModel(nn.Module):
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Loads a head with any number of terms. Raises ValueError if its weights are inconsistent."""
-        own = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
-        known, rarity, weight = (state.get(prefix + name, value) for name, value in own.items())
+        current_values = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
+        known, rarity, weight = (state.get(prefix + name, value) for name, value in current_values.items())
         shapes = ((len(known),), (len(known),), (len(self.weight), len(known))) if known.dim() else None
         if (tuple(known.shape), tuple(rarity.shape), tuple(weight.shape)) != shapes:
             raise ValueError("the numbers of terms, rarities and weights differ")
         if known.dtype != torch.int64 or (known[1:] <= known[:-1]).any() or not (rarity > 0).all():
             raise ValueError("the terms are not ascending integers with positive rarities")
-        for name, value in zip(own, (known, rarity, weight), strict=True):
+        for name, value in zip(current_values, (known, rarity, weight), strict=True):
             setattr(self, name, torch.zeros_like(value, device=self.weight.device))
         super()._load_from_state_dict(state, prefix, *rest)
 
 
 def sorted_unique(terms: Terms) -> Terms:
-    """Returns each term once, in ascending order."""
+    """Returns each term once, in ascending order. Terms must not be negative."""
     terms = np.sort(terms)
     return terms[np.diff(terms, prepend=-1) > 0]  # a hundred times as fast as np.unique
 
