@@ -92,7 +92,10 @@ class JointHead(Head):
     def losses(
         self, hidden_BTD: Tensor, starts_BT: Tensor, allowed_BT: Tensor, targets_BT: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns -log P(gold start) [B] and -log P(gold end | gold start) [B]; zeros without targets."""
+        """Returns -log P(gold start) [B] and -log P(gold end | gold start) [B]; zeros without targets.
+
+        `starts_BT` is log P(start) of each token.
+        """
         if targets_BT is None:
             return starts_BT.new_zeros(len(starts_BT)), starts_BT.new_zeros(len(starts_BT))
         bits_BT, rows = targets_BT.clamp(min=0), torch.arange(len(starts_BT), device=starts_BT.device)

@@ -110,7 +110,7 @@ def split_by_hash(
 
 
 def limit_by_hash(examples: Sequence[Example], limit: int) -> Examples:
-    """Returns the `limit` examples with the smallest hashes, in the file's order."""
+    """Returns the `limit` examples with the smallest hashes, in the file's order; all if there are fewer."""
     order = sorted(
         range(len(examples)), key=lambda i: (text_hash(examples[i].texts), str(examples[i].gold), i)
     )

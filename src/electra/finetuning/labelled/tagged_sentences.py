@@ -105,7 +105,11 @@ class Sentence:
 
 
 def universal_dependencies(path: Path) -> list[Sentence]:
-    """Reads the sentences of a CoNLL-U file, with the columns UPOS and HEAD (from 1; 0 for the root)."""
+    """Reads the sentences of a CoNLL-U file, with the columns UPOS and HEAD (from 1; 0 for the root).
+
+    Raises:
+        DataError: the file has too few columns or no sentences.
+    """
     return read_columns(path, columns=(3, 6), word=1)
 
 
