@@ -35,6 +35,7 @@ USES = {
     ),
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
+# kind -> variable in the example code, attribute of the output in transformers; others have logits
 RESULTS = {
     "reader": ("starts", "start_logits  # and end_logits"),
     "encoder": ("states", "last_hidden_state"),
@@ -45,12 +46,14 @@ ENERGIES = (
     " approximately the negative log-probability of the token given the others. Without its head it is the"
     " encoder to fine-tune."
 )
+# kind -> pipeline of transformers
 FINETUNED = {
     "classifier": "text-classification",
     "tagger": "token-classification",
     "reader": "question-answering",
 }
 PIPELINES = {"generator": "fill-mask", **FINETUNED}
+# the metrics of a pre-trained network that the front matter lists
 HEADLINES = (
     "auc",
     "average_precision",
@@ -111,7 +114,8 @@ def card_of_run(
             measured on single checkpoints.
 
     Raises:
-        ConfigError: run.toml is damaged.
+        ConfigError: run.toml is not valid TOML.
+        RunFolderError: run.toml is empty.
     """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
@@ -160,7 +164,7 @@ def card_of_run(
 
 
 def _is_hub_name(name: str) -> bool:
-    """Whether a name is one on the hub, not an existing path: "runs/mine" could be either."""
+    """Whether a name refers to the hub: "runs/mine" could, unless there is such a path."""
     return could_be_hub_name(name) and not Path(name).exists()
 
 
@@ -172,7 +176,7 @@ def card_of_language_model(run: Path, threshold: float | None) -> Card:
     """Makes the card of the masked language model that shares the encoder of a run's discriminator.
 
     `threshold` is the lowest P(replaced) at which `detect` marks a word (None: not stated). Raises
-    ConfigError if run.toml is missing or damaged.
+    ConfigError if run.toml is missing or not valid TOML, RunFolderError if it is empty.
     """
     card = card_of_run(run, "generator")
     return replace(
@@ -325,7 +329,7 @@ def _cell(text: object) -> str:
 
 
 def _plain(text: object) -> str:
-    """Returns a name on one line, escaped so that a page that shows the card does not take it for HTML."""
+    """Returns a text on one line, escaped so that a page that shows the card does not read it as HTML."""
     return html.escape(" ".join(str(text).split()), quote=False)
 
 

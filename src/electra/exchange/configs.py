@@ -88,7 +88,7 @@ def write_config(
         kind: the kind of the head.
         labels: the names of a fine-tuned head's outputs; those of a modern discriminator are fixed.
         dtype: number format of the stored weights.
-        special_ids: the ids of [CLS] and [SEP], under the keys "cls" and "sep".
+        special_ids: the ids of [CLS] and [SEP], under the keys "cls" and "sep"; used by modern encoders only.
     """
     if kind == "discriminator" and config.architecture == "modern":
         labels = (ORIGINAL, REPLACED)
@@ -244,7 +244,7 @@ def read_config(folder: Path) -> FolderConfig:
     # Only ModernBERT has this setting; the classifiers of the other encoders use the state at [CLS].
     mean_pooled = architecture == "modern" and values.get("classifier_pooling") == "mean"
     # DeBERTa's non-legacy head always uses the token table as its output layer.
-    tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
+    is_tied = bool(values.get("tie_word_embeddings", True)) or values.get("legacy") is False
     pooling: Pooling = "mean" if mean_pooled else "cls"
     threshold = values.get(THRESHOLD, DEFAULT_THRESHOLD)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
@@ -252,7 +252,7 @@ def read_config(folder: Path) -> FolderConfig:
     output = str(values.get(OUTPUT, LOG_ODDS))
     has_decoder_bias = architecture != "modern" or bool(values.get("decoder_bias", True))
     return FolderConfig(
-        encoder, kind, labels, tied, pooling, position_offset, output, threshold, has_decoder_bias
+        encoder, kind, labels, is_tied, pooling, position_offset, output, threshold, has_decoder_bias
     )
 
 
@@ -286,7 +286,7 @@ def _electra_config(values: dict[str, Any]) -> EncoderConfig:
 
 
 def first_position(values: Mapping[str, Any]) -> int:
-    """Returns the first token's row in the position table: in RoBERTa, the one after the padding id."""
+    """Returns the first token's row in the position table: 0 or, in RoBERTa, the one after the padding id."""
     return 0 if values["model_type"] in ("electra", "bert") else _pad_id(values) + 1
 
 
@@ -319,7 +319,7 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
         if parameters.get("rope_type", "default") != "default":
             problem = f"rotary positions of type {parameters['rope_type']!r}; only 'default' is supported"
             raise UnsupportedConfig(problem)
-    theta = float(full_rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
+    full_theta = float(full_rope.get("rope_theta") or values.get("global_rope_theta") or 160_000.0)
     window_theta = (
         float(window_rope.get("rope_theta") or values.get("local_rope_theta") or 0) if global_every > 1 else 0
     )
@@ -337,7 +337,7 @@ def _modern_config(values: dict[str, Any]) -> EncoderConfig:
             attention_dropout=float(values.get("attention_dropout", 0.0)),
             norm_eps=float(values.get("norm_eps", 1e-5)),
             pad_id=_pad_id(values),
-            rope_theta=theta,
+            rope_theta=full_theta,
             global_every=global_every,
             window=window,
             window_theta=window_theta or 10_000.0,
@@ -409,7 +409,10 @@ def _layer_types(layers: int, every: int) -> list[str]:
 
 
 def _global_every(values: dict[str, Any], layers: int) -> int:
-    """Returns n if every nth layer, beginning with the first, attends to all tokens; 1 if all layers do."""
+    """Returns n if every nth layer, beginning with the first, attends to all tokens; 1 if all layers do.
+
+    Raises UnsupportedConfig if the layers have another order.
+    """
     types = values.get("layer_types")
     if types is None:
         interval = int(values.get("global_attn_every_n_layers") or 3)
@@ -424,7 +427,7 @@ def _global_every(values: dict[str, Any], layers: int) -> int:
 
 
 def validate(config: EncoderConfig) -> EncoderConfig:
-    """Returns the shape unchanged. Raises UnsupportedConfig if a value, possibly NaN, is out of range."""
+    """Returns `config` unchanged. Raises UnsupportedConfig if a value is out of range or NaN."""
     hidden, heads, layers = config.hidden_size, config.num_heads, config.num_layers
     sizes = (
         config.vocab_size,
@@ -436,11 +439,11 @@ def validate(config: EncoderConfig) -> EncoderConfig:
         config.max_positions,
     )
     # Rotary positions rotate pairs of dimensions.
-    unit = 2 * heads if config.architecture == "modern" else heads
+    divisor = 2 * heads if config.architecture == "modern" else heads
     if (
         min(sizes) < 1
         or max(sizes) > MAX_SIZE
-        or hidden % unit
+        or hidden % divisor
         or config.architecture not in MODEL_TYPES.values()
         or not (0 if config.architecture == "deberta" else 1) <= config.num_token_types <= MAX_SIZE
         or not 0 <= config.position_buckets <= MAX_SIZE

@@ -68,7 +68,7 @@ class UploadFile:
         return self.path.stat().st_size
 
     def content(self, repo: str) -> bytes | Path:
-        """Returns the path of the file or, if it is a card or has paths of this machine, cleaned content.
+        """Returns the file's path or, for a card or JSON with paths of this machine, cleaned content.
 
         `repo` is the name from which the code in a card loads the model. Raises ModelError for damaged JSON.
         """
@@ -143,7 +143,10 @@ def _model_files(folder: ModelFolder, branch: str, prefix: str) -> Iterator[Uplo
 
 
 def clean_card(text: str, repo: str, name: str, branch: str) -> str:
-    """Returns a model card without paths of this machine; its code loads the model from the hub."""
+    """Returns a model card without paths of this machine; its code loads the model from the hub.
+
+    `name` is the card's path in the repository: a card in a subfolder loads the model from there.
+    """
     subfolder = name.rpartition("/")[0]
     text = QUOTED_PATH.sub("", text).replace(str(Path.home()) + "/", "")
     text = re.sub(r'^name = ".*?".*$', f'name = "{repo}"', text, flags=re.M)
@@ -158,7 +161,9 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
     `private` applies to a new repository. `say` gets a line for each branch.
 
     Raises:
-        ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached.
+        ConfigError: there is no token or no permission, the name is invalid, or the hub cannot be reached or
+            refuses the upload.
+        ModelError: a JSON file is damaged.
     """
     from huggingface_hub import CommitOperationAdd, HfApi, get_token
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
@@ -174,10 +179,12 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
         for branch in dict.fromkeys(file.branch for file in files):
             if branch != MAIN:
                 api.create_branch(repo, branch=branch, exist_ok=True)
-            on_branch = [file for file in files if file.branch == branch]
-            operations = [CommitOperationAdd(file.name, _payload(file.content(repo))) for file in on_branch]
+            branch_files = [file for file in files if file.branch == branch]
+            operations = [
+                CommitOperationAdd(file.name, _payload(file.content(repo))) for file in branch_files
+            ]
             api.create_commit(repo, operations, commit_message="Upload with electra", revision=branch)
-            say(f"{branch}: {len(on_branch)} files")
+            say(f"{branch}: {len(branch_files)} files")
     except HfHubHTTPError as error:
         raise _upload_error(error, repo) from None
     except OfflineModeIsEnabled:
@@ -208,7 +215,7 @@ def _payload(content: bytes | Path) -> bytes | str:
 
 
 def _upload_error(error: Any, repo: str) -> ConfigError:
-    code = error.response.status_code if error.response is not None else 0
+    status = error.response.status_code if error.response is not None else 0
     reasons = {
         401: ("the hub rejected the token", "Log in again with `hf auth login`, or check HF_TOKEN"),
         403: (
@@ -219,6 +226,9 @@ def _upload_error(error: Any, repo: str) -> ConfigError:
         409: ("the repository was changed by another upload", "Rerun the command"),
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
-    default = (f"the hub refused the upload ({code}: {error.server_message or ''})", "Rerun later")
-    problem, fix = reasons.get(code, default)
+    default = (
+        f"the hub refused the upload ({status}: {error.server_message or ''})",
+        "Rerun the command later",
+    )
+    problem, fix = reasons.get(status, default)
     return ConfigError(problem, where=repo, fix=fix)

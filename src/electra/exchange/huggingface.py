@@ -60,7 +60,7 @@ def export_network(
     *,
     dtype: Dtype = "float32",
 ) -> None:
-    """Writes a pre-trained network as a standard Hugging Face folder. Raises ModelError as `write_model`."""
+    """Writes a pre-trained network as a standard Hugging Face folder. Raises the errors of `write_model`."""
     kind: Kind = "generator" if isinstance(network, Generator) else "discriminator"
     write_model(
         folder,
@@ -175,6 +175,7 @@ def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Te
     """Returns all weights on the CPU, under our names, `encoder.X` and `head.X`.
 
     A token table that is derived from another network's table is computed and returned as a plain table.
+    The tensors of a network on the CPU share its memory.
     """
     state = {f"encoder.{name}": tensor.detach() for name, tensor in encoder.state_dict().items()}
     for name, module in encoder.named_modules():
@@ -192,7 +193,7 @@ def exported_weights(encoder: nn.Module, head: nn.Module | None) -> dict[str, Te
 def tokenizer_files(
     tokenizer: Tokenizer, architecture: str, max_positions: int, kind: Kind
 ) -> dict[str, durable.Content]:
-    """Returns the tokenizer's files, with the model's length and inputs in tokenizer_config.json."""
+    """Returns the tokenizer's files by name; tokenizer_config.json has the model's length and inputs."""
     files = tokenizer.files()
     settings: dict[str, Any] = json.loads(files[TOKENIZER_CONFIG])
     settings["model_max_length"] = max_positions

@@ -34,8 +34,9 @@ def deepen(source: str, out: Path, layers: int) -> list[str]:
 
     Raises:
         ConfigError: `layers` is not a multiple of the model's number of layers, or out of range.
-        ModelError: the model cannot be read, the repetition would break its order of full and windowed
-            attention, or `out` cannot be written.
+        ModelError: the source is missing or fine-tuned, the repetition would break its order of full and
+            windowed attention, or `out` would replace something else.
+        ElectraError: the errors of `load` and `write_model`.
     """
     num_layers = load_main(source).config.num_layers
     if not 2 * num_layers <= layers <= MAX_LAYERS or layers % num_layers:
@@ -82,7 +83,7 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
     """Returns the model with copies of the layers at these indices.
 
     If a layer lacks a parameter that it needs in its new place (the first layer of a modern encoder has no
-    attention norm), the parameter keeps its initial value.
+    attention norm), the parameter keeps its initial value. The detection threshold is reset to its default.
     """
     config = replace(model.config, num_layers=len(layers))
     encoder, old_state = build_encoder(config), model.encoder.state_dict()
@@ -98,20 +99,20 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
 
 
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
-    """Returns the model for the ids of `tokenizer`; None unless it is the model's own or cut from that.
+    """Returns the model with the vocabulary of `tokenizer`; None if that is neither its own nor cut from it.
 
     With a cut vocabulary, only a discriminator keeps its head.
     """
     if model.tokenizer.digest == tokenizer.digest:
         return model
-    ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)
-    if ids is None:
+    original_ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)
+    if original_ids is None:
         return None
-    config = replace(model.config, vocab_size=len(ids), pad_id=tokenizer.specials.pad)
+    config = replace(model.config, vocab_size=len(original_ids), pad_id=tokenizer.specials.pad)
     encoder, state = build_encoder(config), model.encoder.state_dict()
     for name in TOKEN_TABLES:
         if name in state:
-            state[name] = state[name][torch.from_numpy(ids)]
+            state[name] = state[name][torch.from_numpy(original_ids)]
     encoder.load_state_dict(state)
     # Other heads have an output for each entry of the vocabulary; they are left out.
     head = model.head if isinstance(model.head, DiscriminatorHead) else None

@@ -47,7 +47,7 @@ from electra.model.heads import HEADS, GeneratorHead
 from electra.model.pair import build_encoder
 from electra.model.sizes import EncoderConfig
 
-_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+_GLOBAL = re.compile(r"GLOBAL ([\w.]+)")  # the forbidden function or class in the unpickler's message
 KIND_PHRASES: dict[Kind, str] = {
     "discriminator": "a discriminator",
     "generator": "a generator (a masked language model)",
@@ -136,12 +136,14 @@ def load(
         network: the kind of network. "encoder" accepts any model; for a run, it means the discriminator, or
             the generator if there is no discriminator.
         step: the step of a run's checkpoint.
-        average: the number of checkpoints whose weights to average, the last ones up to `step`.
+        average: the number of checkpoints whose weights to average, the last ones up to `step` (None: do not
+            average).
         allow_pickle: also read weights that are stored as a pickle.
 
     Raises:
         AbsentNetwork: the model has no such network.
-        ModelError: the model is missing, damaged or not supported.
+        ModelError: the model is missing, damaged or not supported, or is not a run although `step` or
+            `average` is given.
         CheckpointError: a requested checkpoint is missing or damaged.
         ConfigError: `average` is below 1, or run.toml is damaged.
         RunFolderError: a run does not describe its networks, or its tokenizer is missing.
@@ -200,8 +202,9 @@ def load_folder(
         folder: the model folder.
         network: see `load`.
         allow_pickle: also read weights that are stored as a pickle.
-        pickle: the name of the pickle. If it is not the default, its network is not the one that config.json
-            describes, and the number of layers is taken from the weights.
+        pickle: the name of the pickle. If it is not the default, it is read even without `allow_pickle`. Its
+            network is then not the one that config.json describes, so the number of layers is taken from the
+            weights.
 
     Raises:
         AbsentNetwork: the model has no such network.
@@ -218,11 +221,14 @@ def load_folder(
     text_vector.check(config.hidden_size, folder)
     weights = read_tensors(folder, allow_pickle) if pickle == PICKLE else read_pickle(folder / pickle)
     if (encoder_folder := ModelFolder(folder).shares_encoder_with) is not None:
-        prefix, listed = names.PREFIX[config.architecture], ModelFolder(folder).record.get(SHARED_TENSORS)
+        prefix, shared_names = (
+            names.PREFIX[config.architecture],
+            ModelFolder(folder).record.get(SHARED_TENSORS),
+        )
         shared = {
             name: tensor
             for name, tensor in read_tensors(encoder_folder).items()
-            if (name in listed if isinstance(listed, list) else name.startswith(prefix))
+            if (name in shared_names if isinstance(shared_names, list) else name.startswith(prefix))
         }
         saved_digest = recorded_digest(ModelFolder(folder).weights, SHARED_DIGEST)
         if saved_digest not in (None, shared_digest(shared, Tokenizer.load(encoder_folder))):
@@ -238,15 +244,15 @@ def load_folder(
     tensors, config = names.complete_from_weights(tensors, config, kind)
     if pickle != PICKLE:
         config = replace(config, num_layers=names.num_layers(tensors, config.architecture))
-    tied = _is_tied(folder_config, tensors)
+    is_tied = _is_tied(folder_config, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(
             f"config.json describes {config.num_layers} layers, but the weights have fewer", where=folder
         )
     with torch.device("meta"):  # names and shapes are compared before memory is allocated
-        template = _template(build_encoder(config), _head(kind, config, tied))
+        template = _template(build_encoder(config), _head(kind, config, is_tied))
     state, unused_names = names.from_transformers(tensors, template, config.architecture, kind, folder)
-    encoder, head = build_encoder(config), _head(kind, config, tied)
+    encoder, head = build_encoder(config), _head(kind, config, is_tied)
     _fill(encoder, _with_prefix(state, "encoder."))
     _fill(head, _with_prefix(state, "head."))
     head_weights = (
@@ -306,10 +312,10 @@ def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Returns a note for each special token whose id in config.json is not the tokenizer's."""
     keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}
     return tuple(
-        f"{CONFIG} sets {key} to {listed}; the tokenizer's id, {id_}, is used"
+        f"{CONFIG} sets {key} to {configured_id}; the tokenizer's id, {id_}, is used"
         for role, id_ in tokenizer.specials._asdict().items()
         for key in keys.get(role, (f"{role}_token_id",))
-        if isinstance(listed := folder.record.get(key), int) and listed != id_
+        if isinstance(configured_id := folder.record.get(key), int) and configured_id != id_
     )
 
 
@@ -381,20 +387,26 @@ def require_encoder_used(unused: Sequence[str], architecture: str, folder: Path)
 
 
 def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, folder: Path) -> Kind:
-    """Returns the kind of head to load: `network`, or any if that is "encoder". Raises AbsentNetwork."""
-    present = names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
+    """Returns the kind of head to load: `network`, unless that is "encoder".
+
+    For "encoder", it is the kind in config.json if the weights have it, or their only kind, or "encoder".
+    Raises AbsentNetwork if the weights lack `network`.
+    """
+    present_kinds = names.kinds_in(tensors, folder_config.encoder.architecture, folder_config.kind)
     if network == "encoder":
-        kind = folder_config.kind if folder_config.kind in present else "encoder"
+        kind = folder_config.kind if folder_config.kind in present_kinds else "encoder"
         # Old configurations do not name the class.
-        return present[0] if kind == "encoder" and len(present) == 1 else kind
-    if network in present:
+        return present_kinds[0] if kind == "encoder" and len(present_kinds) == 1 else kind
+    if network in present_kinds:
         return network
-    actual = KIND_PHRASES.get(present[0], "") if present else "an encoder without a head"
-    name = CLASSES[folder_config.encoder.architecture][present[0] if present else "encoder"]
-    saved = ModelFolder(folder).record.get("architectures")
-    name = str(saved[0]) if isinstance(saved, list) and saved else name  # such as BERT's class
+    actual_phrase = KIND_PHRASES.get(present_kinds[0], "") if present_kinds else "an encoder without a head"
+    class_name = CLASSES[folder_config.encoder.architecture][present_kinds[0] if present_kinds else "encoder"]
+    architectures = ModelFolder(folder).record.get("architectures")
+    class_name = (
+        str(architectures[0]) if isinstance(architectures, list) and architectures else class_name
+    )  # such as BERT's class
     raise AbsentNetwork(
-        f"this is {actual} ({name}), not {KIND_PHRASES[network]}",
+        f"this is {actual_phrase} ({class_name}), not {KIND_PHRASES[network]}",
         where=folder,
         fix=f"Pass the folder of {KIND_PHRASES[network]}",
     )

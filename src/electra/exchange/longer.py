@@ -36,7 +36,8 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
 
     Raises:
         ConfigError: `length` is out of range.
-        ModelError: the model cannot be read, or `out` cannot be written.
+        ModelError: the source is missing or fine-tuned, or `out` would replace something else.
+        ElectraError: the errors of `load` and `write_model`.
     """
     return rewrite(source, out, lambda model: _longer(model, length))
 

@@ -175,8 +175,8 @@ def to_transformers(state: Mapping[str, Tensor], architecture: str, kind: Kind) 
 
 def _merge_logits(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Replaces a modern discriminator's two logits by their difference, the log-odds of "replaced"."""
-    present = [name for name in DISCRIMINATOR_OUTPUT if name in tensors]
-    pairs = {name: tensors[name] for name in present if tensors[name].shape[:1] == (2,)}
+    output_names = [name for name in DISCRIMINATOR_OUTPUT if name in tensors]
+    pairs = {name: tensors[name] for name in output_names if tensors[name].shape[:1] == (2,)}
     return {**tensors, **{name: tensor[1:] - tensor[:1] for name, tensor in pairs.items()}}
 
 
@@ -276,10 +276,10 @@ def normalise_names(
 def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]:
     """Returns the heads whose weights are all present; of heads with the same names, only `saved_kind`."""
     stems = {name.rpartition(".")[0] for name in names}
-    heads: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
+    head_kinds: list[Kind] = ["discriminator", "generator", "classifier", "tagger", "reader"]
     ambiguous = _SAME_NAMES.get(architecture, ())
-    present = [kind for kind in heads if set(_HEAD[architecture][kind].values()) <= stems]
-    return [kind for kind in present if kind not in ambiguous or kind == saved_kind]
+    complete_kinds = [kind for kind in head_kinds if set(_HEAD[architecture][kind].values()) <= stems]
+    return [kind for kind in complete_kinds if kind not in ambiguous or kind == saved_kind]
 
 
 def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> dict[str, Tensor]:

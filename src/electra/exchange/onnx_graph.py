@@ -85,7 +85,7 @@ class Graph(nn.Module):
         return hidden_BTD, self.logits(hidden_BTD, attention_mask, token_type_ids)
 
     def logits(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        """Returns the head's logits for hidden states [B, T, D]."""
+        """Returns the head's logits for hidden states [B, T, D], in the shape that `per_token` states."""
         assert self.head is not None
         return torch.as_tensor(self.head(hidden_BTD))
 
@@ -172,6 +172,7 @@ def commit_graph(
 
 
 def _trace(graph: Graph, loaded: Loaded, path: Path) -> None:
+    """Saves `graph` at `path` in ONNX format, with any number of texts and tokens."""
     library("onnxscript", "onnx")
     ids = torch.full((2, 8), loaded.config.pad_id)
     mask = torch.ones_like(ids)

@@ -105,7 +105,7 @@ class OnnxEncoder(Encoder):
         document_ids: Tensor | None,
         token_type_ids: Tensor | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Computes one output of the graph: HIDDEN [B, T, D], or LOGITS. Raises ModelError if that fails.
+        """Computes one output of the graph, HIDDEN [B, T, D] or LOGITS [B, ...]. Raises ModelError.
 
         `document_ids` [B, T] are 0 at tokens and -1 at padding (None: no padding).
         """

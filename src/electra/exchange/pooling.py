@@ -142,7 +142,7 @@ def pooling_files(pooling: Pooling, hidden_size: int) -> dict[str, durable.Conte
 def transformer_folder(folder: Path) -> Path:
     """Returns the folder of the transformer, which sentence-transformers may put in a subfolder, 0_BERT/.
 
-    Raises ModelError if modules.json is damaged or names a step of another library.
+    Raises ModelError if modules.json is damaged, or names a step of another library or a path outside.
     """
     return folder / _transformer_path(_modules(folder) or ())
 

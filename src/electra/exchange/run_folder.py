@@ -78,7 +78,7 @@ def finished_network(path: Path, network: Kind) -> Path | None:
 def network_kinds(path: Path) -> list[Kind]:
     """Returns the kinds of the finished networks of a run or pair, or of those in its newest checkpoint.
 
-    Raises CheckpointError if nothing is finished and there is no intact checkpoint.
+    Raises CheckpointError if no network is finished and there is no intact checkpoint.
     """
     finished = PairFolder(path).finished_networks()
     if finished:
@@ -107,12 +107,12 @@ def open_checkpoint(
         TokenizerError: the tokenizer is damaged.
     """
     folder = RunFolder(run)
-    selected, damage = _select_checkpoints(folder, step, average)
+    selected, notes = _select_checkpoints(folder, step, average)
     tensors = mean_weights(selected)
-    present = _networks_in(tensors)
-    kind = present[0] if network == "encoder" and present else network
+    present_kinds = _networks_in(tensors)
+    kind = present_kinds[0] if network == "encoder" and present_kinds else network
     record = folder.record
-    if kind not in present:
+    if kind not in present_kinds:
         objective = record.get("objective", {}).get("name", "unknown")
         raise AbsentNetwork(
             f"this run has no {kind} (its objective is {objective})",
@@ -120,7 +120,7 @@ def open_checkpoint(
             fix=f"Pass a run or folder that has a {kind}",
         )
     tokenizer = find_tokenizer(run)
-    pair = _build_pair(folder, present)
+    pair = _build_pair(folder, present_kinds)
     _fill(pair, tensors, selected[-1].path)
     module = pair.named[kind]
     merge_token_table(module.encoder)
@@ -128,7 +128,7 @@ def open_checkpoint(
     output = LOG_ODDS
     if isinstance(identity, dict) and kind == "discriminator":
         output = str(identity.get("output", LOG_ODDS))
-    return OpenedNetwork(module.eval(), kind, tokenizer, selected, damage, output)
+    return OpenedNetwork(module.eval(), kind, tokenizer, selected, notes, output)
 
 
 def find_tokenizer(run: Path) -> Tokenizer:
@@ -166,7 +166,7 @@ def mean_weights(selected: Sequence[Checkpoint]) -> dict[str, Tensor]:
             raise CheckpointError(f"its tensors differ from those of step {reference.step}", where=other.path)
         for name, weight in weights.items():
             sums[name] += weight
-    return {name: (total / len(selected)).to(tensors[name].dtype) for name, total in sums.items()}
+    return {name: (summed / len(selected)).to(tensors[name].dtype) for name, summed in sums.items()}
 
 
 def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -182,6 +182,7 @@ def _read(checkpoint: Checkpoint) -> dict[str, Tensor]:
 def _select_checkpoints(
     run: RunFolder, step: int | None, average: int | None = None
 ) -> tuple[tuple[Checkpoint, ...], tuple[str, ...]]:
+    """Returns the checkpoints, oldest first, and a line about each damaged one that was skipped."""
     if average is not None:
         return checkpoints.last_checkpoints(run.checkpoints, average, step)
     if step is not None:
@@ -198,18 +199,18 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
     try:
         # Includes networks that are never exported, because others may share their weights.
         shapes = {name: record[name] for name in present} | network_tables(record)
-        head: Head = next(name for name in EXPORTED if name in shapes)
-        rows = [
+        main_name: Head = next(name for name in EXPORTED if name in shapes)
+        networks = [
             Network(
                 name,
-                "main" if name == head else "auxiliary",
+                "main" if name == main_name else "auxiliary",
                 validate(EncoderConfig(**shape)),
-                head if name == head else "generator",
+                main_name if name == main_name else "generator",
             )
             for name, shape in shapes.items()
         ]
         sharing = convert(Sharing, record["model"]["sharing"], "model.sharing")
-        return build_networks(Networks.in_order(rows), sharing=sharing)
+        return build_networks(Networks.in_order(networks), sharing=sharing)
     except (KeyError, TypeError, ConfigError, UnsupportedConfig) as problem:
         raise RunFolderError(
             f"it does not describe the networks ({problem})",
@@ -219,8 +220,8 @@ def _build_pair(run: RunFolder, present: list[Kind]) -> Pair:
 
 
 def _networks_in(tensors: Iterable[str]) -> list[Kind]:
-    keys = list(tensors)
-    return [name for name in NETWORKS if any(key.startswith(f"{name}.") for key in keys)]
+    names = list(tensors)
+    return [name for name in NETWORKS if any(key.startswith(f"{name}.") for key in names)]
 
 
 def _fill(pair: Pair, tensors: dict[str, Tensor], checkpoint: Path) -> None:

@@ -133,8 +133,8 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
         Lines for the user.
 
     Raises:
-        ModelError: the source is missing or fine-tuned, or `out` cannot be written.
-        ElectraError: the errors of `change`.
+        ModelError: the source is missing or fine-tuned, or `out` would replace something else.
+        ElectraError: the errors of `load`, `change` and `write_model`.
     """
     path = locate(source)
     is_pair = run_folder.holds_networks(path)
@@ -159,8 +159,12 @@ def rewrite(source: str, out: Path, change: Callable[[Loaded], tuple[Loaded, str
 def require_writable(source: Path, out: Path, folders: Iterable[Path]) -> None:
     """Raises ModelError if writing to `folders` would replace the source, a run, or anything but a model."""
     pair = PairFolder(source)
-    parts = (source, *(pair.network(name).path for name in run_folder.NETWORKS), pair.language_model.path)
-    if out.resolve() in [part.resolve() for part in parts]:
+    source_folders = (
+        source,
+        *(pair.network(name).path for name in run_folder.NETWORKS),
+        pair.language_model.path,
+    )
+    if out.resolve() in [part.resolve() for part in source_folders]:
         raise ModelError("this is the source, which would be replaced", where=out, fix="Choose another `out`")
     if RunFolder.is_at(out) or (ModelFolder.is_at(out) and out not in folders):
         content = "a run" if RunFolder.is_at(out) else "a model, but several models would be written to it"
@@ -198,7 +202,9 @@ def import_pair(
         Lines for the user.
 
     Raises:
-        ModelError: a source is missing or fine-tuned, the tokenizers differ, or `out` cannot be written.
+        ModelError: a source is missing or fine-tuned, the tokenizers differ, or `out` would replace something
+            else.
+        ElectraError: the errors of `load` and `write_model`.
     """
     path, pair = locate(source, allow_pickle=allow_pickle), PairFolder(out)
     discriminator_folder, generator_folder = (pair.network(name).path for name in run_folder.NETWORKS)
@@ -240,7 +246,10 @@ def import_pair(
 
 
 def load_networks(source: Path, out: Path) -> dict[Path, Loaded]:
-    """Loads all networks of a run or pair. The keys are the subfolders of `out` for their copies."""
+    """Loads all networks of a run or pair. The keys are the subfolders of `out` for their copies.
+
+    Raises the errors of `load`.
+    """
     models = {
         PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.network_kinds(source)
     }

@@ -51,8 +51,8 @@ def load_weights_into(
         Notes for the log.
 
     Raises:
-        ModelError: a source cannot be loaded, the sizes or tokenizers differ, or the objective has no such
-            network.
+        ModelError: the sizes or tokenizers differ, or the objective has no such network.
+        ElectraError: the errors of `load`.
     """
     notes: list[str] = []
     own_discriminator, own_generator = pair.named.get("discriminator"), pair.named.get("generator")
@@ -116,6 +116,7 @@ def load_main(source: str | Path) -> Loaded:
 
     Raises:
         AbsentNetwork: the source has none of them.
+        ElectraError: the other errors of `load`.
     """
     first_error: AbsentNetwork | None = None
     for kind in PRETRAINED:

@@ -37,12 +37,16 @@ def write_weights(
     """
     from safetensors.torch import save_file
 
-    listing = {
+    file_digests = {
         name: hashlib.sha256(content).hexdigest()
         for name, content in other_files.items()
         if isinstance(content, bytes)
     }
-    metadata = {"format": "pt", DIGEST: digest(tensors), FILES_DIGEST: json.dumps(listing, sort_keys=True)}
+    metadata = {
+        "format": "pt",
+        DIGEST: digest(tensors),
+        FILES_DIGEST: json.dumps(file_digests, sort_keys=True),
+    }
     metadata |= further
     save_file(dict(tensors), path, metadata=metadata)
     with open(path, "r+b") as file:
@@ -56,7 +60,7 @@ def write_weights(
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """Returns the SHA-256 of the names, types, shapes and bytes of the tensors, sorted by name."""
+    """Returns the SHA-256 of the names, types, shapes and bytes of CPU tensors, sorted by name."""
     hasher = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
@@ -86,12 +90,12 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        tensors, recorded = dict(load_file(path)), recorded_digest(path)
+        tensors, saved_digest = dict(load_file(path)), recorded_digest(path)
     except (SafetensorError, OSError, ValueError) as problem:
         raise ModelError(
             f"not a valid safetensors file ({problem})", where=path, fix="Download or export it again"
         ) from None
-    if recorded not in (None, digest(tensors)):
+    if saved_digest not in (None, digest(tensors)):
         raise ModelError(
             "damaged: the tensors differ from those that were saved (SHA-256 mismatch)",
             where=path,

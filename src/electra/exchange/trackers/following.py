@@ -108,8 +108,8 @@ def _send_seeds(
     sent, ended = 0, False
     while True:
         ended = folder.results.is_file()  # all seeds are finished
-        for number, seed in folder.seeds():
-            rows, run_name = _rows_of(seed.record), f"{name}-seed-{number}"
+        for number, seed_folder in folder.seeds():
+            rows, run_name = _rows_of(seed_folder.record), f"{name}-seed-{number}"
             state_folder = out / ".electra" / run_name.replace("/", "-")
             with durable.lock(state_folder):
                 progress = _Progress(state_folder / "reached.json", rows[0], run_name)
