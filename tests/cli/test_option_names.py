@@ -14,6 +14,7 @@ from electra.commands.framework.command import metavar, options_of
 from electra.commands.framework.main import class_of, commands
 from electra.data.settings import CorpusConfig
 from electra.foundation.errors import ConfigError, ElectraError, Note, RunFolderError
+from electra.objectives import rtd_mlm
 
 DIFFER = {  # options whose meaning depends on the command, and why
     "what it reads or makes": "generator corpus data folder format model"
@@ -27,6 +28,7 @@ DIFFER = {  # options whose meaning depends on the command, and why
     "how a command's answers look": "json threshold",
     "columns are those of fine-tuning, or of any table": "text_column",
     "texts are decoded, or tables": "encoding",
+    "finetune has one model, evaluate may have several": "baseline_model untrained_baseline",
     "studies, suites and analyses have several probes": "probe_option",
     "what goes on while a run does: a page, or a tracker": "follow",
 }
@@ -94,6 +96,8 @@ def test_old_spellings_go_on_working_with_a_note(old: str, new: str) -> None:
 
 def test_every_rename_leads_to_an_option() -> None:
     recipe_keys = {f"data.{field.name}" for field in dataclasses.fields(CorpusConfig)}
+    of_objective = {field.name for field in dataclasses.fields(rtd_mlm.Config)}
+    recipe_keys |= of_objective | {f"objective.{name}" for name in of_objective}
     for command, names in renames.OPTIONS.items():
         options = {option.name for option in options_of(class_of(commands()[command]))}
         assert set(names.values()) <= options | recipe_keys
