@@ -29,9 +29,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> list[ServedModel]:
     return [replace(model, discriminator=replace(model.discriminator, threshold=0.4))]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(served: list[ServedModel]) -> Iterator[str]:
-    """http://127.0.0.1:PORT of a server in a thread."""
+    """http://127.0.0.1:PORT of a server in a thread.
+
+    Tests of other files that send this process a signal would stop it: it lives for one file.
+    """
     said: queue.Queue[str] = queue.Queue()
     stop = StopRequest()
     options: dict[str, Any] = {"say": said.put, "stop": stop}
