@@ -26,7 +26,7 @@ def test_malformed_rows_are_left_out_if_the_task_allows_it(tmp_path: Path) -> No
         tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n"
     )
     split = load_task("qqp").read(path)
-    assert (len(split.examples), split.dropped) == (2, 1)
+    assert (len(split.examples), split.num_dropped) == (2, 1)
 
 
 @pytest.mark.parametrize("task", ["pair", "regression"])

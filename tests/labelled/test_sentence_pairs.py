@@ -9,7 +9,7 @@ import pytest
 
 from electra.finetuning.labelled.hypotheses import Utterance, read_utterances
 from electra.finetuning.labelled.sentence_pairs import read_minimal_pairs, read_scored_pairs
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
 from electra.foundation.errors import DataError
 
 
@@ -39,7 +39,7 @@ def test_minimal_pairs_are_read(tmp_path: Path) -> None:
     )
     found = read_minimal_pairs(path, limit=2)
     assert (found.name, found.phenomenon, found.benchmark) == ("p", "order", tmp_path.name)
-    assert (found.good, found.bad, found.equal) == (("a b", "d e"), ("b a", "e d"), 1)
+    assert (found.good, found.bad, found.num_equal) == (("a b", "d e"), ("b a", "e d"), 1)
     with pytest.raises(DataError) as caught:
         read_minimal_pairs(write(path, {"sentence_good": "a", "sentence_bad": " "}))
     assert "p.jsonl:1" in caught.value.where
@@ -80,7 +80,7 @@ def test_columns_are_selected_by_number(tmp_path: Path) -> None:
         "1\tIt\tit\tPRON\t_\t_\t2\t_\t_\t_",
         "2\trains\train\tVERB\t_\t_\t0\t_\t_\t_",
     )
-    assert universal_dependencies(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
+    assert read_universal_dependencies(conllu) == [Sentence(("It", "rains"), (("PRON", "VERB"), ("2", "0")))]
     chunks = write(tmp_path / "train.txt", "He PRP B-NP", "left VBD B-VP", "", "So RB O")
     assert [len(one) for one in read_columns(chunks, (2,))] == [2, 1]
     assert read_columns(chunks, (2,))[0].columns == (("B-NP", "B-VP"),)

@@ -21,7 +21,7 @@ from electra.foundation import durable
 from electra.foundation.config import flatten, write_toml
 from electra.foundation.errors import ElectraError
 
-USES = {
+KIND_SENTENCES = {
     "discriminator": (
         "It marks the tokens of a text that look replaced; without its head it is the encoder to fine-tune."
     ),
@@ -36,7 +36,7 @@ USES = {
     "reader": "It is a pre-trained encoder fine-tuned to find the answer to a question in a text.",
 }
 # kind -> variable in the example code, attribute of the output in transformers; others have logits
-RESULTS = {
+EXAMPLE_OUTPUTS = {
     "reader": ("starts", "start_logits  # and end_logits"),
     "encoder": ("states", "last_hidden_state"),
 }
@@ -47,14 +47,14 @@ ENERGIES = (
     " encoder to fine-tune."
 )
 # kind -> pipeline of transformers
-FINETUNED = {
+FINETUNED_PIPELINES = {
     "classifier": "text-classification",
     "tagger": "token-classification",
     "reader": "question-answering",
 }
-PIPELINES = {"generator": "fill-mask", **FINETUNED}
+PIPELINES = {"generator": "fill-mask", **FINETUNED_PIPELINES}
 # the metrics of a pre-trained network that the front matter lists
-HEADLINES = (
+HEADLINE_METRICS = (
     "auc",
     "average_precision",
     "gain",
@@ -230,7 +230,7 @@ def _description(card: Card) -> str:
     else:
         origin = (
             "by replaced token detection ([ELECTRA](https://arxiv.org/abs/2003.10555))."
-            f" {USES.get(card.kind, '')}"
+            f" {KIND_SENTENCES.get(card.kind, '')}"
         )
     return f"A text encoder pre-trained {origin}"
 
@@ -240,14 +240,14 @@ def _front_matter(card: Card) -> str:
 
     results = [
         EvalResult(
-            task_type=FINETUNED.get(card.kind, "replaced-token-detection"),
+            task_type=FINETUNED_PIPELINES.get(card.kind, "replaced-token-detection"),
             dataset_type="text",
             dataset_name=card.measured_on,
             metric_type=metric,
             metric_value=round(float(value), 6),
         )
         for metric, value in card.metrics.items()
-        if card.kind in FINETUNED or metric in HEADLINES
+        if card.kind in FINETUNED_PIPELINES or metric in HEADLINE_METRICS
     ]
     data = ModelCardData(
         library_name="transformers",
@@ -280,7 +280,7 @@ def _usage(card: Card) -> str:
             code += 'model.detect(["The chef ate the meal."])[0].marked  # the words that look replaced'
         note = f"\n\n`{card.architecture}` of transformers loads the encoder, without the head."
         return _section("Use", _fenced("python", f"import electra\n\n{code}") + note)
-    output, attribute = RESULTS.get(card.kind, ("logits", "logits"))
+    output, attribute = EXAMPLE_OUTPUTS.get(card.kind, ("logits", "logits"))
     code = (
         f"from transformers import AutoTokenizer, {card.architecture}\n\n"
         f"{name_line}\n"

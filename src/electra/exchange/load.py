@@ -244,7 +244,7 @@ def load_folder(
     tensors, config = names.complete_from_weights(tensors, config, kind)
     if pickle != PICKLE:
         config = replace(config, num_layers=names.num_layers(tensors, config.architecture))
-    is_tied = _is_tied(folder_config, tensors)
+    is_tied = _has_tied_output(folder_config, tensors)
     if config.num_layers > len(tensors):
         raise ModelError(
             f"config.json describes {config.num_layers} layers, but the weights have fewer", where=folder
@@ -412,7 +412,7 @@ def _choose_kind(folder_config: FolderConfig, tensors: set[str], network: Kind, 
     )
 
 
-def _is_tied(folder_config: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
+def _has_tied_output(folder_config: FolderConfig, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a generator's output layer is its token table.
 
     As in transformers, weights that contain both override config.json: the two are tied if they are equal.

@@ -39,10 +39,10 @@ def lengthen(source: str, out: Path, length: int) -> list[str]:
         ModelError: the source is missing or fine-tuned, or `out` would replace something else.
         ElectraError: the errors of `load` and `write_model`.
     """
-    return rewrite(source, out, lambda model: _longer(model, length))
+    return rewrite(source, out, lambda model: _with_positions(model, length))
 
 
-def _longer(model: Loaded, length: int) -> tuple[Loaded, str]:
+def _with_positions(model: Loaded, length: int) -> tuple[Loaded, str]:
     """Returns the model with positions for `length` tokens, and a description of the change."""
     old_config = model.config
     if not old_config.max_positions < length <= MAX_LENGTH:

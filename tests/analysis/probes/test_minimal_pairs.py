@@ -211,7 +211,7 @@ def test_rows_are_read_unchanged_and_equal_sentences_left_out(tmp_path: Path) ->
     pairs = [("a b", "b a"), ("same", "same"), ("c d", "d c"), ("e f", "f e")]
     paradigm = read_minimal_pairs(write(tmp_path, "p", pairs, linguistics_term="order"), limit=2)
     assert (paradigm.good, paradigm.bad) == (("a b", "c d"), ("b a", "d c"))
-    assert (paradigm.name, paradigm.phenomenon, paradigm.equal) == ("p", "order", 1)
+    assert (paradigm.name, paradigm.phenomenon, paradigm.num_equal) == ("p", "order", 1)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_the_interval_of_a_mean_covers() -> None:
 def test_real_files(shared_data: Callable[[str], Path]) -> None:
     paradigm = read_minimal_pairs(shared_data("blimp/passive_1.jsonl.gz"))
     assert (
-        len(paradigm.good) + paradigm.equal == 1000
+        len(paradigm.good) + paradigm.num_equal == 1000
         and paradigm.phenomenon == "argument_structure"
         and paradigm.benchmark == "blimp"
     )

@@ -14,7 +14,7 @@ import torch
 
 from electra.exchange.load import Loaded
 from electra.finetuning.labelled.sentence_pairs import read_scored_pairs
-from electra.finetuning.labelled.tagged_sentences import read_columns, universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import read_columns, read_universal_dependencies
 from electra.foundation.errors import DataError
 from electra.foundation.progress import no_share
 from electra.laboratory import analysis
@@ -123,10 +123,10 @@ def test_models_of_different_vocabularies_are_compared_word_by_word(tmp_path: Pa
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", extra="cats", layers=3)]
     path = small.write_treebank(tmp_path / "x.dev.conllu")
     encoders = encoders_of(models, untrained=True)
-    words = common_words(encoders, universal_dependencies(path), quiet)
+    words = common_words(encoders, read_universal_dependencies(path), quiet)
     assert [states.shape[:2] for states in words.vectors] == [(3, 40), (4, 40), (3, 40)]
     assert encoders[2].loaded.config == encoders[0].loaded.config
-    assert words.select(s.columns[0] for s in universal_dependencies(path))[:3].tolist() == [
+    assert words.select(s.columns[0] for s in read_universal_dependencies(path))[:3].tolist() == [
         "DET",
         "NOUN",
         "VERB",
@@ -315,7 +315,7 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
     models = [small.model(tmp_path, "one"), small.model(tmp_path, "two", seed=5, layers=3)]
     report = ask("layer_similarity", models, data)
     first, second = common_words(
-        encoders_of(models, False), universal_dependencies(data / "en-dev.conllu"), quiet
+        encoders_of(models, False), read_universal_dependencies(data / "en-dev.conllu"), quiet
     ).vectors
     last = report.headline["CKA with two, last depth"]
     assert last.value == pytest.approx(cka(Features(first[-1]), Features(second[-1])), abs=1e-6)
@@ -399,7 +399,7 @@ def test_a_word_that_one_model_lacks_is_left_out_for_all(
     path = small.write_treebank(tmp_path / "x.dev.conllu")
     words = common_words(
         encoders_of([small.model(tmp_path, "one"), small.model(tmp_path, "two")], False),
-        universal_dependencies(path),
+        read_universal_dependencies(path),
         quiet,
     )
     assert words.index.tolist() == [i for i in range(40) if i not in (3, 5)]
@@ -418,11 +418,11 @@ def test_invalid_data_are_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty.conllu"
     empty.write_text("# nothing\n\n")
     with pytest.raises(DataError):
-        universal_dependencies(empty)
+        read_universal_dependencies(empty)
     short = tmp_path / "short.conllu"
     short.write_text("1\tword\n\n")
     with pytest.raises(DataError) as caught:
-        universal_dependencies(short)
+        read_universal_dependencies(short)
     assert caught.value.where.endswith("short.conllu:1")
     columns = tmp_path / "chunks.txt"
     columns.write_text("the DT B-NP\ncat NN I-NP\n\nate VBD B-VP\n")

@@ -27,5 +27,5 @@ class Split:
     """The examples of one file."""
 
     examples: Examples
-    dropped: int = 0  # number of malformed rows left out, if the task allows it
+    num_dropped: int = 0  # number of malformed rows left out, if the task allows it
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user

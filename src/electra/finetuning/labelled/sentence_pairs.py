@@ -52,7 +52,7 @@ class MinimalPairs:
     benchmark: str  # the folder's name
     good: tuple[str, ...]
     bad: tuple[str, ...]
-    equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
+    num_equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
 
 
 def read_minimal_pairs(path: Path, limit: int | None = None) -> MinimalPairs:

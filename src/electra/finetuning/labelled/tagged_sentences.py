@@ -38,13 +38,13 @@ from electra.finetuning.labelled.word_columns import (
     Block,
     ColumnFile,
     drop_empty_columns,
-    numbering,
+    numbered_unit,
     read_blocks,
     sentence_column,
     split_by_column,
     tag_column,
-    tags_before_words,
     word_column,
+    word_column_after_tags,
 )
 from electra.finetuning.labelled.words import Spans, Splitting, split_text
 from electra.foundation.errors import DataError
@@ -104,7 +104,7 @@ class Sentence:
         return len(self.words)
 
 
-def universal_dependencies(path: Path) -> list[Sentence]:
+def read_universal_dependencies(path: Path) -> list[Sentence]:
     """Reads the sentences of a CoNLL-U file, with the columns UPOS and HEAD (from 1; 0 for the root).
 
     Raises:
@@ -305,10 +305,10 @@ def _columns_by_content(
     word = word_column(file)
     if len(file.blocks) == 1:
         for column in range(word):
-            if numbering(file.blocks, column) == "sentences":
+            if numbered_unit(file.blocks, column) == "sentences":
                 file.blocks = split_by_column(file.blocks, column)
                 file.notes.append(f"no empty lines: column {column + 1} numbers the sentences")
-    if (swapped := tags_before_words(file, word, options.is_entity)) is not None:
+    if (swapped := word_column_after_tags(file, word, options.is_entity)) is not None:
         word = swapped
     columns = {"word": word}
     if file.width > 1 and "tag" in options.tag:

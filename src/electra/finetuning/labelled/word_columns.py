@@ -167,7 +167,7 @@ def drop_empty_columns(file: ColumnFile) -> None:
                 row.pop()
 
 
-def numbering(blocks: Sequence[Block], column: int) -> str:
+def numbered_unit(blocks: Sequence[Block], column: int) -> str:
     """Determines whether a column numbers words or sentences.
 
     Returns:
@@ -196,7 +196,7 @@ def word_column(file: ColumnFile) -> int:
     Raises:
         DataError: there is no such column.
     """
-    kinds = [numbering(file.blocks, column) for column in range(file.width)]
+    kinds = [numbered_unit(file.blocks, column) for column in range(file.width)]
     word_position = next((column for column, kind in enumerate(kinds) if not kind), None)
     if word_position is None:
         problem = f"column 1 numbers the {kinds[0]} (1, 2, ...), and no column has words"
@@ -205,7 +205,7 @@ def word_column(file: ColumnFile) -> int:
     return word_position
 
 
-def tags_before_words(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
+def word_column_after_tags(file: ColumnFile, word: int, is_tag: Callable[[str], bool]) -> int | None:
     """Returns the last column if it must hold the words because column `word` has the tags; else None."""
     rows = [row for block in file.blocks for row in block.rows]
     word_cells, last_cells = {row[word] for row in rows}, {row[-1] for row in rows}
@@ -244,7 +244,7 @@ def tag_column(
             continue
         if distinct <= MISSING:
             rejected[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
-        elif kind := numbering(file.blocks, column):
+        elif kind := numbered_unit(file.blocks, column):
             rejected[column] = f"numbers the {kind}"
         elif len(values) >= MIN_WORDS_FOR_DISTINCT and 2 * len(distinct) > len(values):
             rejected[column] = f"has {len(distinct):,} different values for {len(values):,} words"

@@ -72,9 +72,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     }
     splits = {split: content.examples for split, content in contents.items()}
     notes = [
-        f"{split}: {plural(content.dropped, 'malformed row')} left out"
+        f"{split}: {plural(content.num_dropped, 'malformed row')} left out"
         for split, content in contents.items()
-        if content.dropped
+        if content.num_dropped
     ]
     notes += [f"{split}: {note}" for split, content in contents.items() for note in content.notes]
     for split, examples in splits.items():

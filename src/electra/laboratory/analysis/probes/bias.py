@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence, universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_universal_dependencies
 from electra.foundation.arrays import Bools, Floats, Ints
 from electra.inference.detection import tokenize
 from electra.laboratory.analysis import contract
@@ -120,8 +120,8 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
-        sentences = sample(universal_dependencies(data["tagged"][0]), config.sentences, config.seed)
-        counted = universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
+        sentences = sample(read_universal_dependencies(data["tagged"][0]), config.sentences, config.seed)
+        counted = read_universal_dependencies(data["frequency"][0]) if "frequency" in data else sentences
         frequency = Counter(word.lower() for sentence in counted for word in sentence.words)
         findings.notes.append(
             "Part-of-speech effect left after adjustment: the share of the deviance explained by parts of"

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import read_universal_dependencies
 from electra.foundation.arrays import Ints
 from electra.foundation.progress import scaled_progress
 from electra.laboratory.analysis import contract
@@ -77,7 +77,7 @@ class Probe(contract.Probe):
     @override
     def run(self, models: Sequence[Model], data: Data, progress: Progress) -> Findings:
         encoders = encoders_of(models, self.config.untrained)
-        treebank = [sentence for path in data["treebank"] for sentence in universal_dependencies(path)]
+        treebank = [sentence for path in data["treebank"] for sentence in read_universal_dependencies(path)]
         sentences = sample(treebank, self.config.sentences)
         words = common_words(encoders, sentences, scaled_progress(progress, 0, 0.3))
         findings, names = Findings(), [encoder.name for encoder in encoders]

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from typing_extensions import override
 
-from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, universal_dependencies
+from electra.finetuning.labelled.tagged_sentences import Sentence, read_columns, read_universal_dependencies
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Model, Progress, Table
 from electra.laboratory.analysis.measures import linear
@@ -103,7 +103,7 @@ class Probe(contract.Probe):
             )
             return Task(key, title, train, test)
 
-        tasks = [task("part-of-speech", "Part of speech", universal_dependencies, "train", "test")]
+        tasks = [task("part-of-speech", "Part of speech", read_universal_dependencies, "train", "test")]
         if {"chunks_train", "chunks_test"} <= data.keys():
             read_chunks = partial(read_columns, columns=(2,))
             tasks.append(task("chunk", "Chunk tag", read_chunks, "chunks_train", "chunks_test"))

@@ -188,7 +188,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
         )
         numbers: dict[str, Cell] = {
             "pairs": len(paradigm.good),
-            "equal, left out": paradigm.equal,
+            "equal, left out": paradigm.num_equal,
             "ties of all scorers": sum(part.ties for part in network_parts),
             "half-width": max((high - low) / 2 for low, high in (part.interval() for part in parts)),
         }
@@ -230,7 +230,7 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     for name in benchmarks:
         members = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
         num_pairs = sum(len(paradigm.good) for paradigm in members)
-        equal = sum(paradigm.equal for paradigm in members)
+        equal = sum(paradigm.num_equal for paradigm in members)
         left_out = f"; {equal} pairs of equal sentences left out" if equal else ""
         findings.notes.append(f"{name}: {len(members)} paradigms, {num_pairs} pairs{left_out}.")
     findings.notes.append(
