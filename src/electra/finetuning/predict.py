@@ -1,8 +1,8 @@
 """Predicts labels, numbers, tags or answers with a fine-tuned model.
 
-The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor... or
-ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers in the file are
-ignored.
+The model may come from `electra finetune`, or be a folder of any of the classes ElectraFor...,
+DebertaV2For... or ModernBertFor... SequenceClassification, TokenClassification or QuestionAnswering. Answers
+in the file are ignored.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Predictor:
         Args:
             file: the file.
             text_column: the columns of the text or the pair of texts; () for the task's.
-            columns: column names for a file without a header line.
+            columns: column names for a file without a header line; () for a file with one.
             threshold: the decision threshold, for taggers with two labels and for question answering; None
                 for the model's own.
             encoding: the encoding of csv and tsv files; None for UTF-8, or a guess if that fails.
@@ -120,23 +120,24 @@ class Predictor:
         Raises:
             ConfigError: an option does not apply to the model.
             DataError: the file is invalid; the message names the line.
+            RunFailed: the model's outputs are not finite.
         """
         task = self.task if threshold is None else self.task.at_threshold(threshold)
         task = task.with_every_score() if scores else task
         if encoding:
             task.require_table("encoding")
-        if text_column and len(text_column) not in (counts := {len(names) for names in task.texts}):
-            expected = " or ".join(map(str, sorted(counts)))
+        if text_column and len(text_column) not in (text_counts := {len(names) for names in task.texts}):
+            expected = " or ".join(map(str, sorted(text_counts)))
             raise ConfigError(
                 f"must name {expected} columns for this model, not {len(text_column)}", key="text_column"
             )
         texts = (tuple(text_column),) if text_column else task.texts
         header = tuple(columns) or task.header
         usual_texts = () if text_column else task.usual_texts
-        unlabelled = replace(
+        unlabelled_task = replace(
             task, texts=texts, usual_texts=usual_texts, header=header, label=(), encoding=encoding
         )
-        split = unlabelled.read(file, labelled=False)
+        split = unlabelled_task.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
@@ -146,7 +147,11 @@ class Predictor:
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
 
     def values(self, examples: Examples) -> list[Any]:
-        """Returns a prediction for each example in the task's form, such as probabilities or numbers."""
+        """Returns a prediction for each example in the task's form, such as probabilities or numbers.
+
+        Raises:
+            RunFailed: the model's outputs are not finite.
+        """
         windows = self.task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, self.task, pad=pad, device=device)
@@ -157,10 +162,13 @@ class Predictor:
     ) -> Predictions:
         """Predicts texts, pairs (tuples), sentences as lists of words, or rows of a table as mappings.
 
-        The inputs are written to a temporary file, so that they are read like any other file.
+        The inputs, at least one, are written to a temporary file, so that they are read like any other file.
+        The options are those of `__call__`.
 
         Raises:
+            ConfigError: an option does not apply to the model.
             DataError: an input is invalid; the message names its number.
+            RunFailed: the model's outputs are not finite.
         """
         columns, rows = as_rows(inputs)
         with tempfile.TemporaryDirectory(prefix="electra-") as folder:
@@ -176,13 +184,17 @@ class Predictor:
                 )
                 raise DataError(problem, where=where, key=error.key, fix=error.fix) from None
         read_places = {example.where for example in predictions.examples}
-        if missing := [index for index in range(1, len(rows) + 1) if f"{file}:{index}" not in read_places]:
-            raise DataError("a sentence without words", where=f"row {missing[0]}", fix="Remove it")
+        if missing_rows := [
+            index for index in range(1, len(rows) + 1) if f"{file}:{index}" not in read_places
+        ]:
+            raise DataError("a sentence without words", where=f"row {missing_rows[0]}", fix="Remove it")
         if columns:
             return predictions
         # The rows have the values as passed, not as JSON stores them.
-        originals = zip(predictions.examples, rows, strict=True)
-        return replace(predictions, examples=tuple(replace(example, row=row) for example, row in originals))
+        examples_and_rows = zip(predictions.examples, rows, strict=True)
+        return replace(
+            predictions, examples=tuple(replace(example, row=row) for example, row in examples_and_rows)
+        )
 
 
 def open_predictor(
@@ -193,10 +205,11 @@ def open_predictor(
     Args:
         model: the folder of a fine-tuning, or a fine-tuned model's folder or name on the Hugging Face hub.
         device: "auto", "cpu", "cuda" or "mps".
-        backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU.
+        backend: "onnx" runs a folder that `export_tuned` wrote, on the CPU whatever `device` is.
 
     Raises:
-        ModelError: the model is not fine-tuned, or it is damaged.
+        ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
+        ConfigError: there is no such device, or the file of the model's own task or head is missing.
     """
     if backend == "onnx":
         return _open_graph(locate(model))
@@ -221,11 +234,18 @@ def _open_graph(folder: Path) -> Predictor:
 def export_tuned(model: str, out: Path, *, int8: bool = False) -> ExportReport:
     """Writes a fine-tuned model as a folder with an ONNX graph.
 
+    Args:
+        model: as for `open_predictor`.
+        out: the folder to write.
+        int8: whether to quantise the weights.
+
     Returns:
         A comparison of the graph's outputs with the model's.
 
     Raises:
-        ModelError: the graph's outputs differ, or the head cannot be exported.
+        ModelError: the model is missing, damaged or not fine-tuned, its head cannot be exported, the graph's
+            outputs differ, or `out` cannot be written.
+        ConfigError: a library that this needs is not installed.
     """
     from electra.finetuning.runner.onnx_model import write_tuned
 
@@ -242,12 +262,17 @@ def predict(  # noqa: PLR0917
     device: str = "auto",
     threshold: float | None = None,
 ) -> Predictions:
-    """Loads a model with `open_predictor`, and predicts each row of a file."""
+    """Loads a model with `open_predictor`, and predicts each row of a file with it.
+
+    The other parameters and the errors are those of `open_predictor` and `Predictor.__call__`.
+    """
     return open_predictor(model, device)(file, text_column, columns, threshold)
 
 
 def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
     """Returns the names of the text columns (() if inputs are rows), and a row for each input.
+
+    At least one input is needed.
 
     Raises:
         DataError: an input has another type than the first, or a type that is not supported.
@@ -257,7 +282,9 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
         if kind is None or not isinstance(item, kind) or (kind is tuple and len(item) != 2):
             fix = "Pass texts, pairs as tuples, sentences as lists of words, or rows as dicts"
             raise DataError(
-                f"{item!r} does not have the type of the other texts", where=f"text {number}", fix=fix
+                f"the type of {item!r} is not supported, or not that of the first text",
+                where=f"text {number}",
+                fix=fix,
             )
     if kind is str:
         return ("text",), [{"text": text} for text in inputs]
@@ -269,7 +296,10 @@ def as_rows(inputs: Sequence[Text]) -> tuple[tuple[str, ...], list[Mapping[str, 
 
 
 def is_tuned(model: str) -> bool:
-    """Whether `model` is the folder of a fine-tuning, or a fine-tuned model's folder or hub name."""
+    """Whether `model` is the folder of a fine-tuning, or a fine-tuned model's folder or hub name.
+
+    Raises ModelError if there is no such model.
+    """
     folder = locate(model)
     if TuningFolder(folder).exists():
         return True
@@ -292,8 +322,10 @@ def require_pretrained(model: str) -> None:
 def open_tuned(model: str) -> tuple[Loaded, Mapping[str, Any] | None]:
     """Returns a fine-tuned model, and the record of its fine-tuning (None if there is none).
 
+    The record has the keys "task" (its name) and "settings".
+
     Raises:
-        ModelError: the model is not fine-tuned, or its fine-tuning is unfinished.
+        ModelError: the model is missing, damaged or not fine-tuned, or its fine-tuning is unfinished.
     """
     folder = TuningFolder(Path(model))
     if folder.exists():
@@ -336,6 +368,7 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
 
     Raises:
         ModelError: the recorded length exceeds the model's positions.
+        ConfigError: the file of the model's own task or head is missing.
     """
     config = ModelFolder(Path(loaded.folder)).record
     if record:
@@ -346,40 +379,46 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
             raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
         task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
         return task.rebuilt(loaded.labels, config), length
-    default = load_task(DEFAULT_TASKS[loaded.kind])
+    default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":
-        pairs = load_task("pair").texts
+        pair_texts = load_task("pair").texts
         only_pairs = any("entail" in name.lower() for name in loaded.labels)
-        default = replace(default, texts=pairs if only_pairs else (*pairs, *default.texts))
-    return default.rebuilt(loaded.labels, config), loaded.config.max_positions
+        default_task = replace(
+            default_task, texts=pair_texts if only_pairs else (*pair_texts, *default_task.texts)
+        )
+    return default_task.rebuilt(loaded.labels, config), loaded.config.max_positions
 
 
 def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) -> TunedModel:
     """Returns the saved encoder with its head, whose weights may be in a separate file.
 
     Raises:
-        ModelError: the head is missing or does not fit the model.
+        ModelError: the head is missing, does not fit the model or has weights that are not finite.
+        ConfigError: the file of the model's own head is missing.
     """
     settings = record["settings"] if record else {}
     if record and task.head == "vectors":
         return TunedModel(loaded.encoder, VectorHead(settings["pooling"]))
     file = ModelFolder(Path(loaded.folder)).head
-    name, pooling = "transformers", loaded.pooling
+    head_name, pooling = "transformers", loaded.pooling
     if record and not has_class(task.head, settings["head"], loaded.config.architecture, settings["pooling"]):
         if not file.is_file():
             raise ModelError("the file of the head's weights is missing", where=file, fix=REPAIR_ADVICE)
-        weights, name, pooling = read_safetensors(file), settings["head"], settings["pooling"]
+        weights, head_name, pooling = read_safetensors(file), settings["head"], settings["pooling"]
         kind, num_outputs = task.head, task.num_outputs
     else:
         weights = loaded.head_weights
         kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
-    head = build_head(name, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
+    head = build_head(head_name, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
     require_finite(weights, file)
-    expected = head.state_dict()
+    expected_weights = head.state_dict()
     try:
         # Older heads may use other names, which `load_state_dict` maps.
-        common = weights.keys() & expected.keys()
-        if any(weights[key].is_floating_point() != expected[key].is_floating_point() for key in common):
+        common_names = weights.keys() & expected_weights.keys()
+        if any(
+            weights[key].is_floating_point() != expected_weights[key].is_floating_point()
+            for key in common_names
+        ):
             raise ValueError("integers instead of floating-point numbers, or the reverse")
         head.load_state_dict(weights)
     except (RuntimeError, ValueError):  # names, shapes or types differ

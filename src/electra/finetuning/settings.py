@@ -79,7 +79,11 @@ class TaskOptions:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Returns the task options among recorded settings, which may come from an older version."""
+        """Returns the task options among recorded settings, which may come from an older version.
+
+        Raises:
+            ConfigError: an option is invalid.
+        """
         values = {
             field.name: settings[field.name] for field in fields(cls) if settings.get(field.name) is not None
         }
@@ -344,10 +348,10 @@ class Settings(
             "apart": self.train_separately,
             "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
         }
-        unset = {name for name in ADDED_LATER if not record[name]}
+        unset_names = {name for name in ADDED_LATER if not record[name]}
         if self.search:  # the folder records the chosen settings, and another budget may extend the search
             record["search"] = True
-        return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | unset}
+        return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | unset_names}
 
 
 @dataclass(frozen=True, kw_only=True)

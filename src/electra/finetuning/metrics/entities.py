@@ -43,16 +43,19 @@ def _parts(tag: str) -> tuple[str, str]:
 
 
 def complete_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Returns the tags and all other combinations of their prefixes and types: O first, then by type."""
+    """Returns the tags and all other combinations of their prefixes and types: O first, then by type.
+
+    A combination needs two tags of the same form: both with the prefix first, or both with it last.
+    """
     tag_set = set(tags)
     matches = [match for tag in tag_set if not is_outside(tag) and (match := _TAG.fullmatch(tag))]
     type_of = {tag: tag[2:] for tag in tag_set}
-    for first in matches:
-        for other in matches:
-            if first[3] and other[3]:
-                type_of[f"{other[1]}{first[2]}{first[3]}"] = first[3]
-            elif first[4] and other[4]:
-                type_of[f"{first[4]}{first[5]}{other[6]}"] = first[4]
+    for type_match in matches:
+        for prefix_match in matches:
+            if type_match[3] and prefix_match[3]:
+                type_of[f"{prefix_match[1]}{type_match[2]}{type_match[3]}"] = type_match[3]
+            elif type_match[4] and prefix_match[4]:
+                type_of[f"{type_match[4]}{type_match[5]}{prefix_match[6]}"] = type_match[4]
     return tuple(sorted(type_of, key=lambda tag: (not is_outside(tag), type_of[tag], tag)))
 
 
@@ -75,23 +78,28 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def count_invalid(tags: Sequence[str]) -> int:
-    """Returns the number of tags that may not follow the previous tag, such as I- after O.
+    """Returns the number of tags of a sentence that may not follow the previous tag, such as I- after O.
 
-    In BIOES, a B or I that is not followed by I or E also counts.
+    If it has a tag E or S (BIOES), a B or I that is not followed by an I or E of its type also counts.
     """
     count = 0
-    ends = {_parts(tag)[0] for tag in tags} & {"E", "S"}
+    end_prefixes = {_parts(tag)[0] for tag in tags} & {"E", "S"}
     for previous, tag in pairwise([OUTSIDE, *tags, OUTSIDE]):
         (previous_prefix, previous_type), (prefix, type_) = _parts(previous), _parts(tag)
         continues = previous_prefix in ("B", "I") and previous_type == type_
         count += (prefix in ("I", "E") and not continues) or bool(
-            ends and previous_prefix in ("B", "I") and not (prefix in ("I", "E") and continues)
+            end_prefixes and previous_prefix in ("B", "I") and not (prefix in ("I", "E") and continues)
         )
     return count
 
 
 def entity_scores(predicted: Sequence[Sequence[str]], gold: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Returns F1, precision and recall of entities, which are correct if all words and the type are."""
+    """Returns `f1`, `precision` and `recall` of entities, which are correct if their words and type are.
+
+    Args:
+        predicted: the predicted tags of each sentence's words.
+        gold: the gold tags of the same words.
+    """
     correct = num_predicted = num_gold = 0
     for predicted_tags, gold_tags in zip(predicted, gold, strict=True):
         predicted_spans, gold_spans = set(entities(predicted_tags)), set(entities(gold_tags))

@@ -2,7 +2,8 @@
 
 An undefined score is None with a reason; no exception is raised, and the score is never silently 0. One
 convention, on which GLUE relies, differs: the Matthews correlation of constant predictions is 0. The arrays
-have one row per example: classes or numbers [N], or 0 and 1 for each label [N, labels].
+have one row per example, of which there is at least one: classes or numbers [N], or 0 and 1 for each label
+[N, labels].
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def f1_macro(predicted: Array, gold: Array) -> Score:
 
 
 def f1_micro(predicted: Array, gold: Array) -> Score:
-    """Returns the F1 over all decisions of multi-label predictions."""
+    """Returns the F1 over all decisions (example, label) of multi-label predictions."""
     from sklearn.metrics import f1_score
 
     if not predicted.any() and not gold.any():
@@ -124,8 +125,8 @@ def summary(values: Sequence[float | None]) -> dict[str, float | None]:
 
     All are None if there are no values or any value is None.
     """
-    defined = [value for value in values if value is not None]
-    if not defined or len(defined) < len(values):
+    defined_values = [value for value in values if value is not None]
+    if not defined_values or len(defined_values) < len(values):
         return {"mean": None, "sd": None, "median": None}
-    sd = float(np.std(defined, ddof=1)) if len(defined) > 1 else None
-    return {"mean": float(np.mean(defined)), "sd": sd, "median": float(np.median(defined))}
+    sd = float(np.std(defined_values, ddof=1)) if len(defined_values) > 1 else None
+    return {"mean": float(np.mean(defined_values)), "sd": sd, "median": float(np.median(defined_values))}

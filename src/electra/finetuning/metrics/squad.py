@@ -70,7 +70,7 @@ def best_scores(answer: str, golds: Sequence[str], version: Version) -> tuple[fl
 
 
 def squad1_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Score]:
-    """Returns the scores of SQuAD 1.1; each question needs at least one gold answer."""
+    """Returns the scores of SQuAD 1.1 for one or more questions, each with at least one gold answer."""
     means = np.array(
         [best_scores(answer, gold, 1) for answer, gold in zip(answers, golds, strict=True)]
     ).mean(0)
@@ -93,10 +93,12 @@ def squad2_scores(
     )
     answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
     scores = np.where((odds > threshold)[:, None], ~answerable[:, None], answer_scores)
-    exact, overlap = (float(mean) for mean in scores.mean(0))
+    mean_exact, mean_f1 = (float(mean) for mean in scores.mean(0))
     best_exact, exact_threshold = best_threshold(answer_scores[:, 0], answerable, odds)
     best_f1, f1_threshold = best_threshold(answer_scores[:, 1], answerable, odds)
-    values = [Score(value) for value in (exact, overlap, best_exact, best_f1, exact_threshold, f1_threshold)]
+    values = [
+        Score(value) for value in (mean_exact, mean_f1, best_exact, best_f1, exact_threshold, f1_threshold)
+    ]
     values += [_mean(scores[answerable, column], "every question is unanswerable") for column in (0, 1)]
     values.append(_mean(scores[~answerable, 0], "every question has an answer"))
     return dict(zip(METRICS[2], values, strict=True))
@@ -109,7 +111,8 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Returns the best mean score and the lowest threshold that reaches it.
 
-    The threshold lies half-way between the odds of two questions, so that it does not depend on rounding.
+    The threshold lies half-way between the odds of two questions, so that it does not depend on rounding; or
+    1 below the lowest odds, or 1 above the highest.
 
     Args:
         answer_scores: the score of each question if it is answered [N].
@@ -121,12 +124,14 @@ def best_threshold(
     # The gain from answering all questions up to each one, compared with answering none.
     gains = np.cumsum(answer_scores[order] - ~answerable[order])
     # Questions of equal odds are answered together or not at all.
-    is_last = np.append(sorted_odds[1:] > sorted_odds[:-1], True)
-    total_gains = np.append(0.0, gains[is_last])
-    steps = sorted_odds[is_last]
-    thresholds = np.concatenate([[steps[0] - 1], (steps[:-1] + steps[1:]) / 2, [steps[-1] + 1]])
-    best = int(total_gains.argmax())
-    return float(total_gains[best] + np.sum(~answerable)) / len(odds), float(thresholds[best])
+    is_last_of_equals = np.append(sorted_odds[1:] > sorted_odds[:-1], True)
+    total_gains = np.append(0.0, gains[is_last_of_equals])
+    distinct_odds = sorted_odds[is_last_of_equals]
+    thresholds = np.concatenate(
+        [[distinct_odds[0] - 1], (distinct_odds[:-1] + distinct_odds[1:]) / 2, [distinct_odds[-1] + 1]]
+    )
+    best_index = int(total_gains.argmax())
+    return float(total_gains[best_index] + np.sum(~answerable)) / len(odds), float(thresholds[best_index])
 
 
 def _mean(values: npt.NDArray[np.float64], reason: str) -> Score:

@@ -80,7 +80,7 @@ def finetune(
             fine-tuning, or a name on the Hugging Face hub.
         settings: all options.
         say: receives each line of progress.
-        stop: called after each step; if it returns True, the state is saved and training stops.
+        stop: called after each step; if it returns True, the state is saved and training stops. None: never.
 
     Returns:
         The contents of all_results.json.
@@ -93,7 +93,10 @@ def finetune(
 
 
 def help_finetune(model: str, settings: Settings, say: Say, stop: Callable[[], bool]) -> None:
-    """Trains the seeds of a fine-tuning that no other process is training, without waiting for the others."""
+    """Does the work of a fine-tuning that no other process is doing, without waiting for the others.
+
+    Takes the same arguments, and raises the same errors, as `finetune`.
+    """
     with suppress(HeldElsewhere):
         _finetune(model, settings, say, stop, wait=False)
 
@@ -104,8 +107,8 @@ def _finetune(
     folder = TuningFolder(as_path(settings.out))
     settings = with_recorded_defaults(settings, folder)
     previous_threads = recorded_threads(folder) if folder.exists() else None
-    thread_note, on_cpu = "", settings.device in ("auto", "cpu")
-    if on_cpu:
+    thread_note, may_use_cpu = "", settings.device in ("auto", "cpu")
+    if may_use_cpu:
         thread_note = set_threads(settings.threads, previous_threads, "--threads")
     dataset = read_dataset(settings, choose_task(settings))
     loaded = load(source_of(model), load_head(settings.head).starts_from)
@@ -119,7 +122,7 @@ def _finetune(
     with folder.session(record, say=say, stop=stop, shared=True) as session:
         session.share()
         previous_threads = recorded_threads(folder)
-        if on_cpu:  # another process may have started in the meantime
+        if may_use_cpu:  # another process may have started in the meantime
             set_threads(settings.threads, previous_threads, "--threads")
         shared = SharedWork(Leases(folder.leases), session.say, session.stopping, wait)
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
@@ -149,13 +152,16 @@ def _finetune(
                 )
                 tuning = tuning.with_settings(**search_record["chosen"])
             while True:
-                numbers = seeds_to_run(settings, folder)
+                seed_numbers = seeds_to_run(settings, folder)
                 measure_baselines = partial(measure_all, without_teacher, dataset, folder, baseline_tuning)
                 needs_baselines = baselines_needed(without_teacher, dataset, folder)
-                train_all(tuning, folder, numbers, shared, measure_baselines if needs_baselines else None)
+                train_all(
+                    tuning, folder, seed_numbers, shared, measure_baselines if needs_baselines else None
+                )
                 with session.exclusive():
-                    if numbers == seeds_to_run(settings, folder):  # else other processes have added seeds
-                        results = finish(model, tuning, dataset, folder, notes, search_record, numbers)
+                    # Otherwise another process has added seeds, which are to be included.
+                    if seed_numbers == seeds_to_run(settings, folder):
+                        results = finish(model, tuning, dataset, folder, notes, search_record, seed_numbers)
                         break
         except Interrupted:
             session.interrupt()
@@ -188,6 +194,11 @@ def train_all(
         numbers: the seeds.
         shared: divides the work among the processes that share the folder.
         measure_baselines: scores and saves the baselines; None if that is done or not requested.
+
+    Raises:
+        Interrupted: a stop was requested.
+        HeldElsewhere: other processes are doing all remaining work, and `shared` does not wait for them.
+        ElectraError: a loss is not finite, or the checkpoints are damaged.
     """
     pieces: dict[str, Callable[..., Any]] = {}
     if measure_baselines is not None:
@@ -218,7 +229,10 @@ def train_all(
 def _run_seed(
     tuning: Tuning, folder: TuningFolder, number: int, prefix: str, *, say: Say, stop: Stop
 ) -> None:
-    """Trains a seed. Raises Interrupted, after the state is saved, if `stop` returned True."""
+    """Trains a seed; `prefix` is put before each line of progress.
+
+    Raises Interrupted, after the state is saved, if `stop` returned True.
+    """
     tuning = replace(tuning, say=lambda line: say(f"{prefix}{line}"), stopping=stop)
     try:
         run_seed(tuning, folder, number)
@@ -230,24 +244,32 @@ def seed_folders(
     folder: TuningFolder, numbers: Sequence[int], untrained: bool
 ) -> dict[str, tuple[TuningFolder, int]]:
     """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece."""
-    targets = {"": folder, "untrained ": folder.untrained} if untrained else {"": folder}
-    return {f"{kind}seed {number}": (to, number) for kind, to in targets.items() for number in numbers}
+    folders = {"": folder, "untrained ": folder.untrained} if untrained else {"": folder}
+    return {
+        f"{prefix}seed {number}": (seeds_folder, number)
+        for prefix, seeds_folder in folders.items()
+        for number in numbers
+    }
 
 
 def remaining_work(settings: Settings) -> list[str]:
-    """Returns the remaining pieces of work, each with the process that is working on it, if there is one."""
+    """Returns the remaining pieces of work, each with the process that is working on it, if there is one.
+
+    Raises RunFolderError if search.json is damaged.
+    """
     folder = TuningFolder(as_path(settings.out))
     leases = Leases(folder.leases)
-    numbers = seeds_to_run(settings, folder)
+    seed_numbers = seeds_to_run(settings, folder)
     remaining: list[str] = []
     if settings.search and not folder.read_search().get("chosen"):
         remaining.append("search")
-    seed_pieces = seed_folders(folder, numbers, bool(untrained_seeds(settings, folder, numbers)))
+    seed_pieces = seed_folders(folder, seed_numbers, bool(untrained_seeds(settings, folder, seed_numbers)))
     remaining += [name for name, (target, number) in seed_pieces.items() if not target.seed(number).exists()]
-    held = [name for name in leases.held() if name not in remaining]  # trials of a search, baselines
+    # Trials of a search and baselines are not among the remaining pieces.
+    held_elsewhere = [name for name in leases.held() if name not in remaining]
     if not remaining and not folder.results.is_file():
         remaining.append("results")
-    return [leases.label(name) for name in (*held, *remaining)]
+    return [leases.label(name) for name in (*held_elsewhere, *remaining)]
 
 
 def finish(  # noqa: PLR0917
@@ -259,7 +281,17 @@ def finish(  # noqa: PLR0917
     search_record: dict[str, Any],
     numbers: Sequence[int],
 ) -> dict[str, Any]:
-    """Writes and returns the results of all seeds, and saves the model, unless another process just did."""
+    """Writes and returns the results of all seeds, and saves the model, unless another process just did.
+
+    Args:
+        model: the model as the user passed it.
+        tuning: the fine-tuning.
+        dataset: its data.
+        folder: the folder to write.
+        notes: notes on the data, for all_results.json.
+        search_record: the contents of search.json; {} without a search.
+        numbers: the seeds, all of which must be finished.
+    """
     settings = tuning.settings
     finished = finished_seeds(folder, numbers)
     untrained = finished_seeds(folder.untrained, untrained_seeds(settings, folder, numbers))
@@ -270,20 +302,26 @@ def finish(  # noqa: PLR0917
     }
     results = summarise(model, tuning, dataset, finished, notes)
     results |= {name: record for name, record in extra_results.items() if record}
-    # An existing ensemble may have fewer seeds.
+    # An existing ensemble is computed again, since it may lack the newest seeds.
     needs_ensemble = settings.ensemble or folder.ensemble.path.exists()
-    if digests.compare(folder.path) is not None:  # the digests were removed when this process started
-        existing = folder.read_results()
-        others = {name: value for name, value in existing.items() if not name.startswith("ensemble_")}
-        if others == json.loads(durable.to_json(results)) and needs_ensemble == folder.ensemble.path.exists():
-            return existing
+    # This process removed the digests at its start, so another process must have written them since.
+    if digests.compare(folder.path) is not None:
+        existing_results = folder.read_results()
+        other_results = {
+            name: value for name, value in existing_results.items() if not name.startswith("ensemble_")
+        }
+        if (
+            other_results == json.loads(durable.to_json(results))
+            and needs_ensemble == folder.ensemble.path.exists()
+        ):
+            return existing_results
     if needs_ensemble:
         results |= run_ensemble(tuning, folder, finished)
-    kept = next(seed for seed in finished if seed.seed == results["kept_seed"])
-    save_model(tuning, folder.model, kept, results)
-    rows = read_records(kept.folder.table("dev").read_bytes())
-    dev = join_gold(rows, tuning.splits["dev"].examples, tuning.task)
-    durable.commit_file(folder.dev, format_records(dev, "jsonl"))
+    kept_seed = next(seed for seed in finished if seed.seed == results["kept_seed"])
+    save_model(tuning, folder.model, kept_seed, results)
+    rows = read_records(kept_seed.folder.table("dev").read_bytes())
+    dev_records = join_gold(rows, tuning.splits["dev"].examples, tuning.task)
+    durable.commit_file(folder.dev, format_records(dev_records, "jsonl"))
     durable.commit_json(folder.results, results)
     folder.record_digests()
     return results
@@ -330,7 +368,7 @@ def make_record(
 
 
 def data_paths(settings: Settings) -> dict[str, Any]:
-    """Returns the absolute paths of the data, for information only."""
+    """Returns the absolute paths of the data, by the setting that names them, for information only."""
 
     def absolute(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -371,22 +409,32 @@ def finished_seeds(folder: TuningFolder, numbers: Sequence[int]) -> list[Finishe
 
 
 def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
-    """Trains a seed from its last checkpoint or from the start, unless it already has intact results."""
-    target, task = folder.seed(seed), tuning.task
-    durable.recover_and_clean(target.path)
-    if target.path.exists():
-        if (problem := durable.verify_directory(target.path)) is None:
+    """Trains a seed from its last checkpoint or from the start, unless it already has intact results.
+
+    Raises:
+        Stopped: `tuning.stopping()` returned True; the state is saved.
+        RunFailed: a loss or an output is not finite.
+        CheckpointError: all checkpoints are damaged.
+    """
+    seed_folder, task = folder.seed(seed), tuning.task
+    durable.recover_and_clean(seed_folder.path)
+    if seed_folder.path.exists():
+        if (problem := durable.verify_directory(seed_folder.path)) is None:
             return
-        tuning.say(f"{target} is damaged ({problem}): training seed {seed} again")
+        tuning.say(f"{seed_folder} is damaged ({problem}): training seed {seed} again")
     model, state = train_seed(tuning, seed, folder.checkpoints(seed))
     calibration = calibrate(tuning, model) if tuning.settings.calibrate else None
     evaluations = {name: evaluate(tuning, model, split) for name, split in tuning.splits.items()}
     if calibration:
-        loss, calibrated, threshold = calibration.loss, calibration.calibrated_loss, calibration.threshold
+        loss, calibrated_loss, threshold = (
+            calibration.loss,
+            calibration.calibrated_loss,
+            calibration.threshold,
+        )
         evaluations["dev"] = replace(evaluations["dev"], loss=loss)
-        change = f"the loss on dev falls from {loss:.4f} to {calibrated:.4f}"
-        change += f"; labels are predicted from a probability of {threshold:.3f} on" if threshold else ""
-        tuning.say(f"seed {seed}  temperature {calibration.temperature:.3f}, chosen on dev: {change}")
+        dev_note = f"the loss on dev falls from {loss:.4f} to {calibrated_loss:.4f}"
+        dev_note += f"; labels with a probability above {threshold:.3f} are predicted" if threshold else ""
+        tuning.say(f"seed {seed}  temperature {calibration.temperature:.3f}, chosen on dev: {dev_note}")
     for name, evaluation in evaluations.items():
         if evaluation.scores:
             tuning.say(f"seed {seed}  {name}: {describe_scores(evaluation.scores)}")
@@ -406,11 +454,11 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
             if name != "dev" and evaluation.scores
         },
     }
-    files: dict[str, durable.Content] = {target.results.name: durable.to_json(results)}
+    files: dict[str, durable.Content] = {seed_folder.results.name: durable.to_json(results)}
     for name, evaluation in evaluations.items():
         files |= task.files(name, evaluation.predictions, tuning.splits[name].examples)
-    files[target.weights.name] = save(on_host(model.state_dict()))
-    durable.commit_directory(target.path, files)
+    files[seed_folder.weights.name] = save(on_host(model.state_dict()))
+    durable.commit_directory(seed_folder.path, files)
     if (checkpoints := folder.checkpoints(seed)).exists():
         durable.remove_directory(checkpoints)
 
@@ -418,7 +466,7 @@ def run_seed(tuning: Tuning, folder: TuningFolder, seed: int) -> None:
 def summarise(
     model: str, tuning: Tuning, dataset: Dataset, finished: Sequence[FinishedSeed], notes: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the contents of all_results.json except baselines, search and ensemble."""
+    """Returns the contents of all_results.json except baselines, search, untrained seeds and ensemble."""
     settings, task = tuning.settings, tuning.task
     sizes = {("eval" if name == "dev" else name): len(split) for name, split in dataset.splits.items()}
     return {
@@ -449,7 +497,7 @@ def label_counts(dataset: Dataset) -> dict[str, dict[str, int]]:
 
 
 def run_ensemble(tuning: Tuning, folder: TuningFolder, finished: Sequence[FinishedSeed]) -> dict[str, Any]:
-    """Writes the averaged predictions of all seeds, and returns their scores."""
+    """Writes the averaged predictions of all seeds, and returns their scores by `ensemble_SPLIT_METRIC`."""
     predictions_by_split: dict[str, list[list[Any]]] = {name: [] for name in tuning.splits}
     for seed in finished:
         model = load_seed(tuning, seed)

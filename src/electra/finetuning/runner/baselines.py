@@ -37,13 +37,22 @@ A prediction is an array of probabilities [labels], a number [1], or probabiliti
 """
 NAMES = MAJORITY, WORD_COUNTING = "majority", "word counting"  # the names in records
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
-CLASS_WEIGHTS = (None, "balanced")  # candidates
-FOLDS = 5
+CLASS_WEIGHTS = (None, "balanced")  # candidates for scikit-learn's `class_weight`
+FOLDS = 5  # of the cross-validation
 MAX_TUNING_EXAMPLES = 3000  # maximum number of examples to choose the strength on; the final fit uses all
 
 
 def measure(baseline: str, settings: Settings) -> dict[str, Any]:
-    """Returns a baseline's scores on the data of a fine-tuning, with the keys of all_results.json."""
+    """Returns a baseline's scores on the data of a fine-tuning, with the keys of all_results.json.
+
+    Args:
+        baseline: one of `NAMES`.
+        settings: the settings of the fine-tuning, whose task must not be question answering.
+
+    Raises:
+        ConfigError: the task, its options or the head are invalid.
+        DataError: the data is invalid.
+    """
     start = time.monotonic()
     dataset = read_dataset(settings, choose_task(settings))
     task = dataset.task
@@ -60,7 +69,10 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
 
 
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
-    """Returns a baseline's scores on the splits with answers, by SPLIT_METRIC ("eval" for dev)."""
+    """Returns a baseline's scores on the splits with answers, by SPLIT_METRIC ("eval" for dev).
+
+    The task must not be question answering. The training split is not scored.
+    """
     predict = fit(baseline, dataset.task, dataset.splits["train"])
     assert predict is not None, "spans have no baseline"
     return score_splits(predict, dataset)
@@ -77,7 +89,10 @@ def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
 
 
 def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
-    """Fits the baseline with this name to a task; None for question answering, which has no baseline."""
+    """Fits the baseline with this name to a task; None for question answering, which has no baseline.
+
+    If the training texts have no words, word counting is the same as the majority.
+    """
     if task.head == "reader":
         return None
     if task.head == "tagger":
@@ -116,7 +131,10 @@ def fit_linear(
 
 
 def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
-    """Returns a function from examples to TF-IDF features of words and bigrams [N, terms], sparse."""
+    """Returns a function from N examples to sparse TF-IDF features of words and bigrams [N, terms].
+
+    At least one training example must have a word.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(token_pattern=WORD.pattern, ngram_range=(1, 2), sublinear_tf=True)
@@ -125,14 +143,16 @@ def fit_tfidf(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]
 
 
 def fit_overlap(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matrix]:
-    """Returns a function from pairs to overlap features [N, 9], standardised on the training pairs."""
-    counts = Counter(word for example in train for text in example.texts[:2] for word in set(words(text)))
-    documents = 2 * len(train)
-    rarity = {word: math.log((1 + documents) / (1 + count)) for word, count in counts.items()}
-    highest = math.log(1 + documents)
+    """Returns a function from N pairs to overlap features [N, 9], standardised on the training pairs."""
+    text_counts = Counter(
+        word for example in train for text in example.texts[:2] for word in set(words(text))
+    )
+    num_texts = 2 * len(train)
+    rarity = {word: math.log((1 + num_texts) / (1 + count)) for word, count in text_counts.items()}
+    max_rarity = math.log(1 + num_texts)
 
     def weight(word: str) -> float:
-        return rarity.get(word, highest)
+        return rarity.get(word, max_rarity)
 
     def compute(examples: Sequence[Example]) -> Floats:
         pairs = [(example.texts[0], example.texts[1]) for example in examples]
@@ -146,9 +166,11 @@ def fit_overlap(train: Sequence[Example]) -> Callable[[Sequence[Example]], Matri
 def _fit_ridge(features: Matrix, numbers: npt.NDArray[Any]) -> Callable[[Matrix], Any]:
     from sklearn.linear_model import Ridge, RidgeCV
 
-    sample = _sample(len(numbers))
-    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(features[sample], numbers[sample])
-    if len(sample) < len(numbers):
+    sample_indices = _sample(len(numbers))
+    model = RidgeCV(alphas=[1 / strength for strength in STRENGTHS]).fit(
+        features[sample_indices], numbers[sample_indices]
+    )
+    if len(sample_indices) < len(numbers):
         model = Ridge(alpha=model.alpha_).fit(features, numbers)
     return lambda rows: model.predict(rows)[:, None]
 
@@ -163,15 +185,17 @@ def _fit_logistic(
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
 
-    sample = _sample(len(classes))
-    class_counts = np.bincount(classes[sample])
+    sample_indices = _sample(len(classes))
+    class_counts = np.bincount(classes[sample_indices])
     folds = min(FOLDS, int(class_counts[class_counts > 0].min()))
     model: Any = LogisticRegression(C=1.0, max_iter=1000)
     if folds > 1 and np.count_nonzero(class_counts) > 1:
         metrics = {"matthews_correlation": "matthews_corrcoef", "f1_macro": "f1_macro"}
-        grid = {"C": STRENGTHS, "class_weight": CLASS_WEIGHTS}
-        search = GridSearchCV(model, grid, cv=folds, scoring=metrics.get(metric, "accuracy"), refit=False)
-        model.set_params(**search.fit(features[sample], classes[sample]).best_params_)
+        candidates = {"C": STRENGTHS, "class_weight": CLASS_WEIGHTS}
+        search = GridSearchCV(
+            model, candidates, cv=folds, scoring=metrics.get(metric, "accuracy"), refit=False
+        )
+        model.set_params(**search.fit(features[sample_indices], classes[sample_indices]).best_params_)
     model.fit(features, classes)
 
     def probabilities(rows: Matrix) -> Floats:
@@ -183,7 +207,7 @@ def _fit_logistic(
 
 
 def _sample(count: int) -> Ints:
-    """Returns the indices, in order, of a random sample of `count` examples, at most MAX_TUNING_EXAMPLES."""
+    """Returns the indices, in order, of a random sample of `count` examples: MAX_TUNING_EXAMPLES at most."""
     return np.sort(np.random.default_rng(0).permutation(count)[:MAX_TUNING_EXAMPLES])
 
 
@@ -203,11 +227,11 @@ def _fit_logistic_per_label(features: Matrix, targets: npt.NDArray[Any]) -> Call
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
     """Fits the frequencies of tags: for each known word if `by_word`; for all other words overall."""
     word_counts: dict[str, Counter[int]] = {}
-    overall: Counter[int] = Counter()
+    tag_counts: Counter[int] = Counter()
     for example in train:
         for position, word in enumerate(example.texts):
             tag = task.gold_class(example, position)
-            overall[tag] += 1
+            tag_counts[tag] += 1
             if by_word:
                 word_counts.setdefault(word, Counter())[tag] += 1
 
@@ -216,10 +240,10 @@ def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:
         shares[list(counts)] = np.array(list(counts.values())) / counts.total()
         return shares
 
-    by_known_word = {word: frequencies(counts) for word, counts in word_counts.items()}
-    unknown = frequencies(overall)
+    frequencies_by_word = {word: frequencies(counts) for word, counts in word_counts.items()}
+    overall_frequencies = frequencies(tag_counts)
     return lambda examples: [
-        np.stack([by_known_word.get(word, unknown) for word in example.texts])
+        np.stack([frequencies_by_word.get(word, overall_frequencies) for word in example.texts])
         if example.texts
         else np.zeros((0, task.num_outputs))
         for example in examples

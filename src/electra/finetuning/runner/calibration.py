@@ -27,7 +27,10 @@ LOWEST_THRESHOLD = 0.2  # a label less probable than this is never predicted
 
 @dataclass(frozen=True)
 class Calibration:
-    """A temperature, the loss on dev before and after it, and a threshold; None if there is none."""
+    """A temperature, the mean loss on dev before and after division by it, and a threshold.
+
+    The threshold is None unless one was chosen, for a multi-label classifier.
+    """
 
     temperature: float
     loss: float
@@ -39,16 +42,20 @@ class Calibration:
 def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     """Divides the model's outputs by the temperature with the lowest loss on dev.
 
-    The logits of several labels are also shifted, so that one half is the threshold with the best F1. There
-    is no threshold if class weights or a teacher's labels, which may be shifted, biased the probabilities.
+    The logits of a multi-label classifier are also shifted, so that one half is the threshold with the best
+    F1. No threshold is chosen with class weights, which bias the probabilities, or with a teacher, whose
+    logits may be shifted themselves.
 
     Returns:
         The calibration; None, with the model unchanged, if the task's outputs are not logits of labels, the
-        head cannot be rescaled, or dev has too few answers.
+        head cannot be rescaled, or dev has fewer than MIN_ANSWERS answers.
+
+    Raises:
+        RunFailed: an output is not finite.
     """
     task, dev = tuning.task, tuning.splits["dev"].windows
-    fixed = type(model.head).rescale is HeadModule.rescale
-    if fixed or not task.outputs_are_logits or dev.targets is None:
+    cannot_rescale = type(model.head).rescale is HeadModule.rescale
+    if cannot_rescale or not task.outputs_are_logits or dev.targets is None:
         return None
     outputs, loss = run_model(model, dev, task, pad=tuning.pad, device=tuning.device)
     join = np.concatenate if dev.token_targets else np.stack
@@ -58,35 +65,39 @@ def calibrate(tuning: Tuning, model: TunedModel) -> Calibration | None:
     if len(targets) < MIN_ANSWERS or loss is None:
         return None
     temperature = fit_temperature(replace(task, weights=()), logits, targets)
-    outputs_at = torch.from_numpy(logits / np.float32(temperature))
+    scaled_logits = torch.from_numpy(logits / np.float32(temperature))
     answers, threshold, shift = torch.from_numpy(targets), None, 0.0
     is_biased = bool(task.weights) or tuning.settings.teacher is not None
     if task.metrics[0] == "f1_micro" and not is_biased:
-        threshold = f1_threshold(outputs_at.double().sigmoid().numpy())
+        threshold = f1_threshold(scaled_logits.double().sigmoid().numpy())
         shift = math.log(1 / threshold - 1)
     model.head.rescale(1 / temperature, shift)
-    total, count = _loss(task, outputs_at, answers)
-    return Calibration(temperature, loss, total / count, threshold)
+    loss_sum, count = _loss(task, scaled_logits, answers)
+    return Calibration(temperature, loss, loss_sum / count, threshold)
 
 
 def f1_threshold(probabilities: np.ndarray[Any, Any]) -> float:
-    """Returns the threshold with the best expected micro-F1, if the probabilities are right.
+    """Returns the threshold with the best expected micro-F1 if the probabilities [N, labels] are calibrated.
 
-    That is half of the best F1 (Lipton et al. 2014), and so at most one half. Labels are not needed. The
-    threshold with the best F1 on the labels of dev would fit their noise: on 100 texts its F1 on dev is 2 to
-    3 points too high, and on other texts below that of this one.
+    It is half of the best F1 (Lipton et al. 2014), hence at most one half, and never below LOWEST_THRESHOLD.
+    The threshold with the best F1 on the labels of dev would fit their noise: with 100 texts, its F1 is 2 to
+    3 points too high on dev, and on other texts it is lower than with the threshold returned here.
     """
-    ordered = np.sort(probabilities, axis=None)[::-1]
-    expected = 2 * np.cumsum(ordered) / (np.arange(1, ordered.size + 1) + ordered.sum())
-    return max(LOWEST_THRESHOLD, float(expected.max()) / 2)
+    sorted_probabilities = np.sort(probabilities, axis=None)[::-1]
+    expected_f1 = (
+        2
+        * np.cumsum(sorted_probabilities)
+        / (np.arange(1, sorted_probabilities.size + 1) + sorted_probabilities.sum())
+    )
+    return max(LOWEST_THRESHOLD, float(expected_f1.max()) / 2)
 
 
 def _loss(task: Any, outputs: torch.Tensor, answers: torch.Tensor) -> tuple[float, float]:
     """Returns the sum of the losses and their number."""
     if task.head == "tagger":
         outputs, answers = outputs[None], answers[None]
-    total, count = task.loss(outputs, answers)
-    return float(total), count
+    loss_sum, count = task.loss(outputs, answers)
+    return float(loss_sum), count
 
 
 def fit_temperature(task: Any, logits: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from electra.artifacts.tuning import baseline_results, chance_note
 from electra.finetuning.runner.tuning import Tuning
 
-FROZEN = "frozen encoder"  # the baseline that uses the head `frozen` before fine-tuning
+FROZEN = "frozen encoder"  # the baseline that fits the head `frozen` to the pre-trained encoder
 HYBRID_HEADS = {1: "bag", 2: "compare"}  # by the number of texts in an example
 
 
@@ -22,6 +22,8 @@ def hybrid_head(tuning: Tuning) -> str:
 def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterator[str]:
     """Yields a line with the baselines' dev scores, and a note if the model does not beat the best of them.
 
+    Yields nothing if no baseline has a dev score.
+
     Args:
         results: the contents of all_results.json.
         head: a hybrid head to suggest in the note; "" for none.
@@ -33,11 +35,11 @@ def compare_with_baselines(results: Mapping[str, Any], head: str = "") -> Iterat
         return
     listed = ", ".join(f"{name} {value:.4f}" for name, value in dev_scores.items())
     yield f"dev {results['primary_metric']} of the baselines: {listed}"
-    score, best = results[key], max(dev_scores, key=lambda name: dev_scores[name])
-    if score is not None and score > dev_scores[best]:
+    score, best_name = results[key], max(dev_scores, key=lambda name: dev_scores[name])
+    if score is not None and score > dev_scores[best_name]:
         return
-    note = f"the baseline {best!r} scores as well or better on dev{chance_note(results)}"
-    if best == FROZEN:
+    note = f"the baseline {best_name!r} scores as well as this model, or better, on dev{chance_note(results)}"
+    if best_name == FROZEN:
         yield f"{note}; --head frozen trains that model in seconds"
     else:
         advice = f"; try --head {head} (a model with it cannot be exported to ONNX)" if head else ""

@@ -46,7 +46,7 @@ def choose_task(settings: Settings) -> Task:
     """Returns the task with the settings' options, adapted to the head.
 
     Raises:
-        ConfigError: the options or the head do not apply to the task.
+        ConfigError: the task or the head is unknown, or an option or the head does not apply to the task.
     """
     task, head = load_task(settings.task).configured(settings.options()), load_head(settings.head)
     if settings.train_separately and "train_separately" not in head.options:
@@ -62,13 +62,16 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
 
     Raises:
         DataError: a file is missing or invalid, or there is nothing to learn.
+        ConfigError: the head does not support examples with this number of texts.
     """
     paths = locate_files(settings, task)
     contents = {"train": task.read(paths["train"])}
-    unfitted, task = task, task.fit(contents["train"].examples)
-    reader = unfitted.for_evaluation_files(task)
+    unfitted_task, task = task, task.fit(contents["train"].examples)
+    evaluation_task = unfitted_task.for_evaluation_files(task)
     contents |= {
-        split: reader.read(path, labelled=split == "dev") for split, path in paths.items() if split != "train"
+        split: evaluation_task.read(path, labelled=split == "dev")
+        for split, path in paths.items()
+        if split != "train"
     }
     splits = {split: content.examples for split, content in contents.items()}
     notes = [
@@ -91,23 +94,23 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     limits = {split: settings.limit_eval for split in splits} | {"train": settings.limit_train}
     splits = {split: limit(split, examples, limits[split], notes) for split, examples in splits.items()}
     try:
-        missing = set(task.label_names) - set(unfitted.fit(splits["train"]).label_names)
+        missing_labels = set(task.label_names) - set(unfitted_task.fit(splits["train"]).label_names)
         task = task.fit(splits["train"])  # fitted again: class weights depend on the examples that are left
     except DataError:
         all_examples, remaining = contents["train"].examples, splits["train"]
-        problem = f"of {plural(len(all_examples), 'training example')}"
+        problem = f"{plural(len(all_examples), 'training example')}"
         if (num_different := len({example.texts for example in all_examples})) < len(all_examples):
             problem += f" ({num_different:,} different)"
         if "dev" not in paths:
-            problem += f" {len(splits['dev']):,} held out as the dev set;"
-        problem += f" {len(remaining):,} left to train on, all with the same answer: nothing to learn"
+            problem += f", {len(splits['dev']):,} held out as the dev set"
+        problem += f", {len(remaining):,} left to train on, all with the same answer: nothing to learn"
         fix = "Add examples, or pass a dev file as `dev`" if "dev" not in paths else "Add examples"
         if settings.limit_train:
             fix += ", or a higher `limit_train`"
         raise DataError(problem, where=paths["train"], fix=fix) from None
     notes += note_contradictions(splits["train"], task)
-    if missing:
-        listed = ", ".join(map(repr, sorted(missing)))
+    if missing_labels:
+        listed = ", ".join(map(repr, sorted(missing_labels)))
         notes.append(f"no training example is left with the label {listed}: it cannot be learned")
     for split, examples in splits.items():
         if split not in ("train", "dev"):
@@ -143,7 +146,7 @@ def without_placeholders(split: str, examples: Examples, task: Task, notes: list
 
 
 def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on labels that no training example has.
+    """Yields a note on gold labels that no training example has, if there are any.
 
     Raises:
         DataError: every example has such a label.
@@ -167,7 +170,7 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
 
 
 def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
-    """Yields a note on examples that inflate the score because their texts are also in the training data."""
+    """Yields a note if examples inflate the score because their texts are also in the training data."""
     seen = {normalise(example.texts) for example in train}
     if count := sum(normalise(example.texts) in seen for example in examples):
         found = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
@@ -175,7 +178,7 @@ def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]
 
 
 def note_contradictions(train: Examples, task: Task) -> Iterator[str]:
-    """Yields a note on training examples with the same texts and different answers."""
+    """Yields a note on training examples with the same texts and different answers, if these are classes."""
     if task.head != "classifier" or not task.has_classes:
         return
     answers: dict[tuple[str, ...], set[str]] = {}
@@ -192,13 +195,13 @@ def normalise(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def describe_labels(dataset: Dataset) -> Iterator[str]:
-    """Yields, for each split with labels, a line with the frequency of each label."""
+    """Yields, for each split with labels, a line with the frequencies of its most frequent labels."""
     for split, examples in dataset.splits.items():
         counts = {label: n for label, n in count_labels(dataset.task, examples).items() if n}
         if counts:
             ranked = sorted(counts.items(), key=lambda entry: -entry[1])
             listed = ", ".join(f"{one_line(label)} {count:,}" for label, count in ranked[:MAX_LISTED])
-            more = f", and {len(ranked) - MAX_LISTED} more labels" if len(ranked) > MAX_LISTED else ""
+            more = f", and {len(ranked) - MAX_LISTED} more" if len(ranked) > MAX_LISTED else ""
             yield f"{split}: {listed}{more}"
 
 
@@ -219,38 +222,42 @@ def same_answer(first: Any) -> Callable[[Any], bool]:
 def locate_files(settings: Settings, task: Task) -> dict[str, Path]:
     """Returns the file of each split: the one in the settings, else the one with its name in the folder.
 
+    The keys are "train", "dev", "test" and the names of other files to predict; splits without a file are
+    left out.
+
     Raises:
-        DataError: there is no training file, or the name of another file is invalid or not unique.
+        DataError: there is no training file, several files match a split, or the name of another file is
+            invalid or not unique.
     """
     data = as_path(settings.data)
     if not parts_of(data) or not parts_of(data)[0].exists():
         fix = "Pass a folder with train and dev files, or a training file, as `data`"
         raise DataError("no such file or folder", where=data, fix=fix)
-    folder = data.is_dir() and not is_saved_dataset(data)
-    explicit = {"train": None if folder else data, "dev": settings.dev, "test": settings.test}
-    preferred = {"train": (), "dev": task.dev_files, "test": task.test_files}
+    is_folder = data.is_dir() and not is_saved_dataset(data)
+    files_in_settings = {"train": None if is_folder else data, "dev": settings.dev, "test": settings.test}
+    preferred_names = {"train": (), "dev": task.dev_files, "test": task.test_files}
     paths = {}
     for split in SPLIT_NAMES:
-        source = explicit[split]
+        source = files_in_settings[split]
         path = None if source is None else as_path(source)
-        if path is None and folder:
-            path = find_split(data, split, preferred[split], task.formats)
+        if path is None and is_folder:
+            path = find_split(data, split, preferred_names[split], task.formats)
         if path is not None:
             paths[split] = path
     for path in (
         *map(as_path, as_tuple(settings.extra_eval)),
-        *(find_named(data, task.also, task.formats) if folder else ()),
+        *(find_named(data, task.also, task.formats) if is_folder else ()),
     ):
         name = split_name(path)[0]
-        # The scores of a file with such a name would look like those of the split.
-        is_split = name in (*SPLIT_NAMES, "eval") and name not in paths
-        if is_split or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
-            problem = f"{name!r} is not a valid, unique name for another file"
+        # A further file called train, dev, test or eval would have scores with the keys of that split.
+        is_split_name = name in (*SPLIT_NAMES, "eval") and name not in paths
+        if is_split_name or not re.fullmatch(r"\w[\w.-]*", name) or paths.setdefault(name, path) != path:
+            problem = f"{name!r} is the name of a split or of another file, or has invalid characters"
             raise DataError(problem, where=path, fix="Rename the file")
     if "train" not in paths:
         names = " or ".join(f"{name}*" for name in SPLIT_NAMES["train"])
-        endings = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
-        fix = f"Name it {names} ({endings}), or pass the file itself as `data`"
+        formats = f"{', '.join(task.formats)}, each also {', '.join(COMPRESSIONS)}"
+        fix = f"Name it {names} ({formats}), or pass the file itself as `data`"
         raise DataError("no training file", where=data, fix=fix)
     return paths
 

@@ -23,7 +23,7 @@ from electra.foundation.extensions import HEADS
 from electra.foundation.visible import plural
 from electra.model.sizes import EncoderConfig
 
-MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples are trained on for more epochs than the task's
+MIN_UPDATES, MAX_EPOCHS = 300, 20  # few examples get more epochs, to reach MIN_UPDATES
 
 
 def resolve(
@@ -38,7 +38,8 @@ def resolve(
         pooling: the encoder's own pooling, if it has one.
 
     Raises:
-        ConfigError: the length exceeds the model's positions, or no setting is left to search.
+        ConfigError: the length exceeds the model's positions, no setting is left to search, or the pooling
+            does not apply to the task.
     """
     positions = config.max_positions
     if settings.max_length is not None and settings.max_length > positions:
@@ -52,26 +53,35 @@ def resolve(
     defaults = default_settings(settings, dataset, config)
     values |= {name: value for name, (value, _) in defaults.items() if values[name] is None}
     values["calibrate"] = settings.calibrate is not False
-    own_pooling = pooling or load_head(settings.head).pooling
-    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, own_pooling)
+    default_pooling = pooling or load_head(settings.head).pooling
+    values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, default_pooling)
     return ResolvedSettings(**values)
 
 
 def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
-    """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run."""
+    """Returns the settings; unset ones are as recorded in the folder, so new defaults change no old run.
+
+    Returns them unchanged if the folder does not exist. Settings to search stay unset.
+
+    Raises:
+        RunFolderError: finetune.json is damaged.
+    """
     if not folder.exists():
         return settings
-    recorded = {"calibrate": False} | folder.record.get("settings", {})
+    recorded_settings = {"calibrate": False} | folder.record.get("settings", {})
     searched = SEARCHABLE if settings.search else ()
     names = {"dropout", "epochs", "learning_rate", "layer_decay", "max_length", "calibrate"} - {*searched}
-    unset = {name for name in names if getattr(settings, name) is None and name in recorded}
-    return replace(settings, **{name: recorded[name] for name in unset})
+    unset_names = {name for name in names if getattr(settings, name) is None and name in recorded_settings}
+    return replace(settings, **{name: recorded_settings[name] for name in unset_names})
 
 
 def default_settings(
     settings: Settings, dataset: Dataset, config: EncoderConfig
 ) -> dict[str, tuple[float, str]]:
-    """Returns (default, origin) by setting, for defaults that depend on data, task, head or encoder."""
+    """Returns (default, origin) by setting, for defaults that depend on data, task, head or encoder.
+
+    The origin says, for the user, what the default depends on.
+    """
     task, num_examples = dataset.task, len(dataset.splits["train"])
     head, width = load_head(settings.head), f"width {config.hidden_size}"
     head_origin = f"the head {HEADS.canonical_name(settings.head)}"
@@ -97,10 +107,10 @@ def default_settings(
 def describe_defaults(settings: Settings, dataset: Dataset, config: EncoderConfig) -> str:
     """Returns a line on the defaults in use and their origins; "" if the user set everything."""
     defaults = default_settings(settings, dataset, config)
-    searched = settings_to_search(settings) if settings.search else ()
-    shown = [
+    searched_names = settings_to_search(settings) if settings.search else ()
+    descriptions = [
         f"{name} {value:g} ({origin})"
         for name, (value, origin) in defaults.items()
-        if getattr(settings, name) is None and name not in searched
+        if getattr(settings, name) is None and name not in searched_names
     ]
-    return f"defaults: {', '.join(shown)}" if shown else ""
+    return f"defaults: {', '.join(descriptions)}" if descriptions else ""

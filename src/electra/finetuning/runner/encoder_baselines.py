@@ -59,12 +59,16 @@ def baselines_needed(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> 
     """
     if folder.baselines.is_file() or not tuning.settings.baselines:
         return False
-    unlabelled = any(example.gold is None for example in dataset.splits["train"])
-    return not (unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
+    has_unlabelled = any(example.gold is None for example in dataset.splits["train"])
+    return not (has_unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
 
 
 def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
-    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one."""
+    """Returns the same fine-tuning with the encoder of the setting `baseline_model`; None without one.
+
+    Raises:
+        ModelError: the model is missing, damaged or not supported.
+    """
     if settings.baseline_model is None:
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")
@@ -75,7 +79,7 @@ def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
 def measure_all(
     tuning: Tuning, dataset: Dataset, folder: TuningFolder, baseline_tuning: Tuning | None = None
 ) -> None:
-    """Computes and saves the scores of all baselines, under keys such as `eval_accuracy`.
+    """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`.
 
     Args:
         tuning: the fine-tuning.
@@ -130,12 +134,17 @@ def _score_frozen(tuning: Tuning) -> dict[str, Score]:
 
 
 def _fit_cosine(start: Loaded, task: Any, train: Sequence[Example]) -> Predict:
-    """Fits a line that predicts a pair's score from the cosine of its vectors before fine-tuning."""
+    """Fits a line that predicts a pair's score from the cosine of its vectors before fine-tuning.
+
+    The line is fitted to at most MAX_TUNING_EXAMPLES pairs, and its slope is made positive.
+    """
 
     def cosines(examples: Sequence[Example]) -> Floats:
-        first, second = (embed(start, [example.texts[i] for example in examples]) for i in (0, 1))
-        lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-        return np.asarray((first * second).sum(1) / np.maximum(lengths, 1e-12), np.float64)
+        first_vectors, second_vectors = (
+            embed(start, [example.texts[i] for example in examples]) for i in (0, 1)
+        )
+        norms = np.linalg.norm(first_vectors, axis=1) * np.linalg.norm(second_vectors, axis=1)
+        return np.asarray((first_vectors * second_vectors).sum(1) / np.maximum(norms, 1e-12), np.float64)
 
     sample = train[:MAX_TUNING_EXAMPLES]
     numbers = np.array([task.gold_number(example) for example in sample])
@@ -155,14 +164,14 @@ def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Seque
         return list(tokenize(loaded.tokenizer, text).ids)
 
     counts = Counter(token for example in train for text in example.texts for token in ids_of(text))
-    total = max(counts.total(), 1)
+    num_tokens = max(counts.total(), 1)
 
     def text_vectors(texts: Sequence[str]) -> Floats:
         ids = [ids_of(text) for text in texts]
         new_tokens = sorted({token for token_ids in ids for token in token_ids} - vectors.keys())
         vectors.update(zip(new_tokens, _encode_tokens(loaded, new_tokens), strict=True))
         weights = [
-            [SMOOTHING / (SMOOTHING + counts[token] / total) for token in token_ids] for token_ids in ids
+            [SMOOTHING / (SMOOTHING + counts[token] / num_tokens) for token in token_ids] for token_ids in ids
         ]
         zeros = np.zeros(loaded.config.hidden_size)
         return np.array(
@@ -175,12 +184,19 @@ def static_features(loaded: Loaded, train: Sequence[Example]) -> Callable[[Seque
         )
 
     def compute(examples: Sequence[Example]) -> Floats:
-        by_column = zip(*(example.texts for example in examples), strict=True)
-        columns = [text_vectors(texts) for texts in by_column]
-        if len(columns) == 1:
-            return columns[0]
-        first, second = columns
-        return np.hstack([first, second, np.abs(first - second), first * second])
+        texts_by_column = zip(*(example.texts for example in examples), strict=True)
+        vectors_by_column = [text_vectors(texts) for texts in texts_by_column]
+        if len(vectors_by_column) == 1:
+            return vectors_by_column[0]
+        first_vectors, second_vectors = vectors_by_column
+        return np.hstack(
+            [
+                first_vectors,
+                second_vectors,
+                np.abs(first_vectors - second_vectors),
+                first_vectors * second_vectors,
+            ]
+        )
 
     features = compute(train)
     mean, sd = features.mean(0), features.std(0)

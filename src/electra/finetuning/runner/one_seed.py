@@ -91,8 +91,8 @@ def parameter_groups(
     head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
     for name, parameter in model.named_parameters():
-        module, _, rest = name.partition(".")
-        depth = head_depth if module == "head" else model.encoder.depth_of(rest)
+        module, _, encoder_name = name.partition(".")
+        depth = head_depth if module == "head" else model.encoder.depth_of(encoder_name)
         is_decayed = parameter.dim() >= 2
         peak = learning_rate * layer_decay ** (head_depth - depth)
         group = {"params": [], "peak": peak, "weight_decay": weight_decay if is_decayed else 0.0}
@@ -113,61 +113,67 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
 
     Raises:
         Stopped: `tuning.stopping()` returned True; the state is saved.
-        RunFailed: a loss is not finite.
+        RunFailed: a loss, or an output on dev, is not finite.
+        CheckpointError: all checkpoints in `folder` are damaged.
     """
-    settings, total, per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
+    settings, total_steps, steps_per_epoch = tuning.settings, tuning.total_steps, tuning.steps_per_epoch
     model = build_model(tuning, seed)
-    rates = (settings.learning_rate, settings.layer_decay, settings.weight_decay, settings.reference_decay)
+    group_options = (
+        settings.learning_rate,
+        settings.layer_decay,
+        settings.weight_decay,
+        settings.reference_decay,
+    )
     parameters = dict(model.named_parameters())
     optimizer = GroupedOptimizer(
-        parameters, {ALGORITHM: parameter_groups(model, *rates)}, OptimizerSection(clip=settings.clip)
+        parameters, {ALGORITHM: parameter_groups(model, *group_options)}, OptimizerSection(clip=settings.clip)
     )
-    best: Weights = {}
+    best_weights: Weights = {}
     data = TrainingData(tuning.train, tuning.task, tuning.start.tokenizer, tuning.device)
     load_head(settings.head).start(model.head, model.encoder, data)
-    state = restore(folder, model, optimizer, best, tuning.say)
+    state = restore(folder, model, optimizer, best_weights, tuning.say)
     losses = list(torch.tensor(state.since).to(tuning.device))
     batches: list[Ids] = []
     start_time = time.monotonic() - state.seconds
     pace, last_log = Pace("--threads"), (state.step, state.seconds)
     model.train()
-    for step in range(state.step, total):
-        epoch, position = divmod(step, per_epoch)
+    for step in range(state.step, total_steps):
+        epoch, position = divmod(step, steps_per_epoch)
         if position == 0 or not batches:
             batches = tuning.train.epoch(settings.batch_size, seed, epoch)
         losses.append(update(tuning, model, optimizer, batches[position], seed, step))
         state.step, state.seconds = step + 1, time.monotonic() - start_time
-        stopping = tuning.stopping()
-        is_last_step, is_epoch_end = state.step == total, state.step % per_epoch == 0
-        if state.step % log_interval(total) == 0 or is_last_step:
+        stop_requested = tuning.stopping()
+        is_last_step, is_epoch_end = state.step == total_steps, state.step % steps_per_epoch == 0
+        if state.step % log_interval(total_steps) == 0 or is_last_step:
             _log(tuning, seed, state, losses)
-            rate = (state.step - last_log[0]) / (state.seconds - last_log[1])
+            steps_per_second = (state.step - last_log[0]) / (state.seconds - last_log[1])
             last_log = state.step, state.seconds
-            if slower := pace.add(rate):
-                tuning.say(slower)
+            if pace_warning := pace.add(steps_per_second):
+                tuning.say(pace_warning)
             losses.clear()
         if settings.keep_epoch == "best" and (is_last_step or is_epoch_end):
             score = _evaluate_epoch(tuning, seed, model, state, epoch)
             # Until an epoch has a score, the weights of the latest epoch are kept.
             if state.best_score is None or (score is not None and score > state.best_score):
                 state.best_score = score
-                best |= {name: value.clone() for name, value in model.state_dict().items()}
+                best_weights |= {name: value.clone() for name, value in model.state_dict().items()}
         elif settings.evaluate_every_epoch and is_epoch_end and not is_last_step:
             _evaluate_epoch(tuning, seed, model, state, epoch)
-        if not is_last_step and (stopping or state.step % settings.checkpoint_every == 0):
+        if not is_last_step and (stop_requested or state.step % settings.checkpoint_every == 0):
             state.since = _finite(losses, seed, state.step)
-            save_checkpoint(folder, model, optimizer, state, best)
-        if stopping and not is_last_step:
+            save_checkpoint(folder, model, optimizer, state, best_weights)
+        if stop_requested and not is_last_step:
             raise Stopped
-    if best:
-        model.load_state_dict(best)
+    if best_weights:
+        model.load_state_dict(best_weights)
     return model, state
 
 
 def update(  # noqa: PLR0917
     tuning: Tuning, model: TunedModel, optimizer: GroupedOptimizer, windows: Ids, seed: int, step: int
 ) -> Tensor:
-    """Runs one optimizer step on a batch of windows, and returns its loss."""
+    """Runs one optimizer step on a batch of windows, given by their indices, and returns the mean loss."""
     batch = collate(tuning.train, windows, tuning.pad, tuning.device)
     assert batch.targets is not None, "training data has answers"
     torch.manual_seed(key(seed, "dropout", step))
@@ -188,9 +194,9 @@ def _log(tuning: Tuning, seed: int, state: SeedState, losses: list[Tensor]) -> N
     mean = sum(values) / len(values)
     state.losses.append((state.step, mean))
     epoch = state.step / tuning.steps_per_epoch
-    rate = state.step * tuning.settings.batch_size / max(state.seconds, 1e-9)
+    examples_per_second = state.step * tuning.settings.batch_size / max(state.seconds, 1e-9)
     progress = f"seed {seed}  epoch {epoch:.2f}  step {state.step}/{tuning.total_steps}"
-    tuning.say(f"{progress}  loss {mean:.4f}  {rate:.0f} examples/s")
+    tuning.say(f"{progress}  loss {mean:.4f}  {examples_per_second:.0f} examples/s")
 
 
 def _finite(losses: list[Tensor], seed: int, step: int) -> list[float]:
@@ -216,7 +222,10 @@ def _evaluate_epoch(
 def save_checkpoint(
     folder: Path, model: TunedModel, optimizer: GroupedOptimizer, state: SeedState, best: Weights
 ) -> None:
-    """Writes a checkpoint, and removes older ones once it is complete."""
+    """Writes a checkpoint, and removes older ones once it is complete.
+
+    `best` has the weights of the best epoch so far; {} if they are not kept.
+    """
     target = checkpoints.at_step(folder, state.step)
     files: dict[str, durable.Content] = {
         target.weights.name: save(on_host(model.state_dict())),
@@ -236,13 +245,16 @@ def restore(
     best: Weights,
     say: Callable[[str], None],
 ) -> SeedState:
-    """Loads the newest valid checkpoint into the model, the optimizer and `best`, and returns its state.
+    """Loads the newest intact checkpoint into the model, the optimizer and `best`, and returns its state.
 
-    Without a valid checkpoint, nothing is changed, and the state of step 0 is returned.
+    Without a checkpoint, nothing is changed, and the state of step 0 is returned.
+
+    Raises:
+        CheckpointError: all checkpoints are damaged.
     """
     durable.remove_leftovers(folder)
-    checkpoint, damaged = checkpoints.newest_checkpoint(folder)
-    for line in damaged:
+    checkpoint, damage_lines = checkpoints.newest_checkpoint(folder)
+    for line in damage_lines:
         say(line)
     if checkpoint is None:
         return SeedState()
@@ -250,6 +262,6 @@ def restore(
     optimizer.load_tensors(load_file(checkpoint.optimizer), checkpoint.step)
     if checkpoint.best.exists():
         best |= load_file(checkpoint.best)
-    values = checkpoint.record
+    record = checkpoint.record
     say(f"resuming from step {checkpoint.step}")
-    return SeedState(**{**values, "losses": [tuple(entry) for entry in values["losses"]]})
+    return SeedState(**{**record, "losses": [tuple(entry) for entry in record["losses"]]})

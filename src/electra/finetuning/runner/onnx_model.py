@@ -44,6 +44,7 @@ class TunedGraph(Graph):
     def logits(self, hidden_BTD: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None) -> Tensor:
         types = torch.zeros_like(attention_mask) if token_type_ids is None else token_type_ids
         assert self.head is not None
+        # Exportable heads only read the shape of the token ids. Document ids are 0 at tokens, -1 at padding.
         batch = Batch(np.arange(0), attention_mask, types, attention_mask - 1, None)
         return torch.as_tensor(self.head(hidden_BTD, batch))
 
@@ -81,7 +82,7 @@ def write_tuned(  # noqa: PLR0917
         loaded: the encoder and tokenizer.
         task: the task.
         model: the encoder with its head.
-        record: the record of its fine-tuning; None if it is unknown.
+        record: the task and settings of its fine-tuning; None if they are unknown.
         out: the folder to write.
         int8: whether to quantise the weights.
 
@@ -89,7 +90,8 @@ def write_tuned(  # noqa: PLR0917
         A comparison of the graph's outputs with the model's.
 
     Raises:
-        ModelError: the graph's outputs differ, or the head cannot be exported.
+        ModelError: the graph's outputs differ, the head cannot be exported, or `out` cannot be written.
+        ConfigError: a library that this needs is not installed.
     """
     if model.head.not_in_graphs:
         raise ModelError(

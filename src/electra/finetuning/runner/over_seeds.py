@@ -25,12 +25,16 @@ class FinishedSeed:
 
 
 def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns statistics under flat keys, as in transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ..."""
+    """Returns statistics under flat keys, as in transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ...
+
+    The endings are `_sd`, `_median`, `_by_seed` and, if a score is undefined, `_reason`. At least one seed is
+    needed.
+    """
     statistics: dict[str, Any] = {}
     by_seed = [{"eval": seed.results["eval"], **seed.results["others"]} for seed in finished]
-    for split, first in by_seed[0].items():
-        for name in (name for name in ("loss", *metrics) if name in first):
-            values, key = [splits[split].get(name) for splits in by_seed], f"{split}_{name}"
+    for split, first_scores in by_seed[0].items():
+        for name in (name for name in ("loss", *metrics) if name in first_scores):
+            values, key = [seed_scores[split].get(name) for seed_scores in by_seed], f"{split}_{name}"
             summary_values = summary(values)
             statistics |= {
                 key: summary_values["mean"],
@@ -39,14 +43,17 @@ def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) 
             }
             statistics[f"{key}_by_seed"] = values
             if summary_values["mean"] is None:
-                statistics[f"{key}_reason"] = first["reasons"].get(name) or "not defined for every seed"
+                statistics[f"{key}_reason"] = (
+                    first_scores["reasons"].get(name) or "not defined for every seed"
+                )
     return statistics
 
 
 def choose_seed(finished: Sequence[FinishedSeed], primary: str, keep: str) -> FinishedSeed:
     """Returns the seed with the "best" or the "median" dev score; undefined scores rank lowest.
 
-    The median of an even number of seeds is the lower of the middle two.
+    Of seeds with equal scores, the one with the lower number ranks higher. The median of an even number of
+    seeds is the lower of the middle two.
     """
     ranked = sorted(
         finished,
@@ -56,11 +63,11 @@ def choose_seed(finished: Sequence[FinishedSeed], primary: str, keep: str) -> Fi
 
 
 def headline(results: dict[str, Any], metric: str) -> str:
-    """Returns a line with the dev score of a metric over the seeds."""
-    name = f"eval_{metric}"
-    if (number := results[name]) is None:
-        return f"dev {metric}: undefined ({results[f'{name}_reason']})"
+    """Returns a line with the dev score of a metric over the seeds, from the contents of all_results.json."""
+    key = f"eval_{metric}"
+    if (mean := results[key]) is None:
+        return f"dev {metric}: undefined ({results[f'{key}_reason']})"
     if (count := len(results["seeds"])) == 1:
-        return f"dev {metric}: {number:.4f}"
-    spread = f"sd {results[f'{name}_sd']:.4f}, median {results[f'{name}_median']:.4f}"
-    return f"dev {metric}: {number:.4f}, the mean of {count} seeds; {spread}"
+        return f"dev {metric}: {mean:.4f}"
+    spread = f"sd {results[f'{key}_sd']:.4f}, median {results[f'{key}_median']:.4f}"
+    return f"dev {metric}: {mean:.4f}, the mean of {count} seeds; {spread}"

@@ -47,6 +47,8 @@ def _type_of(column: str) -> Callable[[str], Any]:
 def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
     """Returns a record for each answer: the file's columns, then `predicted`, `probability` and others.
 
+    Examples without a row of a table have the columns `id` and `text` instead.
+
     Args:
         answers: the rows of the task's table, one per example, or one per word of a tagged sentence. If a
             column of the file has a list with a value for each word, each row gets its word's value.
@@ -108,14 +110,17 @@ def _join_word(row: Record, example: Example, position: int) -> Record:
 
 
 def word_in_context(words: Sequence[str], position: int) -> str:
-    """Returns a word, in double asterisks, with up to `CONTEXT` words on each side."""
-    first, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
-    shown = [*words[first:position], f"**{words[position]}**", *words[position + 1 : end]]
-    return " ".join([*["..."] * (first > 0), *shown, *["..."] * (end < len(words))])
+    """Returns the word at `position`, in double asterisks, with up to `CONTEXT` words on each side."""
+    start, end = max(0, position - CONTEXT), min(len(words), position + CONTEXT + 1)
+    shown_words = [*words[start:position], f"**{words[position]}**", *words[position + 1 : end]]
+    return " ".join([*["..."] * (start > 0), *shown_words, *["..."] * (end < len(words))])
 
 
 def is_wrong(record: Mapping[str, Any]) -> bool:
-    """Whether the prediction in a record of `join_gold` is wrong; numbers must be exactly equal."""
+    """Whether the prediction in a record of `join_gold` is wrong; numbers must be exactly equal.
+
+    To a question, any of the gold answers is right; if there are none, only the empty answer is.
+    """
     gold, predicted = record["gold"], record["predicted"]
     if not isinstance(gold, list):
         return bool(gold != predicted)
@@ -124,13 +129,14 @@ def is_wrong(record: Mapping[str, Any]) -> bool:
 
 
 def _answer(row: Mapping[str, Any]) -> Record:
+    """Returns `predicted`, `probability` and the task's other cells of a row, without those that are None."""
     column = next((name for name in ANSWERS if name in row), None)
     if column is None:  # your own task may have other columns
         return dict(row)
     probability = row.get(f"p({row[column]})", row.get("p", row.get("probability")))
-    answer = {"predicted": row[column], "probability": probability}
+    predicted_cells = {"predicted": row[column], "probability": probability}
     other_cells = {name: row[name] for name in row if name not in ("id", "word", "p", "probability", column)}
-    return {name: value for name, value in {**answer, **other_cells}.items() if value is not None}
+    return {name: value for name, value in {**predicted_cells, **other_cells}.items() if value is not None}
 
 
 def format_of(out: Path | None, chosen: str | None) -> Format:
@@ -156,7 +162,7 @@ def json_default(value: Any) -> Any:
 
 
 def format_records(records: Sequence[Record], kind: Format) -> bytes:
-    """Returns the content of a file of records; only tsv and csv turn values into strings."""
+    """Returns the content of a file of records; only tsv and csv turn numbers and lists into strings."""
     if kind == "parquet":
         content = io.BytesIO()
         write_parquet(content, records)

@@ -74,9 +74,11 @@ def save_model(tuning: Tuning, folder: ModelFolder, chosen: FinishedSeed, result
         further=extra_files,
     )
     if head_weights:
-        head = f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
+        head_and_pooling = (
+            f"the head {HEADS.canonical_name(settings.head)} and the pooling {settings.pooling}"
+        )
         tuning.say(
-            f"transformers has no class with {head}: it loads {folder.path.name}/ as an encoder;"
+            f"transformers has no class with {head_and_pooling}: it loads {folder.path.name}/ as an encoder;"
             f" electra predict also loads {folder.head.name} from there"
         )
 
@@ -90,8 +92,8 @@ def load_seed(tuning: Tuning, finished: FinishedSeed) -> TunedModel:
 
 def config_values(tuning: Tuning, scores: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the task and the pooling add to config.json; `scores` are the model's scores on dev."""
-    pooled = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
-    pooling = {"classifier_pooling": tuning.settings.pooling} if pooled else {}
+    records_pooling = tuning.start.config.architecture == "modern" and tuning.task.head == "classifier"
+    pooling = {"classifier_pooling": tuning.settings.pooling} if records_pooling else {}
     return tuning.task.config_values(scores) | pooling
 
 

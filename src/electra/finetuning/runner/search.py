@@ -46,7 +46,7 @@ TRIAL_PREFIX = "trial "  # a trial's lease has a name such as "trial 0.001-3-0.9
 LAYER_DECAY_RANGE = 0.5, 1.0
 TRIALS = "trainings"  # the key of the trials in search.json; older folders have it too
 
-Values = dict[str, float]  # the values of the settings that are searched
+Values = dict[str, float]  # the values of the searched settings, by name
 Prepare = Callable[[Dataset], Tuning]  # tokenises other examples for the same settings
 
 
@@ -76,23 +76,24 @@ def search(  # noqa: PLR0917
     Raises:
         ConfigError: the time budget is too small.
         DataError: there are too few examples, or they have no answers.
-        RunFolderError: other processes are searching with another budget.
+        RunFolderError: other processes are searching with another budget, or search.json is damaged.
         Interrupted: a stop was requested.
+        HeldElsewhere: other processes run all trials that are left, and `shared` does not wait for them.
     """
     budget = str(settings.search)
     with lock_search():
-        previous, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
-        if previous.get("chosen") and (has_seeds or previous["budget"] == budget):
-            tuning.say(f"search: {describe_values(previous['chosen'])}, from the finished search")
-            return previous  # another budget extends the search, unless seeds were trained with its result
-        if previous and previous["budget"] != budget:
-            require_same_budget(folder, previous["budget"], budget, shared.leases)
-        trials: list[dict[str, Any]] = previous.get(TRIALS, [])
+        previous_record, has_seeds = folder.read_search(), bool(folder.seeds()) or folder.seed_in_progress()
+        if previous_record.get("chosen") and (has_seeds or previous_record["budget"] == budget):
+            tuning.say(f"search: {describe_values(previous_record['chosen'])}, from the finished search")
+            return previous_record  # another budget extends the search, unless seeds were trained after it
+        if previous_record and previous_record["budget"] != budget:
+            require_same_budget(folder, previous_record["budget"], budget, shared.leases)
+        trials: list[dict[str, Any]] = previous_record.get(TRIALS, [])
         durable.commit_json(folder.search, {"budget": budget, TRIALS: trials})
     search_dataset = split_for_search(dataset)
-    trial = replace(prepare(search_dataset), say=quiet)
-    names = settings_to_search(settings)
-    start: Values = {name: getattr(tuning.settings, name) for name in names}
+    trial_tuning = replace(prepare(search_dataset), say=quiet)
+    setting_names = settings_to_search(settings)
+    start_values: Values = {name: getattr(tuning.settings, name) for name in setting_names}
     sizes = {name: len(search_dataset.splits[name]) for name in ("train", "dev")}
     metric = tuning.task.metrics[0]
     record: dict[str, Any] = {
@@ -100,18 +101,18 @@ def search(  # noqa: PLR0917
         "metric": metric,
         "trained_on": sizes["train"],
         "scored_on": sizes["dev"],
-        "settings": list(names),
+        "settings": list(setting_names),
         TRIALS: trials,
     }
     dev_note = f"{sizes['dev']:,} of the {sum(sizes.values()):,} training examples"
-    tuning.say(f"search, {budget}: {list_names(names)}, scored on {dev_note}")
+    tuning.say(f"search, {budget}: {list_names(setting_names)}, scored on {dev_note}")
 
     def complete_trial(values: Values, is_first: bool, *, say: Say, stop: Stop) -> None:
-        stoppable = replace(trial, stopping=stop)
-        timed = with_budget_check(stoppable, budget) if is_first else stoppable
+        stoppable_tuning = replace(trial_tuning, stopping=stop)
+        timed_tuning = with_budget_check(stoppable_tuning, budget) if is_first else stoppable_tuning
         checkpoints = folder.trial(trial_name(values))
         try:
-            result_record = train_and_score(timed.with_settings(**values), values, checkpoints)
+            result_record = train_and_score(timed_tuning.with_settings(**values), values, checkpoints)
         except Stopped:
             raise Interrupted(folder.path) from None
         durable.commit_json(result_of(checkpoints), result_record)
@@ -119,19 +120,19 @@ def search(  # noqa: PLR0917
             durable.remove_directory(checkpoints)
 
     def is_done(piece: str) -> bool:
-        name, recorded = piece.removeprefix(TRIAL_PREFIX), folder.read_search()[TRIALS]
-        return any(trial_name(result_record["values"]) == name for result_record in recorded) or (
+        name, search_trials = piece.removeprefix(TRIAL_PREFIX), folder.read_search()[TRIALS]
+        return any(trial_name(result_record["values"]) == name for result_record in search_trials) or (
             result_of(folder.trial(name)).is_file()
         )
 
-    while queue := list(upcoming(trials, start, budget, trial)):
-        result = result_of(folder.trial(trial_name(queue[0])))
+    while queue := list(upcoming(trials, start_values, budget, trial_tuning)):
+        result_file = result_of(folder.trial(trial_name(queue[0])))
         with lock_search():
             recorded_trials = folder.read_search()[TRIALS]
-            if len(recorded_trials) == len(trials) and result.is_file():
-                recorded_trials.append(durable.read_json(result, RunFolderError))
+            if len(recorded_trials) == len(trials) and result_file.is_file():
+                recorded_trials.append(durable.read_json(result_file, RunFolderError))
                 durable.commit_json(folder.search, record | {TRIALS: recorded_trials})
-                result.unlink()
+                result_file.unlink()
         for result_record in recorded_trials[len(trials) :]:
             trials.append(result_record)
             tuning.say(f"search, trial {len(trials)}: {describe_last(trials, metric)}")
@@ -142,9 +143,9 @@ def search(  # noqa: PLR0917
             for values in queue
         }
         next(shared.run(pieces, is_done), None)
-    chosen = best_trial(trials)["values"]
-    tuning.say(f"search: {describe_values(chosen)}, the best of {plural(len(trials), 'trial')}")
-    record |= {"chosen": chosen, "seconds": round(sum(finished["seconds"] for finished in trials), 3)}
+    best_values = best_trial(trials)["values"]
+    tuning.say(f"search: {describe_values(best_values)}, the best of {plural(len(trials), 'trial')}")
+    record |= {"chosen": best_values, "seconds": round(sum(trial["seconds"] for trial in trials), 3)}
     with lock_search():
         durable.commit_json(folder.search, record)
         remove_trials(folder, shared.leases)
@@ -224,7 +225,7 @@ def require_same_budget(folder: TuningFolder, old: str, new: str, leases: Leases
 
 
 def remove_trials(folder: TuningFolder, leases: Leases) -> None:
-    """Removes the files of trials that did not become part of the search."""
+    """Removes the files of trials that are not part of the search, unless a process is running them."""
     held = leases.held()
     for path in folder.trial("").parent.glob(f"{folder.trial('').name}*"):
         if path.is_dir() and TRIAL_PREFIX + path.name.removeprefix(folder.trial("").name) not in held:
@@ -262,7 +263,15 @@ def best_trial(trials: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def train_and_score(tuning: Tuning, values: Values, checkpoints: Path) -> dict[str, Any]:
-    """Trains with these values and the first seed, and returns a record; a failed training has no score."""
+    """Trains with these values and the first seed, and returns a record of the trial.
+
+    If the training fails, the score and the loss are None, and `failed` says why.
+
+    Raises:
+        Stopped: a stop was requested; the state is saved in `checkpoints`.
+        ConfigError: the time budget is too small (see `with_budget_check`).
+        CheckpointError: all checkpoints are damaged.
+    """
     start = time.monotonic()
     try:
         model, state = train_seed(tuning, tuning.settings.seed, checkpoints)
@@ -277,7 +286,10 @@ def train_and_score(tuning: Tuning, values: Values, checkpoints: Path) -> dict[s
 
 
 def with_budget_check(trial: Tuning, budget: str) -> Tuning:
-    """Returns the trial; after `TIMING_STEPS` it raises ConfigError unless `MIN_TRIALS` fit the budget."""
+    """Returns the trial; after `TIMING_STEPS`, its `stopping` raises ConfigError unless `MIN_TRIALS` fit.
+
+    A budget that is a number of trials is not checked.
+    """
     amount, unit = search_budget(budget)
     start, steps = time.monotonic(), 0
 
@@ -321,5 +333,5 @@ def describe_last(trials: Sequence[Mapping[str, Any]], metric: str) -> str:
     trial = trials[-1]
     score = "no score" if trial["score"] is None else f"{metric} {trial['score']:.4f}"
     best_note = ", the best so far" if len(trials) > 1 and best_trial(trials) is trial else ""
-    reason = f" ({trial['failed']})" if "failed" in trial else ""
-    return f"{describe_values(trial['values'])}: {score}{reason}{best_note}"
+    failure = f" ({trial['failed']})" if "failed" in trial else ""
+    return f"{describe_values(trial['values'])}: {score}{failure}{best_note}"

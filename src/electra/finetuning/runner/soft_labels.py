@@ -38,6 +38,7 @@ def _open(teacher: str, task: Task, head: str) -> Predictor:
 
     Raises:
         ConfigError: the task or the head cannot learn from soft labels, or the teacher has other labels.
+        ModelError: the teacher is missing, damaged or not fine-tuned.
     """
     if type(task).soft_target is Task.soft_target:
         fix = "Use a task with one answer for each text, such as classification, pair or regression"
@@ -48,8 +49,8 @@ def _open(teacher: str, task: Task, head: str) -> Predictor:
     predictor = open_predictor(teacher)
     labels, teacher_labels = task.label_names, predictor.task.label_names
     if type(predictor.task) is not type(task) or set(labels) != set(teacher_labels):
-        lists = [", ".join(map(repr, names[:5])) for names in (teacher_labels, labels)]
-        problem = f"answers {lists[0]}, and the task has {lists[1]}"
+        label_lists = [", ".join(map(repr, names[:5])) for names in (teacher_labels, labels)]
+        problem = f"the teacher predicts {label_lists[0]}, but the task has {label_lists[1]}"
         fix = "Fine-tune the teacher on the same labels"
         raise ConfigError(problem, where=teacher, key="teacher", fix=fix)
     return predictor
@@ -57,8 +58,8 @@ def _open(teacher: str, task: Task, head: str) -> Predictor:
 
 def teacher_digest(predictor: Predictor) -> str:
     """Returns the SHA-256 of the teacher's weights, including its head's."""
-    head = {f"head.{name}": value for name, value in predictor.tuned.head.state_dict().items()}
-    return digest(exported_weights(predictor.loaded.encoder, None) | head)
+    head_weights = {f"head.{name}": value for name, value in predictor.tuned.head.state_dict().items()}
+    return digest(exported_weights(predictor.loaded.encoder, None) | head_weights)
 
 
 def read_unlabelled(path: Path, task: Task) -> Examples:
@@ -97,6 +98,10 @@ def with_soft_labels(
         train: the labelled examples.
         unlabelled: examples whose targets are the teacher's answers alone.
         predictor: the teacher.
+
+    Raises:
+        DataError: a gold answer is invalid.
+        RunFailed: the teacher's outputs are not finite.
     """
     task, settings = tuning.task, tuning.settings
     examples = (*train, *unlabelled)
@@ -136,7 +141,9 @@ def open_teacher(tuning: Tuning) -> tuple[Predictor | None, Examples]:
     """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
     Raises:
-        ConfigError: the teacher has another task or other labels.
+        ConfigError: the teacher has another task or other labels, or the task or the head cannot learn from
+            a teacher.
+        ModelError: the teacher is missing, damaged or not fine-tuned.
         DataError: the texts cannot be read.
     """
     settings = tuning.settings

@@ -37,13 +37,20 @@ class TunedModel(nn.Module):
         hidden_BTD = self.encoder(
             batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
         )
-        table = (self.encoder.token_table(),) if self.head.reads_table else ()
-        logits: Tensor = self.head(hidden_BTD, batch, *table)
+        table_argument = (self.encoder.token_table(),) if self.head.reads_table else ()
+        logits: Tensor = self.head(hidden_BTD, batch, *table_argument)
         return logits
 
 
 def build_head(name: str, shape: HeadShape, seed: int) -> HeadModule:
-    """Returns a new head; its initial weights depend only on the seed and their names."""
+    """Returns a new head; its initial weights depend only on the seed and their names.
+
+    A head that starts from the model's own head has its weights instead. For "vectors", the result only
+    pools, and `name` is not used.
+
+    Raises:
+        ConfigError: there is no head with this name.
+    """
     if shape.kind == "vectors":
         return VectorHead(shape.pooling)
     factory = load_head(name)
@@ -80,7 +87,7 @@ def choose_pooling(
         own: the encoder's own pooling, if it has one.
 
     Raises:
-        ConfigError: a pooling was requested for a task that predicts for each token.
+        ConfigError: a pooling other than [CLS] was requested for a task that predicts for each token.
     """
     if kind == "vectors":
         return requested or own or "mean"

@@ -81,7 +81,11 @@ def source_of(model: str) -> str | Path:
 
 
 def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tuple[Tuning, list[str]]:
-    """Tokenises the data once for all seeds; also returns notes on the data for the user."""
+    """Tokenises the data once for all seeds; also returns notes on the data for the user.
+
+    Raises:
+        ConfigError: the device does not exist, or the length leaves no room for text.
+    """
     tokens, task, notes = Tokens(loaded.tokenizer), dataset.task, list(dataset.notes)
     splits: dict[str, FeaturizedSplit] = {}
     for split, examples in dataset.splits.items():
@@ -108,7 +112,10 @@ def prepare(settings: ResolvedSettings, dataset: Dataset, loaded: Loaded) -> tup
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model's predictions for a split; without answers the loss is None and the scores are {}."""
+    """A model's predictions for a split; without answers the loss is None and the scores are {}.
+
+    The loss is also None if it compares the windows of a batch with each other.
+    """
 
     predictions: list[Any]
     loss: float | None
@@ -122,17 +129,23 @@ class Evaluation:
 
 
 def evaluate(tuning: Tuning, model: TunedModel, split: FeaturizedSplit) -> Evaluation:
-    """Predicts a split, and scores it if it has answers."""
+    """Predicts a split, and scores it if it has answers.
+
+    Raises:
+        RunFailed: an output is not finite.
+    """
     outputs, loss = run_model(model, split.windows, tuning.task, pad=tuning.pad, device=tuning.device)
     predictions = tuning.task.predict(outputs, split.windows, split.examples)
-    labelled = split.windows.targets is not None
-    return Evaluation(predictions, loss, tuning.task.score(predictions, split.examples) if labelled else {})
+    has_answers = split.windows.targets is not None
+    return Evaluation(
+        predictions, loss, tuning.task.score(predictions, split.examples) if has_answers else {}
+    )
 
 
 def run_model(
     model: TunedModel, windows: Windows, task: Task, *, pad: int, device: torch.device
 ) -> tuple[list[npt.NDArray[np.float32]], float | None]:
-    """Returns the head's output for each window, and the mean loss.
+    """Returns the head's output for each window, [outputs] or [T, outputs], and the mean loss.
 
     The loss is None without targets, or if it compares the windows of a batch with each other.
 
@@ -153,10 +166,10 @@ def run_model(
 
     outputs = list(map_rows(windows.input_ids, run_batch, device, pad=pad))
     if not all(np.isfinite(row).all() for row in outputs):
-        fix = "Its weights are damaged, or `learning_rate` is too high"
+        fix = "Lower `learning_rate`, or restore the model if its weights are damaged"
         raise RunFailed("the model's outputs are not finite", fix=fix)
     count = sum(count for _, count in losses)
-    return outputs, sum(float(total) for total, _ in losses) / count if count else None
+    return outputs, sum(float(loss_sum) for loss_sum, _ in losses) / count if count else None
 
 
 def describe_scores(scores: dict[str, Score]) -> str:
