@@ -75,12 +75,12 @@ class Frozen(HeadFactory):
             targets = torch.from_numpy(np.stack(answers))
         mean_D, scale = x_ND.mean(0), max(float(x_ND.std()), 1e-12)
         groups = np.repeat(windows.example, [len(example_states) for example_states in states])
-        fitted, _ = fit_by_folds(
+        weights_and_bias, _ = fit_by_folds(
             (x_ND - mean_D) / scale, targets, loss, len(head.output.bias), STRENGTHS, groups=groups
         )
-        weight_OD = fitted[:, :-1] / scale
+        weight_OD = weights_and_bias[:, :-1] / scale
         head.output.weight.copy_(torch.from_numpy(weight_OD))
-        head.output.bias.copy_(torch.from_numpy(fitted[:, -1] - weight_OD @ mean_D))
+        head.output.bias.copy_(torch.from_numpy(weights_and_bias[:, -1] - weight_OD @ mean_D))
 
 
 HEAD = Frozen()

@@ -127,8 +127,8 @@ def _gold(
     """Returns the answers in a row: () for an unanswerable question, None if the row has none."""
     if field is None:
         return None
-    impossible, value = row.get("is_impossible", False), row.get(field)
-    if value is None and not impossible:
+    is_impossible, value = row.get("is_impossible", False), row.get(field)
+    if value is None and not is_impossible:
         if labelled:
             fix = f"The columns are {', '.join(row)}; name one with `label_column`"
             raise DataError(f"no column {field!r}", where=where, fix=fix)
@@ -142,7 +142,7 @@ def _gold(
             for text, start in zip(value["text"], value["answer_start"], strict=True)
         ]
     entries = value if isinstance(value, list) else [] if value is None else [value]
-    if impossible and entries:
+    if is_impossible and entries:
         raise DataError(
             "a question with answers is marked is_impossible", where=where, fix="Remove one of the two"
         )

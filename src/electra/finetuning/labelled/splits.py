@@ -40,19 +40,22 @@ def find_split(
         DataError: several files match equally well.
     """
     names = [*preferred, *SPLIT_NAMES[split]]
-    ranked: dict[int, list[Path]] = {}
+    paths_by_rank: dict[int, list[Path]] = {}
     for path in _entries(folder):
         stem, ending = split_name(path)
         words = stem.replace("-", ".").replace("_", ".").split(".")
         if ending in formats and (stem in names or set(words) & set(names)):
             rank = names.index(stem) if stem in names else len(names) + (words[0] not in names)
-            ranked.setdefault(rank, []).append(path)
-    best = ranked[min(ranked)] if ranked else []
-    if len(best) > 1:
-        file_names, option = ", ".join(path.name for path in best), "data" if split == "train" else split
+            paths_by_rank.setdefault(rank, []).append(path)
+    best_paths = paths_by_rank[min(paths_by_rank)] if paths_by_rank else []
+    if len(best_paths) > 1:
+        file_names, option = (
+            ", ".join(path.name for path in best_paths),
+            "data" if split == "train" else split,
+        )
         problem = f"more than one {split} file ({file_names})"
         raise DataError(problem, where=folder, fix=f"Pass one of them as `{option}`")
-    return best[0] if best else None
+    return best_paths[0] if best_paths else None
 
 
 def find_named(folder: Path, names: Sequence[str], formats: Sequence[str] = TABLES) -> list[Path]:
@@ -71,9 +74,9 @@ def _entries(folder: Path) -> list[Path]:
     entries = {parts_pattern(path): None for path in paths if path.is_file()} | {
         path: None for path in paths if is_saved_dataset(path)
     }
-    inner = folder / "data"
+    data_folder = folder / "data"
     tables = [path for path in entries if split_name(path)[1] in TABLES]
-    return [*entries, *([] if tables or not inner.is_dir() else _entries(inner))]
+    return [*entries, *([] if tables or not data_folder.is_dir() else _entries(data_folder))]
 
 
 def text_hash(texts: Sequence[str]) -> float:

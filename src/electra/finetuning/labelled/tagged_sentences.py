@@ -80,17 +80,19 @@ class TagReaderOptions:
         If there are other columns, it must also name that of the tags or sentences, or have a last cell that
         no other row ends with.
         """
-        first, *other_rows = rows
+        first_row, *other_rows = rows
         if self.header:
-            return tuple(first) == self.header[: len(first)]
-        names = [cell.casefold() for cell in first]
+            return tuple(first_row) == self.header[: len(first_row)]
+        names = [cell.casefold() for cell in first_row]
         word_names = {name.casefold() for name in (*self.word, "form")}
         if word_names & {*names} and (
-            {name.casefold() for name in self.tag} & {*names} or sentence_column(first) is not None
+            {name.casefold() for name in self.tag} & {*names} or sentence_column(first_row) is not None
         ):
             return True
-        has_new_ending = first[-1] not in {row[-1] for row in other_rows}
-        return bool(word_names & {*names}) and has_new_ending if len(first) > 1 else names[0] in word_names
+        has_new_ending = first_row[-1] not in {row[-1] for row in other_rows}
+        return (
+            bool(word_names & {*names}) and has_new_ending if len(first_row) > 1 else names[0] in word_names
+        )
 
 
 @dataclass(frozen=True)
@@ -162,51 +164,53 @@ def read_sentences(path: Path, options: TagReaderOptions, labelled: bool) -> Spl
     else:
         sentences, notes = _read_word_lines(path, options, ending == ".conllu", labelled)
     examples = []
-    skipped = 0
+    num_skipped = 0
     for index, example in enumerate(sentences):
         gold = None if example.gold is None else tuple(map(str.strip, example.gold))
         if gold is not None and len(gold) != len(example.texts):
             problem = f"{len(gold)} tags for {len(example.texts)} words"
             raise DataError(problem, where=example.where, fix="Give each word one tag")
-        untagged = [word for word, tag in zip(example.texts, gold or (), strict=False) if tag in MISSING]
-        if gold is not None and untagged:
-            if labelled and len(untagged) < len(gold) and not options.skip_unlabelled:
+        untagged_words = [
+            word for word, tag in zip(example.texts, gold or (), strict=False) if tag in MISSING
+        ]
+        if gold is not None and untagged_words:
+            if labelled and len(untagged_words) < len(gold) and not options.skip_unlabelled:
                 tag = next(tag for tag in gold if tag in MISSING)
-                problem = f"the tag of {untagged[0]!r} is missing ({tag!r} marks a missing value)"
+                problem = f"the tag of {untagged_words[0]!r} is missing ({tag!r} marks a missing value)"
                 fix = "Write its tag (such as O), or leave such sentences out with `skip_unlabelled`"
                 raise DataError(problem, where=example.where, fix=fix)
             gold = None
         if labelled and gold is None:
             if options.skip_unlabelled:
-                skipped += 1
+                num_skipped += 1
                 continue
             problem = f"no column of tags named {' or '.join(options.tag)}"
             fix = "Name their column with `label_column`"
             fix = f"The columns are {', '.join(example.row)}. {fix}" if example.row else fix
             fix = "; ".join([fix, *(note for note in notes if note.startswith("MISC has"))])
-            if untagged:
+            if untagged_words:
                 problem = f"every tag of this sentence is {example.gold[0]!r}, which marks a missing value"
                 fix += ", or leave such sentences out with `skip_unlabelled`"
             raise DataError(problem, where=example.where, fix=fix)
         examples.append(replace(example, gold=gold, id=example.id or str(index)))
     if not examples:
-        problem = "every sentence lacks tags" if skipped else "no sentences: the file is empty"
+        problem = "every sentence lacks tags" if num_skipped else "no sentences: the file is empty"
         raise DataError(problem, where=path)
-    if skipped:
-        notes.append(f"{plural(skipped, 'sentence')} with missing tags left out")
+    if num_skipped:
+        notes.append(f"{plural(num_skipped, 'sentence')} with missing tags left out")
     tags = {tag for example in examples for tag in example.gold or ()}
     if tags and all(map(is_number, tags)):
         low, high = min(map(float, tags)), max(map(float, tags))
         notes.append(f"the tags are numbers ({low:g} to {high:g}), and the file has no names for them")
-    elif mixed_case := [tag for tag in sorted(tags) if tag != tag.casefold() and tag.casefold() in tags]:
+    elif cased_tags := [tag for tag in sorted(tags) if tag != tag.casefold() and tag.casefold() in tags]:
         notes.append(
-            f"{mixed_case[0]!r} and {mixed_case[0].casefold()!r} differ only in case: read as two tags"
+            f"{cased_tags[0]!r} and {cased_tags[0].casefold()!r} differ only in case: read as two tags"
         )
-    if unspaced := sum(any(map(_unspaced, example.texts)) for example in examples if example.spans):
+    if num_unspaced := sum(any(map(_unspaced, example.texts)) for example in examples if example.spans):
         problem = (
             "have no spaces between words and were split only at punctuation: pass lists of words instead"
         )
-        notes.append(f"{unspaced} of {len(examples)} texts {problem}")
+        notes.append(f"{num_unspaced} of {len(examples)} texts {problem}")
     split = _remove_language(examples) if ending in COLUMN_FORMATS else Split(tuple(examples))
     return replace(split, notes=(*notes, *split.notes))
 
@@ -308,15 +312,15 @@ def _columns_by_content(
             if numbered_unit(file.blocks, column) == "sentences":
                 file.blocks = split_by_column(file.blocks, column)
                 file.notes.append(f"no empty lines: column {column + 1} numbers the sentences")
-    if (swapped := word_column_after_tags(file, word, options.is_entity)) is not None:
-        word = swapped
+    if (swapped_position := word_column_after_tags(file, word, options.is_entity)) is not None:
+        word = swapped_position
     columns = {"word": word}
     if file.width > 1 and "tag" in options.tag:
-        tag, rejected = tag_column(file, word, options.is_entity, options.entities)
+        tag, rejection_reasons = tag_column(file, word, options.is_entity, options.entities)
         if tag is not None:
             columns["tag"] = tag
         elif labelled:
-            reasons = ", ".join(f"column {column + 1} {why}" for column, why in rejected.items())
+            reasons = ", ".join(f"column {column + 1} {why}" for column, why in rejection_reasons.items())
             problem = f"no column of tags{f': {reasons}' if reasons else ''}"
             raise DataError(problem, where=path, fix="Name their column with `label_column`")
     if file.width > 2 or word:
@@ -381,36 +385,36 @@ def _read_table(path: Path, options: TagReaderOptions, labelled: bool) -> tuple[
     sentence_id = (
         None if id_position is None or table.columns[id_position] == word else table.columns[id_position]
     )
-    printed = _are_printed_lists(values)
-    single_words = (
+    is_printed = _are_printed_lists(values)
+    has_single_words = (
         word.casefold() in options.split_in
         and not has_lists
         and not any(re.search(r"\s", str(value).strip()) for value in values)
     )
-    if sentence_id is not None and not has_lists and not printed:
+    if sentence_id is not None and not has_lists and not is_printed:
         return _group_words(rows, (word, tag, sentence_id), table, notes), notes
-    if single_words and len(rows) > 1 and not printed:
+    if has_single_words and len(rows) > 1 and not is_printed:
         if split_name(path)[1] == ".csv" and any(not line.strip() for _, line in list(read_lines(path))[:-1]):
             return _read_word_lines(path, options, False, labelled)
         if labelled:
             problem = "each row has one word, and no column numbers the sentences"
             fix = "Add a column `sentence_id`, or write a list of words in each row"
             raise DataError(problem, where=path, fix=fix)
-    printed_tags = tag is not None and _are_printed_lists([row.get(tag) for _, row in rows])
+    are_tags_printed = tag is not None and _are_printed_lists([row.get(tag) for _, row in rows])
     is_text = not labelled and word.casefold() not in options.split_in
     examples = []
     for index, (where, row) in enumerate(rows):
         value, spans = row.get(word), Spans()
-        if is_text and isinstance(value, str) and not printed:
+        if is_text and isinstance(value, str) and not is_printed:
             words, spans = split_text(value, options.split)
         else:
-            words = _parse_words(value, word, where, printed)
+            words = _parse_words(value, word, where, is_printed)
         tag_value = row.get(tag) if tag else None
         if words:
             gold = (
                 None
                 if tag_value is None
-                else _parse_words(tag_value, tag or "", where, printed_tags, tags=True)
+                else _parse_words(tag_value, tag or "", where, are_tags_printed, tags=True)
             )
             if isinstance(tag_value, str) and gold and len(gold) != len(words):  # B-PER,O,O
                 gold = tuple(re.split(r"\s*[,;|]\s*", tag_value.strip()))
@@ -558,8 +562,10 @@ def _read_m2(path: Path) -> Iterator[Example]:
                 fix = "Write A FIRST END|||type|||correction|||..."
                 raise DataError("not an edit within its sentence", where=f"{path}:{number}", fix=fix)
             if fields[-1] == first_annotator and fields[1] != "noop" and words and span[0] >= 0:
-                edited = range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
-                for position in edited:
+                edited_positions = (
+                    range(span[0], span[1]) if span[0] < span[1] else [min(span[0], len(words) - 1)]
+                )
+                for position in edited_positions:
                     tags[position] = INCORRECT
         elif line.strip():
             fix = "See docs/finetuning-data.md, Tagging"
@@ -572,8 +578,8 @@ def _remove_language(examples: Sequence[Example]) -> Split:
     prefix = match[0] if match else ""
     if not prefix or not all(word.startswith(prefix) for example in examples for word in example.texts):
         return Split(tuple(examples))
-    stripped = [
+    stripped_examples = [
         replace(example, texts=tuple(word.removeprefix(prefix) for word in example.texts))
         for example in examples
     ]
-    return Split(tuple(stripped), notes=(f"removed {prefix!r}, which every word began with",))
+    return Split(tuple(stripped_examples), notes=(f"removed {prefix!r}, which every word began with",))

@@ -52,8 +52,8 @@ class ColumnFile:
 
 def sentence_column(names: Sequence[str]) -> int | None:
     """Returns the index of the column whose name says that it numbers sentences; None if there is none."""
-    letters = [re.sub("[^a-z]", "", name.casefold()) for name in names]
-    return next((position for position, name in enumerate(letters) if name in SENTENCE_COLUMNS), None)
+    folded_names = [re.sub("[^a-z]", "", name.casefold()) for name in names]
+    return next((position for position, name in enumerate(folded_names) if name in SENTENCE_COLUMNS), None)
 
 
 def read_blocks(path: Path, conllu: bool) -> ColumnFile:
@@ -178,12 +178,12 @@ def numbered_unit(blocks: Sequence[Block], column: int) -> str:
     if not all(cell.isdecimal() for row in cells for cell in row) or sum(map(len, cells)) < 2:
         return ""
     numbers = [list(map(int, row)) for row in cells]
-    flat = [number for row in numbers for number in row]
-    if flat == list(range(flat[0], flat[0] + len(flat))):
+    flat_numbers = [number for row in numbers for number in row]
+    if flat_numbers == list(range(flat_numbers[0], flat_numbers[0] + len(flat_numbers))):
         return "words"
     if all(row[0] in (0, 1) and row == list(range(row[0], row[0] + len(row))) for row in numbers):
         return "words"
-    steps = {after - before for before, after in pairwise(flat)}
+    steps = {after - before for before, after in pairwise(flat_numbers)}
     if len(blocks) > 1:
         steps = {number - row[0] for row in numbers for number in row}
         return "sentences" if steps == {0} and any(len(row) > 1 for row in numbers) else ""
@@ -237,24 +237,26 @@ def tag_column(
     cells = {
         column: [row[column] for block in file.blocks for row in block.rows] for column in range(file.width)
     }
-    rejected: dict[int, str] = {}
+    rejection_reasons: dict[int, str] = {}
     for column, values in cells.items():
-        distinct = {*values}
+        distinct_cells = {*values}
         if column == word:
             continue
-        if distinct <= MISSING:
-            rejected[column] = f"is always {values[0]!r}" if len(distinct) == 1 else "is empty"
+        if distinct_cells <= MISSING:
+            rejection_reasons[column] = f"is always {values[0]!r}" if len(distinct_cells) == 1 else "is empty"
         elif kind := numbered_unit(file.blocks, column):
-            rejected[column] = f"numbers the {kind}"
-        elif len(values) >= MIN_WORDS_FOR_DISTINCT and 2 * len(distinct) > len(values):
-            rejected[column] = f"has {len(distinct):,} different values for {len(values):,} words"
-    candidates = [column for column in cells if column != word and column not in rejected]
+            rejection_reasons[column] = f"numbers the {kind}"
+        elif len(values) >= MIN_WORDS_FOR_DISTINCT and 2 * len(distinct_cells) > len(values):
+            rejection_reasons[column] = (
+                f"has {len(distinct_cells):,} different values for {len(values):,} words"
+            )
+    candidates = [column for column in cells if column != word and column not in rejection_reasons]
     entity_columns = [
         column for column in candidates if len({*cells[column]}) > 1 and all(map(is_tag, cells[column]))
     ]
     if entity_columns and (len({*cells[candidates[-1]]}) == 1 or entities):
-        return entity_columns[-1], rejected
-    return (candidates[-1] if candidates else None), rejected
+        return entity_columns[-1], rejection_reasons
+    return (candidates[-1] if candidates else None), rejection_reasons
 
 
 def split_by_column(blocks: Sequence[Block], column: int) -> list[Block]:

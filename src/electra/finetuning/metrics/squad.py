@@ -91,16 +91,16 @@ def squad2_scores(
     answer_scores = np.array(
         [best_scores(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)]
     )
-    answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
-    scores = np.where((odds > threshold)[:, None], ~answerable[:, None], answer_scores)
+    is_answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
+    scores = np.where((odds > threshold)[:, None], ~is_answerable[:, None], answer_scores)
     mean_exact, mean_f1 = (float(mean) for mean in scores.mean(0))
-    best_exact, exact_threshold = best_threshold(answer_scores[:, 0], answerable, odds)
-    best_f1, f1_threshold = best_threshold(answer_scores[:, 1], answerable, odds)
+    best_exact, exact_threshold = best_threshold(answer_scores[:, 0], is_answerable, odds)
+    best_f1, f1_threshold = best_threshold(answer_scores[:, 1], is_answerable, odds)
     values = [
         Score(value) for value in (mean_exact, mean_f1, best_exact, best_f1, exact_threshold, f1_threshold)
     ]
-    values += [_mean(scores[answerable, column], "every question is unanswerable") for column in (0, 1)]
-    values.append(_mean(scores[~answerable, 0], "every question has an answer"))
+    values += [_mean(scores[is_answerable, column], "every question is unanswerable") for column in (0, 1)]
+    values.append(_mean(scores[~is_answerable, 0], "every question has an answer"))
     return dict(zip(METRICS[2], values, strict=True))
 
 

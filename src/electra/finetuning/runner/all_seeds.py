@@ -80,13 +80,15 @@ def finetune(
             fine-tuning, or a name on the Hugging Face hub.
         settings: all options.
         say: receives each line of progress.
-        stop: called after each step; if it returns True, the state is saved and training stops. None: never.
+        stop: called after each step; if it returns True, the state is saved and training stops. None: the
+            signals SIGINT, SIGTERM and SIGUSR1 do that.
 
     Returns:
         The contents of all_results.json.
 
     Raises:
-        Interrupted: `stop` returned True.
+        Interrupted: a stop was requested.
+        RunFolderError: the folder contains something else, or a fine-tuning with other settings.
         ElectraError: the data, the model or the settings are invalid, or a loss is not finite.
     """
     return _finetune(model, settings, say, stop, wait=True)
@@ -122,7 +124,7 @@ def _finetune(
     with folder.session(record, say=say, stop=stop, shared=True) as session:
         session.share()
         previous_threads = recorded_threads(folder)
-        if may_use_cpu:  # another process may have started in the meantime
+        if may_use_cpu:  # another process may have recorded its number in the meantime
             set_threads(settings.threads, previous_threads, "--threads")
         shared = SharedWork(Leases(folder.leases), session.say, session.stopping, wait)
         tuning = replace(tuning, say=session.say, stopping=session.stopping)
@@ -174,7 +176,10 @@ def _finetune(
 
 
 def recorded_threads(folder: TuningFolder) -> int | None:
-    """Returns the number of threads that a fine-tuning started with; None if it is not recorded."""
+    """Returns the number of threads that a fine-tuning started with; None if it is not recorded.
+
+    Raises RunFolderError if finetune.json is missing or damaged.
+    """
     threads: int | None = folder.record.get("environment", {}).get("threads")
     return threads
 
@@ -243,7 +248,10 @@ def _run_seed(
 def seed_folders(
     folder: TuningFolder, numbers: Sequence[int], untrained: bool
 ) -> dict[str, tuple[TuningFolder, int]]:
-    """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece."""
+    """Returns (folder, seed) for each piece of work that trains a seed, by the name of the piece.
+
+    With `untrained`, each seed is also trained from random initialization, in a folder of its own.
+    """
     folders = {"": folder, "untrained ": folder.untrained} if untrained else {"": folder}
     return {
         f"{prefix}seed {number}": (seeds_folder, number)
@@ -328,7 +336,11 @@ def finish(  # noqa: PLR0917
 
 
 def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
-    """Returns the pooling that the encoder was trained with; None if it was trained without pooling."""
+    """Returns the pooling in the encoder's sentence-transformers settings.
+
+    Returns None without such settings, and for a model with a head. For a task that trains vectors, returns
+    the model's pooling instead, which is "mean" by default.
+    """
     if task.head == "vectors":
         return loaded.pooling
     return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
@@ -339,11 +351,11 @@ def make_record(
 ) -> dict[str, Any]:
     """Returns the contents of finetune.json; a resumed run must agree in `settings` and `identity`."""
     start, task = tuning.start, tuning.task
-    pretrained = tuning.settings.init == "pretrained"
+    is_pretrained = tuning.settings.init == "pretrained"
     identity = {
         "task": f"{task.name} version {task.version}",
         "labels": list(task.label_names),
-        "weights": digest(exported_weights(start.encoder, None)) if pretrained else str(start.config),
+        "weights": digest(exported_weights(start.encoder, None)) if is_pretrained else str(start.config),
         "tokenizer": start.tokenizer.digest,
         "data": dataset.files | unlabelled_digest(tuning.settings),
         "precision": tuning.precision,

@@ -125,9 +125,9 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:
-    """Removes the answers of a split if all are the same unknown label, as in many test files.
+    """Returns the examples, at least one, without their answers if all are the same unknown label.
 
-    Appends a note on that, or on examples without an answer.
+    Many test files have such answers. Appends a note on that, or on examples without an answer.
     """
     first_example, golds = examples[0], [example.gold for example in examples]
     if (
@@ -171,8 +171,8 @@ def note_unseen_labels(split: str, examples: Examples, task: Task) -> Iterator[s
 
 def note_leaks(split: str, examples: Examples, train: Examples) -> Iterator[str]:
     """Yields a note if examples inflate the score because their texts are also in the training data."""
-    seen = {normalise(example.texts) for example in train}
-    if count := sum(normalise(example.texts) in seen for example in examples):
+    train_texts = {normalise(example.texts) for example in train}
+    if count := sum(normalise(example.texts) in train_texts for example in examples):
         found = f"{count:,} of {plural(len(examples), 'example')} {'is' if count == 1 else 'are'}"
         yield f"{split}: {found} also in the training data (ignoring case and spacing): scores are too high"
 

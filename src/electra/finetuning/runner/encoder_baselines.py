@@ -5,8 +5,8 @@ cosine          for pairs with scores, a line fitted to the cosine of the two te
 token vectors   for texts, a linear model on the weighted mean of static token vectors, computed as in
                 model2vec: each token is encoded by itself, and frequent tokens weigh less (Arora et al. 2017)
 
-The first two use the encoder to be fine-tuned, before training; all three use the encoder that the setting
-`baseline_model` names.
+The first two use the encoder to be fine-tuned, before training. If the setting `baseline_model` names another
+encoder, all three are also computed with that one.
 """
 
 from __future__ import annotations

@@ -79,14 +79,15 @@ def parameter_groups(
     weight_decay: float,
     reference_decay: bool = False,
 ) -> list[dict[str, Any]]:
-    """Returns the optimizer's parameter groups, one for each depth, with and without weight decay.
+    """Returns the optimizer's parameter groups: for each depth, one with and one without weight decay.
 
     Args:
         model: the model.
         learning_rate: the head's peak learning rate.
         layer_decay: the learning rate of each layer relative to that of the layer above.
         weight_decay: the weight decay of matrices; vectors have none.
-        reference_decay: whether to apply `layer_decay` once more to all layers, as the published code does.
+        reference_decay: whether to apply `layer_decay` once more to all layers below the head, as the
+            published code does.
     """
     head_depth = model.encoder.config.num_layers + (2 if reference_decay else 1)
     groups: dict[tuple[int, bool], dict[str, Any]] = {}
@@ -109,10 +110,11 @@ def train_seed(tuning: Tuning, seed: int, folder: Path) -> tuple[TunedModel, See
     """Trains one seed, starting from its newest checkpoint in `folder` if there is one.
 
     Returns:
-        The trained model, and the state at its last step.
+        The trained model (with `keep_epoch` "best", the weights of the best epoch), and the state at the last
+        step.
 
     Raises:
-        Stopped: `tuning.stopping()` returned True; the state is saved.
+        Stopped: `tuning.stopping()` returned True before the last step; the state is saved.
         RunFailed: a loss, or an output on dev, is not finite.
         CheckpointError: all checkpoints in `folder` are damaged.
     """
@@ -226,16 +228,16 @@ def save_checkpoint(
 
     `best` has the weights of the best epoch so far; {} if they are not kept.
     """
-    target = checkpoints.at_step(folder, state.step)
+    checkpoint = checkpoints.at_step(folder, state.step)
     files: dict[str, durable.Content] = {
-        target.weights.name: save(on_host(model.state_dict())),
-        target.optimizer.name: save(on_host(optimizer.tensors())),
-        target.state.name: json.dumps(asdict(state)).encode(),
-        **({target.best.name: save(on_host(best))} if best else {}),
+        checkpoint.weights.name: save(on_host(model.state_dict())),
+        checkpoint.optimizer.name: save(on_host(optimizer.tensors())),
+        checkpoint.state.name: json.dumps(asdict(state)).encode(),
+        **({checkpoint.best.name: save(on_host(best))} if best else {}),
     }
-    durable.commit_directory(target.path, files)
-    for old in checkpoints.list_checkpoints(folder)[1:]:
-        durable.remove_directory(old.path)
+    durable.commit_directory(checkpoint.path, files)
+    for older in checkpoints.list_checkpoints(folder)[1:]:
+        durable.remove_directory(older.path)
 
 
 def restore(

@@ -77,6 +77,7 @@ def search(  # noqa: PLR0917
         ConfigError: the time budget is too small.
         DataError: there are too few examples, or they have no answers.
         RunFolderError: other processes are searching with another budget, or search.json is damaged.
+        CheckpointError: all checkpoints of a trial are damaged.
         Interrupted: a stop was requested.
         HeldElsewhere: other processes run all trials that are left, and `shared` does not wait for them.
     """
@@ -173,7 +174,7 @@ def split_for_search(dataset: Dataset) -> Dataset:
 def next_values(
     trials: Sequence[Mapping[str, Any]], start: Values, budget: str, tuning: Tuning
 ) -> Values | None:
-    """Returns the values of the next trial; None if there is none.
+    """Returns the values of the next trial; None if the budget is spent or every neighbour was tried.
 
     The first trial has the values `start`; the others are untried neighbours of the best one that fit the
     budget.
@@ -181,11 +182,11 @@ def next_values(
     if not trials:
         return start
     amount, unit = search_budget(budget)
-    tried = [trial["values"] for trial in trials]
+    tried_values = [trial["values"] for trial in trials]
     seconds = sum(trial["seconds"] for trial in trials)
     seconds_per_step = seconds / sum(trial["steps"] for trial in trials)
     for values in neighbours(best_trial(trials)["values"], start):
-        if values in tried:
+        if values in tried_values:
             continue
         steps = tuning.with_settings(**values).total_steps
         if (len(trials) < amount) if unit == "trials" else (seconds + seconds_per_step * steps <= amount):

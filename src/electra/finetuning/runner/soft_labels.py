@@ -1,8 +1,8 @@
 """Trains on soft labels: the answers of a fine-tuned teacher are part of the targets.
 
 At temperature 1, the two losses of Hinton et al. 2015 (section 2), the cross-entropies with the label and
-with the teacher's probabilities, equal one cross-entropy with the weighted mean of both, which is what this
-module computes. The targets of texts without labels are the teacher's answers alone.
+with the teacher's probabilities, equal one cross-entropy with the weighted mean of the two targets, which is
+what this module computes. The targets of texts without labels are the teacher's answers alone.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ REQUIRED_SETTINGS = {"head", "pooling", "max_length"}
 
 
 def task_source(name: str, task: Task) -> str:
-    """Returns the name to load the task by; for your own file, its stem (the file must be passed again)."""
+    """Returns the name to load the task by; for a file of your own, the task's (pass the file again)."""
     return TASKS.canonical_name(name) if TASKS.identity(name) else task.name
 
 

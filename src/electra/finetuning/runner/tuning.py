@@ -149,7 +149,7 @@ def run_model(
 
     The loss is None without targets, or if it compares the windows of a batch with each other.
 
-    The model always runs in fp32, so that scores do not depend on the machine.
+    The model always runs in fp32, so that scores do not depend on the machine, and stays in evaluation mode.
 
     Raises:
         RunFailed: an output is not finite.

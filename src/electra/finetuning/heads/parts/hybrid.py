@@ -73,16 +73,16 @@ class HybridHead(HeadModule):
 
     def forward(self, hidden_BTD: Tensor, batch: Batch, table_VE: Tensor) -> Tensor:
         """Returns logits [B, outputs]; in training, the terms contribute their held-out logits."""
-        standard: Tensor = self.usual(hidden_BTD, batch)
+        standard_logits: Tensor = self.usual(hidden_BTD, batch)
         features_BK = self.compute_features(hidden_BTD, batch, table_VE)
-        dense = F.linear(features_BK, self.wide.weight.float(), self.wide.bias.float())
-        sparse = (
+        dense_logits = F.linear(features_BK, self.wide.weight.float(), self.wide.bias.float())
+        sparse_logits = (
             self.counted.held_out_logits(batch.index)
             if self.training
             else self.counted(self.extract_terms(batch))
         )
         linear_weight = 0.0 if self.training and self.train_separately else 1.0
-        return standard.float() + linear_weight * (dense + sparse)
+        return standard_logits.float() + linear_weight * (dense_logits + sparse_logits)
 
     def fit(
         self, features_NK: Tensor, terms: Sequence[Terms], targets: Tensor, loss: Loss, groups: Ids
@@ -101,15 +101,15 @@ class HybridHead(HeadModule):
         centre_K, scale_K = x_NK.mean(0), self.feature_scale(x_NK)
         x_NK = (x_NK - centre_K) / scale_K
         inputs = HStack(x_NK, self.counted.fit_vocabulary(terms))
-        weights, held_out = fit_by_folds(
+        weights, held_out_logits = fit_by_folds(
             inputs, targets, loss, len(self.wide.bias), self.strengths, groups=groups
         )
-        dense, bias = weights[:, :K], weights[:, -1]
+        dense_weights, bias = weights[:, :K], weights[:, -1]
         # The dense part is subtracted because `forward` computes it at each step.
-        self.counted.set_weights(weights[:, K:-1], held_out - (x_NK @ dense.T + bias))
+        self.counted.set_weights(weights[:, K:-1], held_out_logits - (x_NK @ dense_weights.T + bias))
         with torch.no_grad():
-            self.wide.weight.copy_(torch.from_numpy(dense / scale_K))
-            self.wide.bias.copy_(torch.from_numpy(bias - (dense / scale_K) @ centre_K))
+            self.wide.weight.copy_(torch.from_numpy(dense_weights / scale_K))
+            self.wide.bias.copy_(torch.from_numpy(bias - (dense_weights / scale_K) @ centre_K))
             for name in ("output.weight", "output.bias"):
                 self.usual.get_parameter(name).zero_()
 

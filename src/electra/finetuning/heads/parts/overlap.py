@@ -58,8 +58,8 @@ def character_ngrams(text: str, length: int) -> Iterator[str]:
 
     Runs of white space become one space.
     """
-    folded = " ".join(text.lower().split())
-    return (folded[i : i + length] for i in range(len(folded) - length + 1))
+    folded_text = " ".join(text.lower().split())
+    return (folded_text[i : i + length] for i in range(len(folded_text) - length + 1))
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
