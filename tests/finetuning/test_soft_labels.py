@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
+from electra.commands.framework.main import main
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.predict import open_predictor
 from electra.finetuning.runner.all_seeds import finetune
@@ -108,6 +109,16 @@ def test_a_stopped_run_goes_on_to_the_same_weights_and_another_teacher_is_refuse
     for other in ({}, {"teacher": teacher, "teacher_weight": 0.9}, {"teacher": retrained}):
         with pytest.raises(RunFolderError):
             finetune(str(electra_folder), settings(tmp_path / "whole", sst2_folder, **other))
+
+
+def test_the_command_line_names_a_teacher(
+    electra_folder: Path, sst2_folder: Path, teacher: Path, tmp_path: Path
+) -> None:
+    words = f"finetune {electra_folder} --task sst2 --data {sst2_folder} --teacher {teacher} --epochs 1"
+    options = "--device cpu --precision fp32 --no-baselines --limit-train 32 --limit-eval 16"
+    assert main([*words.split(), *options.split(), "--out", str(tmp_path / "out")]) == 0
+    record = json.loads((tmp_path / "out" / "finetune.json").read_text())
+    assert record["identity"]["teacher"] and str(teacher) in json.dumps(record)
 
 
 def test_what_cannot_teach_is_refused_before_anything_is_written(

@@ -34,6 +34,7 @@ from electra.foundation.options import (
     RepeatedNames,
     RepeatedSources,
     Source,
+    as_name,
     as_path,
     as_tuple,
 )
@@ -320,6 +321,8 @@ class Settings(
         for name in ("data", "out", "dev", "test", "unlabelled"):
             if (source := getattr(self, name)) is not None:
                 object.__setattr__(self, name, as_path(source, name))
+        if self.teacher is not None:  # a folder, or a name on the hub
+            object.__setattr__(self, "teacher", as_name(self.teacher, "teacher"))
         extra_eval = tuple(as_path(source, "extra_eval") for source in as_tuple(self.extra_eval))
         object.__setattr__(self, "extra_eval", extra_eval)
         if self.search is not None:

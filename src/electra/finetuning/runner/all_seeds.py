@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -385,7 +386,8 @@ def data_paths(settings: Settings) -> dict[str, Any]:
     def absolute(value: Any) -> Any:
         if isinstance(value, tuple):
             return [absolute(path) for path in value]
-        return str(value.expanduser().resolve())
+        path = Path(value).expanduser()
+        return str(path.resolve()) if isinstance(value, Path) or path.exists() else value  # or a hub name
 
     return {name: absolute(value) for name in PATH_SETTINGS if (value := getattr(settings, name))}
 
