@@ -22,7 +22,7 @@ offline.block_network()
 # Contract tests that train: one case of a kind is fast, the others are slow.
 ONE_OF_A_KIND = {
     "test_learns_one_batch_by_heart": ("-electra]",),
-    "test_a_fine_tuning_and_its_predictions": tuple(
+    "test_a_fine_tuned_model_reproduces_its_predictions": tuple(
         f"[{task}]" for task in ("classification", "pair", "regression", "tagging", "qa", "similarity")
     ),
 }

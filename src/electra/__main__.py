@@ -1,4 +1,4 @@
-"""Where the command `electra` begins."""
+"""The entry point of the `electra` command."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     if sys.path[0] == os.getcwd() != _ROOT and not sys.flags.safe_path:
-        del sys.path[0]  # set by python -m; files there may have the names of modules that we import
+        del sys.path[0]  # added by python -m; files there could shadow modules that we import
     sys.exit(main())

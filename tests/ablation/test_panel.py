@@ -139,9 +139,13 @@ def test_a_missing_file_of_the_panel_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         panel.panel_record(tmp_path, ["pos"])
     assert "dev" in caught.value.what
+    (tmp_path / "ud-english-ewt" / "train.conllu").rename(tmp_path / "ud-english-ewt" / "dev.conllu")
+    with pytest.raises(DataError) as caught:
+        panel.panel_record(tmp_path, ["pos"])
+    assert "train" in caught.value.what
     with pytest.raises(ConfigError) as unknown:
         panel.panel_record(tmp_path, ["poss"])
-    assert "'pos'" in unknown.value.fix
+    assert unknown.value.key == "eval_task" and "'pos'" in unknown.value.fix
 
 
 def test_without_data_there_is_no_panel() -> None:

@@ -22,7 +22,7 @@ class OnCommandLine(NamedTuple):
 
     kind: Any
     repeated: bool = False
-    """Whether the option is repeated for each value (--data a --data b), not once for all (--sizes a b)."""
+    """Whether each value repeats the option (--data a --data b); otherwise all follow it (--sizes a b)."""
 
 
 Sources = Annotated[Source | Sequence[Source], OnCommandLine(tuple[str, ...])]

@@ -25,10 +25,11 @@ LENGTH = 16
 
 
 class TaskContract(Contract):
-    """Contract tests of tasks. Subclass this in a test file, with the task's name or path.
+    """Contract tests of tasks.
 
-    A task whose files are neither tables of texts nor columns of words and tags overrides `write_data`. Its
-    words should be those of `electra.testing.toy_task`, which are in the model's vocabulary.
+    Subclass this in a test file and set `task` to the name or path of a task, or to several. If its files are
+    neither tables of texts nor columns of words and tags, override `write_data`, with words from
+    `electra.testing.toy_task`, because those are in the model's vocabulary.
     """
 
     subject = "task"
@@ -40,7 +41,7 @@ class TaskContract(Contract):
             return write_table(name, folder)
         if load_task(name).head == "tagger":
             return toy_task.write_tagging(folder, train=40, dev=20)
-        raise NotImplementedError(f"override write_data for {name}, which reads files of its own")
+        raise NotImplementedError(f"override write_data for {name}, which has its own file format")
 
     @pytest.fixture
     def data(self, name: str, tmp_path: Path) -> Path:
@@ -97,10 +98,9 @@ class TaskContract(Contract):
             return
         middle = len(targets) // 2
         parts = [task.loss(logits[:middle], targets[:middle]), task.loss(logits[middle:], targets[middle:])]
-        expected, tolerance = (
-            float(whole_loss.detach()),
-            logits.numel() * float(np.finfo(np.float32).eps),
-        )  # sums in float32
+        expected = float(whole_loss.detach())
+        # Some losses are computed in float32.
+        tolerance = logits.numel() * float(np.finfo(np.float32).eps)
         assert math.isclose(sum(float(part[0].detach()) for part in parts), expected, rel_tol=tolerance)
         assert math.isclose(sum(part[1] for part in parts), count, rel_tol=tolerance)
 
@@ -117,7 +117,9 @@ class TaskContract(Contract):
         assert batch.targets is not None
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
-    def test_a_fine_tuning_and_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
+    def test_a_fine_tuned_model_reproduces_its_predictions(
+        self, name: str, data: Path, tmp_path: Path
+    ) -> None:
         """The saved model makes the same predictions as the one that was scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
         settings = Settings(
@@ -129,7 +131,7 @@ class TaskContract(Contract):
         assert len(read_table(out / "again.tsv")) == len(read_table(out / "seeds/seed-0/dev.tsv"))
         predicted_rows, scored_rows = predict(str(out), dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")
         assert len(predicted_rows) == len(scored_rows) > 1 and list(predicted_rows[0]) == list(scored_rows[0])
-        # For questions, `predict` uses the threshold that was best on dev; the score does not.
+        # For question answering, `predict` uses the best threshold on dev; the saved dev predictions do not.
         if "null_odds" in predicted_rows[0]:
             return
         for row, scored_row in zip(predicted_rows, scored_rows, strict=True):
@@ -142,7 +144,7 @@ class TaskContract(Contract):
 def write_table(name: str, folder: Path, train: int = 40, dev: int = 20) -> Path:
     """Writes train and dev tables with the task's columns and returns their folder.
 
-    Texts with a good word have the last label or a high number.
+    Texts with a word of `toy_task.GOOD` have the last label or a high number.
     """
     task: Any = load_task(name)
     labels = ("0.5", "4.5") if task.num_outputs == 1 else (getattr(task, "labels", ()) or ("0", "1"))

@@ -1,7 +1,7 @@
-"""Prepares the next update's rows in the background: reads them, fetching if necessary, and corrupts them.
+"""Prepares the next update's rows in the background: reads and corrupts them.
 
-The rows do not depend on when they are prepared, because they are drawn from keys of the examples
-(objectives/parts/interface.py).
+Reading may involve fetching from a remote store. The result does not depend on when the rows are prepared,
+because all random numbers are drawn from keys of the examples (objectives/parts/interface.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Prefetcher:
     """Computes the batches of the next step in a background thread."""
 
     def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
+        self._executor: ThreadPoolExecutor | None = None
         self._next: tuple[Hashable, Future[list[CorruptedBatch]]] | None = None
 
     def get(
@@ -35,6 +35,6 @@ class Prefetcher:
         valid = pending is not None and pending[0] == (step, state)
         batches = pending[1].result() if pending is not None and valid else make(step)
         if prefetch:
-            self._thread = self._thread or ThreadPoolExecutor(1)
-            self._next = (step + 1, state), self._thread.submit(make, step + 1)
+            self._executor = self._executor or ThreadPoolExecutor(1)
+            self._next = (step + 1, state), self._executor.submit(make, step + 1)
         return batches

@@ -38,7 +38,7 @@ class Copies:
     copy needs, such as "num_cpus=4 num_gpus=1".
     """
     missing: bool = False
-    """Print what is left to do and which process is doing it, without starting anything."""
+    """Print the unfinished work and, for each part in progress, the process working on it. Starts nothing."""
 
     def run_copies(self, folder: Path, say: Say, stop: Stop, left: Callable[[], Sequence[str]]) -> None:
         """Makes the engine run copies of this command until they end; does nothing if the engine is local.

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def replay(folder: RunFolder, steps: int, store: Source | None = None) -> list[Finding]:
-    """Repeats the last `steps` updates from a checkpoint; returns a finding for each comparison.
+    """Repeats `steps` updates after a checkpoint; returns a finding for each comparison with the log.
+
+    It starts from the newest intact checkpoint that is followed by `steps` updates.
 
     Raises:
-        ConfigError: `steps` is below 1 or too small, or the run does not record where its store is.
+        ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
+            where its store is.
         CheckpointError: no checkpoint has that many logged updates after it.
         StoreError: the store is missing, or is not the one that the run was trained on.
     """
@@ -48,7 +51,7 @@ def run_store_path(folder: RunFolder, store: Source | None = None) -> str:
     """Returns the path of the store of a run: `store`, or the one in its folder, or the recorded one.
 
     Raises:
-        ConfigError: there is none of these.
+        ConfigError: no store was passed, found or recorded.
     """
     recorded = folder.record.get("environment", {}).get("store")
     default = str(folder.store.path) if folder.store.exists() else recorded

@@ -58,7 +58,7 @@ class Run(Artifact[RunFolder]):
 
     @property
     def status(self) -> Literal["finished", "stopped", "in progress"]:
-        """Whether the run is finished; "in progress" may also mean that its process was killed."""
+        """The run's status; "in progress" may also mean that its process was killed."""
         return self.folder.ledger().status(self.folder.total_steps)
 
     @property
@@ -104,7 +104,7 @@ class Run(Artifact[RunFolder]):
 
     @property
     def checkpoints(self) -> list[int]:
-        """The steps that have a checkpoint, oldest first: `electra.load(run, step=...)`."""
+        """The steps that have a checkpoint, oldest first; `electra.load(run, step=...)` loads one."""
         return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
 
     @property
@@ -121,9 +121,10 @@ class Run(Artifact[RunFolder]):
         return Model(self, step=step, average=average)
 
     def batch(self, step: int, store: Source | None = None) -> list[str]:
-        """Returns the decoded text of each row that update `step` was trained on.
+        """Returns the decoded text of each row in the batch of update `step`.
 
-        `store` is the store that the run was trained on (None: RUN/store, or the recorded path).
+        `store` is the store that the run was trained on (default: RUN/store if it exists, otherwise the
+        recorded path).
 
         Raises:
             ConfigError: the run has no such step, or does not record where its store is.
@@ -134,17 +135,21 @@ class Run(Artifact[RunFolder]):
         return batch_texts(self.folder, convert(int, step, "step"), store)
 
     def replay(self, steps: int, store: Source | None = None) -> list[Finding]:
-        """Repeats the last logged updates from a checkpoint, without writing, and compares their results.
+        """Repeats updates from a checkpoint and compares their results with the log. Writes nothing.
+
+        It starts from the newest intact checkpoint that is followed by `steps` updates.
 
         Args:
             steps: how many updates to repeat.
-            store: the store that the run was trained on (None: RUN/store, or the recorded path).
+            store: the store that the run was trained on (default: RUN/store if it exists, otherwise the
+                recorded path).
 
         Returns:
             A finding for each comparison; its `problem` is empty if the values are equal.
 
         Raises:
-            ConfigError: `steps` is below 1 or too small, or the run does not record where its store is.
+            ConfigError: `steps` is below 1 or too small to reach a logged update, or the run does not record
+                where its store is.
             CheckpointError: no checkpoint has that many logged updates after it.
             StoreError: the store is missing, or is not the one that the run was trained on.
         """
@@ -154,7 +159,10 @@ class Run(Artifact[RunFolder]):
 
     @override
     def report(self, out: Source | None = None, compare: Sequence[Source] = ()) -> Path:
-        """Writes the report (RUN/report.html, or `out`), compared with other runs, and returns its path."""
+        """Writes a report to RUN/report.html or `out`, and returns its path.
+
+        The runs in `compare` are shown for comparison.
+        """
         from electra.pages.run import write_report
 
         others = [checked_path(other, "compare") for other in compare]

@@ -12,7 +12,7 @@ from electra.data.columnar import write_parquet
 from electra.data.delimited import format_csv, format_tsv, read_tsv
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.squad import normalise_answer
-from electra.finetuning.tasks.parts.task import Cell, Task, as_cell
+from electra.finetuning.tasks.parts.task import Cell, Task, format_cell
 from electra.foundation.errors import ConfigError
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "json"]
@@ -183,4 +183,4 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=json_default)
-    return as_cell(value)
+    return format_cell(value)

@@ -1,4 +1,4 @@
-"""Part-of-speech tagging: UPOS in CoNLL-U files, as Universal Dependencies distributes them."""
+"""Part-of-speech tagging: UPOS tags, from CoNLL-U files (Universal Dependencies) or tables."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ from electra.model.hidden import word_vectors
 VERSION = 2  # increase it when a change alters the score of any task
 DEFAULT_TASKS = ("pos", "chunking")
 FROZEN_TASKS = DEFAULT_TASKS
-SENTENCE_LIMITS = (2000, 1000)  # training and test sentences for probes of the frozen encoder
+SENTENCE_LIMITS = (2000, 1000)  # training and dev sentences for probes of the frozen encoder
 PENALTY = 1e-4  # weight of the squared weights in the probe's loss
-LINE_SECONDS = 20.0  # minimum time between two lines of a fine-tuning
+LINE_SECONDS = 20.0  # minimum time between two progress lines of a fine-tuning run
 
 Stop = Callable[[], bool]
 
@@ -51,7 +51,7 @@ class Subject:
 
     encoder: Encoder
     tokenizer: Tokenizer
-    run: Path
+    run_folder: Path
     """The run's folder, with the exported model."""
     data: Path
     """The folder with the panel's data."""
@@ -71,12 +71,11 @@ class PanelTask:
         """Returns the task's files below the folder `data`.
 
         Raises:
-            DataError: There is no training or no dev file.
+            DataError: The training file or the dev file is missing.
         """
         files = find_data(self.entry, load_task(self.entry.task), [data]) if data.is_dir() else None
-        # `find_data` adds a note if there is no training file.
-        missing_split = "train" if files is None or files.notes else "dev" if files.dev is None else ""
-        if files is None or missing_split:
+        if files is None or files.dev is None:
+            missing_split = "train" if files is None or files.trained_on_dev else "dev"
             fix = f"Put a {missing_split} file there, or choose other tasks with `eval_task`"
             where = data / self.entry.folders[0]
             raise DataError(f"no {missing_split} file for the panel", where=where, fix=fix)
@@ -90,7 +89,7 @@ class PanelTask:
             was requested.
 
         Raises:
-            DataError: There is no training or no dev file.
+            DataError: The training file or the dev file is missing.
         """
         scorer = self.score_frozen if self.entry.name in FROZEN_TASKS else self.score_finetuned
         return scorer(subject, self.find_files(subject.data))
@@ -102,22 +101,22 @@ class PanelTask:
             assert path is not None
             examples = limit_by_hash(task.read(path, labelled=True).examples, limit)
             splits.append(states_and_tags(subject.encoder, subject.tokenizer, examples))
-        (train, labels), (test, gold) = splits
-        predicted, mix = classify(train, labels, test, PENALTY)
+        (train, labels), (dev, gold) = splits
+        predicted, mix = classify(train, labels, dev, PENALTY)
         accuracy = float(np.mean(predicted == np.array(gold)))
         return {"value": accuracy, "mix": [round(weight, 4) for weight in mix.tolist()]}
 
     def score_finetuned(self, subject: Subject, files: TaskFiles) -> dict[str, Any] | None:
         """Returns the dev score after fine-tuning the run's exported model; None if a stop was requested."""
-        out = subject.run / "panel" / self.entry.name
+        out = subject.run_folder / "panel" / self.entry.name
         fixed = {"task": self.entry.task, "data": files.train[0], "dev": files.dev, "seed": subject.seed}
         fixed["baselines"] = False  # a study reports the score alone
         settings = build(Settings, {**self.entry.settings, **fixed, "out": out}, where=self.entry.name)
         try:
-            results = finetune(str(subject.run), settings, _throttled(subject.say), subject.stop)
+            results = finetune(str(subject.run_folder), settings, _throttled(subject.say), subject.stop)
         except Interrupted:
             return None
-        # A score may be undefined if all answers are the same; such an encoder scores 0.
+        # A score may be undefined if all predictions are the same; such an encoder scores 0.
         return {"value": results[f"eval_{self.entry.metrics[0]}"] or 0.0}
 
 
@@ -155,7 +154,9 @@ TASKS: Mapping[str, PanelTask] = {
 
 
 def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
-    """Returns the panel as study.json records it: folder, tasks, and what identifies a score.
+    """Returns the panel as study.json records it.
+
+    It has the folder, the tasks, and the version and file digests under which scores are comparable.
 
     Args:
         data: The folder with the tasks' data; None for no panel.
@@ -167,7 +168,7 @@ def panel_record(data: Path | None, names: Sequence[str]) -> dict[str, Any]:
     """
     unknown = next((name for name in names if name not in TASKS), None)
     if unknown is not None:
-        raise ConfigError(f"no task named {unknown!r}", key="panel", fix=nearest(unknown, list(TASKS)))
+        raise ConfigError(f"no task named {unknown!r}", key="eval_task", fix=nearest(unknown, list(TASKS)))
     tasks = {name: TASKS[name] for name in names} if data is not None else {}
     entries = {name: task.entry for name, task in tasks.items()}
     return {

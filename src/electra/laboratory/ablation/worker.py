@@ -1,7 +1,7 @@
 """One run of a study: trains the arm, then scores its encoder with the panel.
 
-The run folder is the one that `electra pretrain` writes with the same recipe, checkpoints included, so an
-interrupted run resumes from its last checkpoint.
+The run folder has the form of one written by `electra pretrain`, checkpoints included, so an interrupted run
+resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
     """Trains a job's arm and scores it.
 
     Raises:
+        DataError: The files of a task of the panel are missing.
         Interrupted: A stop was requested before the end. Rerunning resumes from the last checkpoint.
-        RunFailed: The training failed, such as with a loss that is not finite.
+        RunFailed: Training failed, for example because the loss became non-finite.
         RunFolderError: Another process keeps the run folder locked.
+        StoreError: The store is missing or damaged.
     """
     plan, folder = read_plan(out), job.folder(out)
     with ExitStack() as stack:

@@ -38,6 +38,8 @@ class TaskFiles:
     """Further files to predict and score, such as MNLI's mismatched ones."""
     notes: tuple[str, ...] = ()
     """Remarks on the files for readers of the table."""
+    trained_on_dev: bool = False
+    """Whether `train` is the dev file, to be split, because there is no training file."""
 
     def digests(self) -> dict[str, str]:
         """Returns the SHA-256 of each file, by split ("dev", "test", "train 1", ...) or by file name."""
@@ -101,7 +103,7 @@ def _files(entry: TaskEntry, task: Task, folder: Path) -> TaskFiles | None:
     if not dev:
         return None
     note = f"no training file: trained on nine tenths of {dev[0].name} and scored on the rest, split by hash"
-    return TaskFiles(dev, None, test[0] if test else None, also, (note,))
+    return TaskFiles(dev, None, test[0] if test else None, also, (note,), trained_on_dev=True)
 
 
 def _matching(folder: Path, patterns: Sequence[str]) -> tuple[Path, ...]:

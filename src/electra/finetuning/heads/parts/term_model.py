@@ -1,8 +1,9 @@
 """The sparse part of the hybrid heads: a linear model of the terms that occur in a text or a pair.
 
-A term is an integer; the head decides which terms a text has. The weight of a term that occurs is its inverse
-document frequency log((1 + texts) / (1 + texts with the term)) + 1; the weights of a text's terms of each
-kind are scaled to length 1 (Salton & Buckley 1988). The model is fitted before the network is trained, and is
+A term is an integer; the head decides which terms a text has. The high bits of a term are its kind, such as
+"in both texts of a pair". The weight of a term that occurs is its inverse document frequency
+log((1 + texts) / (1 + texts with the term)) + 1; within a text, the weights of each kind are scaled to unit
+length (Salton & Buckley 1988). The model is fitted before the network is trained, and is
 not trained further. In training, a text's logits are those of the fit without the text's fold (Wolpert 1992:
 stacked generalization), because a model fitted to its label would leave the network nothing to learn. Shapes:
 B texts, N training texts, K terms, O outputs.
@@ -17,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+
+from electra.foundation.arrays import Ints
 
 MIN_TEXTS = 2  # terms that occur in fewer training texts are ignored
 KIND_SHIFT = 60  # the position of the lowest bit of a term's kind
@@ -49,9 +52,9 @@ class TermModel(nn.Module):
         logits = contributions.new_zeros(len(texts), len(self.weight))
         return logits.index_add_(0, torch.from_numpy(row).to(device), contributions).float()
 
-    def held_out_logits(self, windows: npt.NDArray[np.int64]) -> Tensor:
+    def held_out_logits(self, indices: Ints) -> Tensor:
         """Returns the held-out logits [B, O] of the training texts with these indices."""
-        return self.held_out[torch.from_numpy(windows).to(self.held_out.device)]
+        return self.held_out[torch.from_numpy(indices).to(self.held_out.device)]
 
     def fit_vocabulary(self, texts: Sequence[Terms]) -> Any:
         """Chooses the terms, and returns their weights in the training texts as a CSR matrix [N, K]."""
@@ -72,7 +75,7 @@ class TermModel(nn.Module):
         self.weight = torch.from_numpy(weight_OK).float().to(device)
         self.held_out = torch.from_numpy(held_out_NO).float().to(device)
 
-    def _weigh(self, texts: Sequence[Terms]) -> tuple[Terms, Terms, npt.NDArray[np.float64]]:
+    def _weigh(self, texts: Sequence[Terms]) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
         """Returns (text indices, term indices, weights) of the known terms in the texts."""
         known, rarity = self.known.cpu().numpy(), self.rarity.cpu().double().numpy()
         row = np.repeat(np.arange(len(texts)), [len(terms) for terms in texts])
@@ -86,14 +89,14 @@ class TermModel(nn.Module):
         return row, column, value / length[text_and_kind]
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Loads a head with any number of terms. Raises ValueError if its weights are inconsistent."""
+        """Loads the weights of any number of terms. Raises ValueError if they are inconsistent."""
         current_values = {"known": self.known, "rarity": self.rarity, "weight": self.weight}
         known, rarity, weight = (state.get(prefix + name, value) for name, value in current_values.items())
         shapes = ((len(known),), (len(known),), (len(self.weight), len(known))) if known.dim() else None
         if (tuple(known.shape), tuple(rarity.shape), tuple(weight.shape)) != shapes:
-            raise ValueError("the numbers of terms, rarities and weights differ")
+            raise ValueError("the shapes of the terms, their IDFs and their weights do not match")
         if known.dtype != torch.int64 or (known[1:] <= known[:-1]).any() or not (rarity > 0).all():
-            raise ValueError("the terms are not ascending integers with positive rarities")
+            raise ValueError("the terms are not ascending integers with positive IDFs")
         for name, value in zip(current_values, (known, rarity, weight), strict=True):
             setattr(self, name, torch.zeros_like(value, device=self.weight.device))
         super()._load_from_state_dict(state, prefix, *rest)

@@ -19,8 +19,8 @@
     rebuilt(labels, config)          returns the task of a saved model
 
 A task is defined by the fields of its dataclass, so it can be compared, recorded and rebuilt. `version`
-increases whenever a change alters the task's numbers. Tasks do not deal with padding, batches, seeds,
-checkpoints or saved folders: one_seed.py and all_seeds.py use only this contract.
+increases whenever a change alters the task's numbers. Padding, batches, seeds, checkpoints and saved folders
+are left to one_seed.py and all_seeds.py, which use only this contract.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HeadKind = str
 """The kind of a task's outputs.
 
 The kinds are one answer per text ("classifier"), one per token ("tagger"), spans ("reader"), and a vector per
-text without a head ("vectors"). Your own tasks and heads may share another name.
+text without a head ("vectors"). A custom task and its custom head may share any other name.
 """
 Outputs = Sequence[npt.NDArray[np.float32]]  # one array per window
 Columns = tuple[str, ...]
@@ -129,7 +129,7 @@ class Task(ABC):
         text_columns, label_option = tuple(options.text_column), options.label_column
         label_columns = (label_option,) if isinstance(label_option, str) else tuple(label_option or ())
         if len(label_columns) > 1 and not options.multi_label:
-            fix = "Name one, or pass `multi_label` for one column of 0 and 1 per label"
+            fix = "Name one, or pass `multi_label` if each label has its own column of 0s and 1s"
             raise ConfigError(f"{self.name} has one answer column", key="label_column", fix=fix)
         return replace(
             self,
@@ -193,7 +193,7 @@ class Task(ABC):
             examples: the examples.
             tokens: the model's tokenizer.
             max_length: the maximum number of tokens in a window.
-            train: whether these are training examples, which a task may leave out or read twice.
+            train: whether these are training examples, some of which a task may drop or duplicate.
         """
 
     @abstractmethod
@@ -211,14 +211,14 @@ class Task(ABC):
 
     @abstractmethod
     def score(self, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, Score]:
-        """Returns the value of each of `metrics`; all examples have answers."""
+        """Returns the score of each of `metrics`; all examples have answers if the task needs them."""
 
     @abstractmethod
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """Returns the rows of the predictions file, the header first; numbers are not formatted."""
 
     def files(self, split: str, predictions: Sequence[Any], examples: Sequence[Example]) -> dict[str, bytes]:
-        """Returns the contents, by file name, of the predictions of a split ("dev", "test", ...)."""
+        """Returns the prediction files of a split ("dev", "test", ...): file name to contents."""
         return {f"{split}.tsv": format_tsv(as_text(self.table(predictions, examples)))}
 
     def average(self, predictions: Sequence[Sequence[Any]]) -> list[Any]:
@@ -325,14 +325,14 @@ def index_labels(labels: Sequence[str], golds: Iterable[str]) -> dict[str, int]:
     return {label: index for index, label in enumerate(tally_labels(labels, golds))}
 
 
-def as_cell(cell: Any) -> str:
-    """Formats a cell for a predictions file; numbers have nine significant digits."""
+def format_cell(cell: Any) -> str:
+    """Formats a cell for a predictions file; floats are rounded to nine significant digits."""
     return format(cell, ".9g") if isinstance(cell, float) else str(cell)
 
 
 def as_text(table: Sequence[Sequence[Cell]]) -> list[tuple[str, ...]]:
     """Formats the cells of a predictions table for its file."""
-    return [tuple(map(as_cell, row)) for row in table]
+    return [tuple(map(format_cell, row)) for row in table]
 
 
 def file_of(examples: Sequence[Example]) -> str:

@@ -28,7 +28,7 @@ from electra.finetuning.tasks.parts.text_regression import TextRegression
 from electra.finetuning.windows.features import Tokens, Windows
 from electra.foundation.errors import DataError
 
-TEXT_FILE = ".txt"
+TEXT_ENDING = ".txt"
 
 
 def normalised_pairs(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,11 +106,11 @@ class SimilarPairs(TextVectors):
 class ContrastedTexts(TextVectors):
     """Trains vectors on texts or pairs of related texts; scores are used only for evaluation."""
 
-    formats: tuple[str, ...] = (*TABLES, TEXT_FILE)
+    formats: tuple[str, ...] = (*TABLES, TEXT_ENDING)
 
     @override
     def read(self, path: Path, labelled: bool = True) -> Split:
-        if split_name(path)[1] != TEXT_FILE:
+        if split_name(path)[1] != TEXT_ENDING:
             return super().read(path, labelled=False)
         lines = [(number, line.strip()) for number, line in read_lines(path)]
         examples = tuple(

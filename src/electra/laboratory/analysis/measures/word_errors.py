@@ -13,8 +13,8 @@ def word_errors(reference: Sequence[str], hypotheses: Sequence[Sequence[str]]) -
     """Returns the edit distance in words (Levenshtein 1966) from the reference to each hypothesis: [N].
 
     All hypotheses are compared at once, with one row of the table for each reference word. Within a row,
-    insertions run from left to right: cell j is the minimum of cell k + (j - k) over k <= j, which is a
-    running minimum once j is subtracted.
+    insertions run from left to right: cell[j] = min over k <= j of cell[k] + (j - k), which is a running
+    minimum once j is subtracted.
     """
     width = max(map(len, hypotheses), default=0)
     index = {word: i for i, word in enumerate(dict.fromkeys(reference))}
