@@ -48,7 +48,10 @@ class Encoder(nn.Module, ABC):
     def embed(
         self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
     ) -> Tensor:
-        """Returns the states [B, T, D] that enter the first layer; the arguments are those of `forward`."""
+        """Returns the states [B, T, D] that enter the first layer; the arguments are those of `forward`.
+
+        An encoder that replaces `forward` itself, such as an ONNX graph, does not need it.
+        """
         raise NotImplementedError
 
     def context(self, mask_B1TT: Tensor | None, input_ids: Tensor, position_ids: Tensor | None) -> Any:
