@@ -134,5 +134,8 @@ def rename_arguments(
             values[new] = values.pop(old)
     known = [each.name for each in dataclasses.fields(kind)]
     if unknown := [name for name in values if name not in known]:
-        raise ConfigError("no such key", where=unknown[0], fix=nearest(unknown[0], known))
+        fix = nearest(unknown[0], known)
+        if "overrides" in known:
+            fix += ' Settings of the recipe are passed as overrides={"SECTION.KEY": ...}'
+        raise ConfigError("no such key", where=unknown[0], fix=fix)
     return args, values
