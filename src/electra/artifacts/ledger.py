@@ -144,11 +144,13 @@ class Writer:
         rows, _ = read_rows(path)
         self.rows = [row for row in rows if row["step"] <= step]
         if cut_rows := [row for row in rows if row["step"] > step]:
-            with durable.open_to_append(path.with_suffix(".cut.jsonl")) as file:
+            cut_path = path.with_suffix(".cut.jsonl")
+            with durable.explain_disk_errors(cut_path), durable.open_to_append(cut_path) as file:
                 file.writelines(map(_line, cut_rows))
         durable.commit_file(path, "".join(map(_line, self.rows)).encode())
         self._path, self._count = path, len(self.rows)
-        self._file: TextIO = durable.open_to_append(path)
+        with durable.explain_disk_errors(path):
+            self._file: TextIO = durable.open_to_append(path)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Appends a row. Raises DiskError if it cannot be written."""

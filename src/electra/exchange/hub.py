@@ -193,6 +193,9 @@ def push(files: list[UploadFile], repo: str, *, private: bool, say: Say = quiet)
         http_error = HfHubHTTPError.__bases__[0]  # its HTTP library differs between versions
         if not isinstance(error, (http_error, OSError)):
             raise
+        if isinstance(error, OSError) and error.filename:
+            problem = f"cannot be read ({error.strerror})"
+            raise ConfigError(problem, where=error.filename, fix="Rerun the command") from None
         problem = f"the hub cannot be reached ({type(error).__name__})"
         raise ConfigError(problem, where=repo, fix="Check the connection, and HF_ENDPOINT") from None
     return str(url)
@@ -227,7 +230,7 @@ def _upload_error(error: Any, repo: str) -> ConfigError:
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
     default = (
-        f"the hub refused the upload ({status}: {error.server_message or ''})",
+        f"the hub refused the upload ({status}{': ' if error.server_message else ''}{error.server_message or ''})",
         "Rerun the command later",
     )
     problem, fix = reasons.get(status, default)

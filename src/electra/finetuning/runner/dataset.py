@@ -111,7 +111,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     notes += note_contradictions(splits["train"], task)
     if missing_labels:
         listed = ", ".join(map(repr, sorted(missing_labels)))
-        notes.append(f"no training example is left with the label {listed}: it cannot be learned")
+        which = f"label {listed}: it" if len(missing_labels) == 1 else f"labels {listed}: they"
+        notes.append(f"no training example is left with the {which} cannot be learned")
     for split, examples in splits.items():
         if split not in ("train", "dev"):
             splits[split] = without_placeholders(split, examples, task, notes)

@@ -115,9 +115,9 @@ def with_soft_labels(
     windows = replace(windows, targets=[soft_targets[index] for index in windows.example])
     scores = task.score(answers[: len(train)], train)
     metric = task.metrics[0]
-    note = (
-        f"teacher: {metric} {scores[metric].value or 0:.3f} on the {plural(len(train), 'training example')}"
-    )
+    value = scores[metric].value
+    score = "undefined" if value is None else f"{value:.3f}"
+    note = f"teacher: {metric} {score} on the {plural(len(train), 'training example')}"
     if unlabelled:
         note += f"; {plural(len(unlabelled), 'text')} without labels added"
     soft_tuning = replace(tuning, train=windows, total_steps=count_steps(settings, windows))
