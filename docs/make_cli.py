@@ -45,7 +45,7 @@ INTRODUCTION = f"""# Command line and recipes
 
 Made by `python docs/make_cli.py` from the code; change it there.
 
-`electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={"training.length": 512}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
+`electra COMMAND --help` prints the same, with the values of the recipe named on the command line. A switch takes no value: `--ensemble` turns it on; where two flags are listed (`--baselines, --no-baselines`), the second turns it off. In Python, a command is a function with the same arguments, `electra.finetune(MODEL, task=..., ...)`; settings of the recipe, such as `--training.length 512`, are passed as `overrides={{"training.length": 512}}`. `--version` and `--debug` (show tracebacks) can be placed anywhere in the command. Exit codes: {CODES}.
 
 Four options set what runs at the same time: `--processes` is the number of processes that train one model together (one per GPU),
 `--jobs` the number of training runs or tasks, `--threads` the number of CPU threads per process, and `--workers` the number of
