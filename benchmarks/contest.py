@@ -86,11 +86,11 @@ def compare(
     sys.stderr.write("\r" + " " * 70 + "\r")
     # a ratio is taken within each turn; the median is that of the ratios
     rows = {}
-    for contender, turns in results.items():
+    for contestant, turns in results.items():
         rates = [turn[rate] for turn in turns]
         ratios = [turn[rate] / base[rate] for turn, base in zip(turns, results[baseline], strict=True)]
-        rows[contender] = {"median": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
-        rows[contender] |= {
+        rows[contestant] = {"median": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
+        rows[contestant] |= {
             "ratio": round(statistics.median(ratios), 2),
             "ratios": [round(ratio, 2) for ratio in ratios],
             "turns": turns,
@@ -104,9 +104,9 @@ def compare(
         "contenders": rows,
     }
     print(f"{'':36}{unit:>14}{'spread':>20}{'ratio':>8}  ({baseline} = 1)")
-    for contender, row in rows.items():
+    for contestant, row in rows.items():
         spread = f"{row['lowest']:,.0f}-{row['highest']:,.0f}"
-        print(f"{contender:36}{row['median']:14,.0f}{spread:>20}{row['ratio']:8.2f}")
+        print(f"{contestant:36}{row['median']:14,.0f}{spread:>20}{row['ratio']:8.2f}")
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     draw(result, out / f"{name}.svg")

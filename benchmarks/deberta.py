@@ -98,7 +98,7 @@ def main() -> None:
     def timed(run: Callable[[], Tensor], training: bool) -> float:
         began = clock()
         if training:
-            run().sum().backward()
+            run().sum().backward()  # type: ignore[no-untyped-call]
         else:
             with torch.inference_mode():
                 run()
@@ -114,10 +114,10 @@ def main() -> None:
         rows = torch.randint(5, 8192, mask.shape if document_ids is None else document_ids.shape)
 
         def electra(rows: Tensor = rows, document_ids: Tensor | None = document_ids) -> Tensor:
-            return ours(rows, document_ids=document_ids)
+            return ours(rows, document_ids=document_ids)  # type: ignore[no-any-return]
 
         def transformers(ids: Tensor = ids, mask: Tensor = mask) -> Tensor:
-            return reference(ids, mask).last_hidden_state
+            return reference(ids, mask).last_hidden_state  # type: ignore[no-any-return]
 
         runs = {"electra": electra, "transformers": transformers}
         for training in (True, False):
@@ -126,7 +126,8 @@ def main() -> None:
             for _ in range(arguments.rounds + 1):
                 for name, run in runs.items():
                     times[name].append(timed(run, training))
-                    ours.zero_grad(), reference.zero_grad()
+                    ours.zero_grad()
+                    reference.zero_grad()
             took = {name: statistics.median(values[1:]) for name, values in times.items()}
             print(json.dumps({
                 "size": arguments.size, "layers": ours.config.num_layers, "length": length,

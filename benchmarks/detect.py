@@ -120,7 +120,9 @@ def main() -> None:
         if model == "tiny-en":
             from electra.artifacts.included import included_model
 
-            model = str(included_model(model) / "discriminator")
+            included = included_model(model)
+            assert included is not None
+            model = str(included / "discriminator")
         models = {"transformers": model, "electra": model}
         if arguments.onnx:
             from electra.exchange.load import load

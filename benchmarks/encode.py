@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -112,9 +113,8 @@ def main() -> None:
         for number in range(options.rounds):
             out = work / f"store{number}"
             reference = timed(lambda: plain(options.corpus, tokenizer, work / "plain.ds"))
-            ours = timed(
-                lambda out=out: build_store([options.corpus], tokenizer, out, workers=options.workers)
-            )  # type: ignore[misc]
+            build = partial(build_store, [options.corpus], tokenizer, out, workers=options.workers)
+            ours = timed(build)
             rounds.append((reference, ours))
             print(
                 f"round {number + 1}: plain {reference[0]:.2f} s ({reference[1]:.2f} cpu),"

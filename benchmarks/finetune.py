@@ -1,13 +1,15 @@
-"""Compares the speed of fine-tuning, from text to dev score, with that of the transformers Trainer.
+"""Compares fine-tuning, from text to dev score, with that of the transformers Trainer, in speed and quality.
 
-    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--examples 2000] [--epochs 1] [--rounds 3]
-    [--precision bf16|fp32]
+    python benchmarks/finetune.py MODEL --data GLUE/SST-2 [--task sst2] [--examples 2000] [--epochs 1]
+    [--learning-rate 1e-3] [--seed 1] [--rounds 3] [--precision bf16|fp32]
+    python benchmarks/finetune.py MODEL --data GLUE/MRPC --task mrpc --defaults
 
-The Trainer needs the package accelerate.
+The Trainer needs the package accelerate. Tasks: those with one or two texts and one answer.
 
-MODEL is an exported folder that both sides load. Both use the same data, epochs and learning rate, batches of
-32 and at most 128 tokens; the Trainer pads each batch to its longest row. Both dev accuracies are printed,
-because the comparison of speeds is valid only if they agree within noise.
+MODEL is a folder that both sides load. Both use the same data, epochs and learning rate, batches of 32 and at
+most 128 tokens; the Trainer pads each batch to its longest row. Both dev scores are printed, because the
+comparison of speeds is valid only if they agree within noise. With --defaults each side keeps its own
+settings, and the question is which score a user gets.
 """
 
 from __future__ import annotations
@@ -17,84 +19,114 @@ import json
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from contest import Contender, compare, options, python
 
+Row = tuple[tuple[str, ...], str]  # the texts and the answer
 
-def read(data: str, examples: int) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
-    """Returns the (text, label) pairs of a subset of the training set, and of the dev set."""
-    from electra.finetuning.runner.dataset import read_dataset
+
+def read(arguments: argparse.Namespace) -> tuple[list[Row], list[Row], Any]:
+    """Returns a subset of the training set, the dev set and the task."""
+    from electra.finetuning.runner.dataset import choose_task, read_dataset
     from electra.finetuning.settings import Settings
-    from electra.finetuning.tasks import load_task
 
-    task = load_task("sst2")
-    dataset = read_dataset(
-        Settings(task="sst2", data=Path(data), out=Path("unused"), limit_train=examples), task
+    settings = Settings(
+        task=arguments.task, data=Path(arguments.data), out=Path("unused"), limit_train=arguments.examples
     )
-    train, dev = ([(e.texts[0], int(e.gold)) for e in split] for split in (dataset.train, dataset.dev))
-    return train, dev
+    dataset = read_dataset(settings, choose_task(settings))
+    train, dev = (
+        [(tuple(example.texts), str(example.gold)) for example in dataset.splits[name]]
+        for name in ("train", "dev")
+    )
+    return train, dev, dataset.task
 
 
 def ours(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     from electra.finetuning.runner.all_seeds import finetune
     from electra.finetuning.settings import Settings
 
+    given: dict[str, Any] = {} if arguments.defaults else {
+        "epochs": arguments.epochs, "learning_rate": arguments.learning_rate,
+        "layer_decay": 1.0, "pooling": "cls", "precision": arguments.precision,
+    }  # fmt: skip
     settings = Settings(
-        task="sst2", data=Path(arguments.data), out=Path(folder) / "out",
-        limit_train=arguments.examples, epochs=arguments.epochs, learning_rate=arguments.learning_rate,
-        layer_decay=1.0, pooling="cls", precision=arguments.precision,
+        task=arguments.task, data=Path(arguments.data), out=Path(folder) / "out", seed=arguments.seed,
+        limit_train=arguments.examples, **given,
     )  # fmt: skip
     results = finetune(arguments.model, settings, lambda line: None)
     assert results is not None
-    return {"accuracy": float(results["eval_accuracy"])}
+    [metric, *_] = read(arguments)[2].metrics
+    return {"score": float(results[f"eval_{metric}"])}
 
 
 def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     import numpy as np
+    from scipy.stats import spearmanr
+    from sklearn.metrics import accuracy_score, matthews_corrcoef
     from transformers import (
         AutoModelForSequenceClassification,
         AutoTokenizer,
         DataCollatorWithPadding,
         Trainer,
         TrainingArguments,
+        set_seed,
     )
 
+    set_seed(arguments.seed)
+    train, dev, task = read(arguments)
+    [metric, *_] = task.metrics
+    labels = sorted({answer for _, answer in train})
+    is_number = metric == "spearmanr"
     tokenizer, network = (
         AutoTokenizer.from_pretrained(arguments.model),
-        AutoModelForSequenceClassification.from_pretrained(arguments.model),
+        AutoModelForSequenceClassification.from_pretrained(
+            arguments.model, num_labels=1 if is_number else len(labels)
+        ),
     )
-    splits = []
-    for rows in read(arguments.data, arguments.examples):
-        encoded = tokenizer([text for text, _ in rows], truncation=True, max_length=128)
-        splits.append(
-            [
-                {"input_ids": ids, "labels": label}
-                for ids, (_, label) in zip(encoded["input_ids"], rows, strict=True)
-            ]
-        )
+
+    def encode(rows: list[Row]) -> list[dict[str, Any]]:
+        return [
+            {
+                **tokenizer(*texts, truncation=True, max_length=128),
+                "labels": float(answer) if is_number else labels.index(answer),
+            }
+            for texts, answer in rows
+        ]
+
+    splits = encode(train), encode(dev)
+    given: dict[str, Any] = {} if arguments.defaults else {
+        "num_train_epochs": arguments.epochs, "per_device_train_batch_size": 32,
+        "learning_rate": arguments.learning_rate, "warmup_steps": 0.1, "bf16": arguments.precision == "bf16",
+    }  # fmt: skip
     settings = TrainingArguments(
-        output_dir=folder, num_train_epochs=arguments.epochs,
-        per_device_train_batch_size=32, per_device_eval_batch_size=32,
-        learning_rate=arguments.learning_rate, warmup_steps=0.1, weight_decay=0.0,
-        bf16=arguments.precision == "bf16", use_cpu=True, report_to=[], disable_tqdm=True,
-        save_strategy="no", logging_strategy="no",
+        output_dir=folder, per_device_eval_batch_size=32, seed=arguments.seed, use_cpu=True, report_to=[],
+        disable_tqdm=True, save_strategy="no", logging_strategy="no", **given,
     )  # fmt: skip
     trainer = Trainer(
         network, settings, DataCollatorWithPadding(tokenizer), train_dataset=splits[0], eval_dataset=splits[1]
     )
     trainer.train()
     output = trainer.predict(splits[1])
-    return {"accuracy": float((np.argmax(output.predictions, -1) == output.label_ids).mean())}
+    values = output.predictions[:, 0] if is_number else np.argmax(output.predictions, -1)
+    measure = {
+        "spearmanr": lambda gold, values: spearmanr(gold, values)[0],
+        "matthews_correlation": matthews_corrcoef,
+    }.get(metric, accuracy_score)
+    return {"score": float(measure(output.label_ids, values))}
 
 
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("model")
     parser.add_argument("--data", required=True)
+    parser.add_argument("--task", default="sst2")
     parser.add_argument("--examples", type=int, default=2000)
     parser.add_argument("--epochs", type=float, default=1)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--precision", choices=["bf16", "fp32"], default="bf16")
+    parser.add_argument("--defaults", action="store_true", help="each side's own settings")
     parser.add_argument("--side", choices=["electra", "transformers"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.side:
@@ -102,18 +134,19 @@ def main() -> None:
             began = time.perf_counter()
             scores = (ours if arguments.side == "electra" else reference)(arguments, folder)
             seconds = time.perf_counter() - began
-        print(json.dumps({"examples_per_s": arguments.examples * arguments.epochs / seconds, **scores}))
+        rate = {"seconds": seconds, "examples_per_s": arguments.examples * arguments.epochs / seconds}
+        print(json.dumps({**rate, **scores}))
         return
-    shared = [arguments.model, "--data", arguments.data]
-    shared += ["--examples", arguments.examples, "--epochs", arguments.epochs]
-    shared += ["--learning-rate", arguments.learning_rate, "--precision", arguments.precision]
+    names = ("data", "task", "examples", "epochs", "learning_rate", "seed", "precision")
+    shared = [arguments.model, *(f"--{name.replace('_', '-')}={getattr(arguments, name)}" for name in names)]
+    shared += ["--defaults"] if arguments.defaults else []
     contenders = [
         Contender(side, python(__file__, *shared, "--side", side)) for side in ("transformers", "electra")
     ]
     rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": "transformers"}
-    result = compare(f"finetune-{arguments.precision}", contenders, arguments, **rates)
+    result = compare(f"finetune-{arguments.task}-{arguments.precision}", contenders, arguments, **rates)
     for side, row in result["contenders"].items():
-        print(f"{side:36} dev accuracy {row['turns'][0]['accuracy']:.4f}")
+        print(f"{side:36} dev score {row['turns'][0]['score']:.4f}")
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def attention_row(device: str) -> dict[str, Any]:
         if device == "cpu":
             ways.pop("variable length")  # has a kernel only for GPUs
         results[str(length)] = {
-            name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device))
+            name: 1e3 * best_of(lambda way=way: way().sum().backward(), torch.device(device))  # type: ignore[misc]
             for name, way in ways.items()
         }
         if device == "cuda":

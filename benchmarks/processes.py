@@ -103,7 +103,7 @@ def run(
             process.wait()
     if any(codes):
         raise SystemExit(f"a process failed; see {out}")
-    seconds = [row["seconds"] for row in rows(out)]
+    seconds: list[float] = [row["seconds"] for row in rows(out)]
     return statistics.median(b - a for a, b in pairwise(seconds[4:]))
 
 

@@ -23,7 +23,11 @@ SIZES = {"tiny": (4, 128, 2, 128, 0.5), "small": (12, 256, 4, 128, 0.25), "base"
 
 def networks(size: str, dropout: float) -> tuple[ElectraForMaskedLM, ElectraForPreTraining]:
     layers, hidden, heads, embedding, width = SIZES[size]
-    shape = {"vocab_size": VOCABULARY, "embedding_size": embedding, "num_hidden_layers": layers}
+    shape: dict[str, float] = {
+        "vocab_size": VOCABULARY,
+        "embedding_size": embedding,
+        "num_hidden_layers": layers,
+    }
     shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     narrow = round(hidden * width)
     large = ElectraForPreTraining(
@@ -73,7 +77,7 @@ def main() -> None:
             corrupted[masked] = (logits.detach() + noise).argmax(-1)
             logits = discriminator(corrupted).logits.float()
             loss = mlm + 50 * F.binary_cross_entropy_with_logits(logits, (corrupted != original).float())
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

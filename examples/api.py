@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas
 
@@ -59,7 +60,12 @@ def journey(folder: Path) -> dict[str, object]:
     )
 
     # Pre-training stops after the current update, saves, and raises; the same call resumes.
-    settings = {"out": folder / "run", "recipe": "tiny", "budget": "60steps", "overrides": SMALL}
+    settings: dict[str, Any] = {
+        "out": folder / "run",
+        "recipe": "tiny",
+        "budget": "60steps",
+        "overrides": SMALL,
+    }
     try:
         electra.pretrain(store, progress=interrupt_at(0.5), **settings)
     except electra.Interrupted as stopped:

@@ -21,6 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from electra.foundation import seeds
+from electra.foundation.arrays import Floats
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Figure, Findings, Input, Model, Progress, Table
 from electra.laboratory.analysis.measures import bootstrap
@@ -86,7 +87,7 @@ class Probe(contract.Probe):
             for scorer, values in scores.items():
                 ranking = Ranking(np.nan_to_num(values, nan=-np.inf), wrong)  # words without tokens rank last
 
-                def measure(weights: bootstrap.Floats, ranking: Ranking = ranking) -> dict[str, float]:
+                def measure(weights: Floats, ranking: Ranking = ranking) -> dict[str, float]:
                     return {"AUC": ranking.auc(weights)}
 
                 auc = bootstrap.estimates(measure, sentence, resamples=config.resamples, seed=config.seed)

@@ -17,8 +17,8 @@ for argument in sys.argv[1:]:
     model = electra.load(name)
     ranks = []
     for marked in SENTENCES:
-        wrong = re.search(r"\[(.*?)\]", marked)[1]
-        [found] = model.detect([re.sub(r"[\[\]]", "", marked)], **({"scorer": scorer} if scorer else {}))
+        [wrong] = re.findall(r"\[(.*?)\]", marked)
+        [found] = model.detect([re.sub(r"[\[\]]", "", marked)], scorer=scorer or "auto")  # type: ignore[arg-type]
         words = sorted(found.words, key=lambda word: -word.p_replaced)
         ranks.append([word.text.lower() for word in words].index(wrong.lower()))
     first, two = (sum(rank < n for rank in ranks) for n in (1, 2))
