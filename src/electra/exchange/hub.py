@@ -229,8 +229,9 @@ def _upload_error(error: Any, repo: str) -> ConfigError:
         409: ("the repository was changed by another upload", "Rerun the command"),
         429: ("too many requests", "Wait a while, then rerun the command"),
     }
+    details = f"{status}: {error.server_message}" if error.server_message else str(status)
     default = (
-        f"the hub refused the upload ({status}{': ' if error.server_message else ''}{error.server_message or ''})",
+        f"the hub refused the upload ({details})",
         "Rerun the command later",
     )
     problem, fix = reasons.get(status, default)

@@ -190,7 +190,7 @@ def train_all(
     folder: TuningFolder,
     numbers: Sequence[int],
     shared: SharedWork,
-    measure_baselines: Callable[[], None] | None,
+    measure_baselines: Callable[[Say], None] | None,
 ) -> None:
     """Scores the baselines and trains the seeds; if requested, also trains each seed from random weights.
 
@@ -208,7 +208,7 @@ def train_all(
     """
     pieces: dict[str, Callable[..., Any]] = {}
     if measure_baselines is not None:
-        pieces["baselines"] = lambda say, stop: measure_baselines()
+        pieces["baselines"] = lambda say, stop: measure_baselines(say)
     untrained_tuning = tuning.with_settings(init="random", untrained_baseline=False)
     seed_pieces = seed_folders(folder, numbers, bool(untrained_seeds(tuning.settings, folder, numbers)))
     for name, (target, number) in seed_pieces.items():

@@ -43,11 +43,13 @@ from electra.finetuning.settings import Settings
 from electra.foundation import durable
 from electra.foundation.arrays import Floats
 from electra.foundation.extensions import TASKS
+from electra.foundation.progress import Say
 from electra.inference.detection import tokenize
 from electra.inference.embedding import embed
 from electra.model.passes import PaddedBatch, map_rows
 
 COSINE = "cosine of the encoder's vectors"
+MANY_EXAMPLES = 5_000  # from which the baselines can take minutes
 SMOOTHING = 1e-3  # the a in the token weights a / (a + frequency); model2vec's value
 
 
@@ -77,7 +79,7 @@ def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
 
 
 def measure_all(
-    tuning: Tuning, dataset: Dataset, folder: TuningFolder, baseline_tuning: Tuning | None = None
+    tuning: Tuning, dataset: Dataset, folder: TuningFolder, baseline_tuning: Tuning | None, say: Say
 ) -> None:
     """Computes and saves the scores of all baselines, by name, under keys such as `eval_accuracy`.
 
@@ -87,7 +89,10 @@ def measure_all(
         folder: the folder to save the scores in.
         baseline_tuning: the same fine-tuning with the encoder of the setting `baseline_model`; None without
             one.
+        say: gets a line at the start, because large data sets take minutes.
     """
+    if (size := len(dataset.splits["train"])) >= MANY_EXAMPLES:
+        say(f"measuring the baselines on {size:,} training examples; --no-baselines skips them")
     with warnings.catch_warnings():  # scikit-learn warns about convergence and small folds
         warnings.simplefilter("ignore")
         by_name = {name: scores(name, dataset) for name in NAMES}
