@@ -61,15 +61,13 @@ def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[fl
 
 def machine() -> dict[str, str]:
     """Returns what the last bits of a curve depend on, besides our code."""
+    wanted = ("model name", "cpu family", "model", "stepping", "cache size")  # one name covers several designs
     try:
-        names = [
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ]
+        first, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
     except OSError:
-        names = []
-    model = names[0] if names else platform.processor()
+        first = ""
+    told = {name.strip(): value.strip() for name, _, value in (x.partition(":") for x in first.splitlines())}
+    model = ", ".join(f"{name} {told[name]}" for name in wanted if name in told) or platform.processor()
     return {"torch": torch.__version__, "cpu": model, "capability": torch.backends.cpu.get_cpu_capability()}
 
 
