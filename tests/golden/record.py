@@ -61,7 +61,8 @@ def curve(objective: str, encoder: str, steps: int = STEPS) -> dict[str, list[fl
 
 def machine() -> dict[str, str]:
     """Returns what the last bits of a curve depend on, besides our code."""
-    wanted = ("model name", "cpu family", "model", "stepping", "cache size")  # one name covers several designs
+    # one name covers several designs
+    wanted = ("model name", "cpu family", "model", "stepping", "cache size")
     try:
         first, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
     except OSError:

@@ -154,6 +154,9 @@ def test_the_page_has_titles_and_facts(html: str) -> None:
         "mlm_loss",
         "mlm_accuracy",
         "sampler_loss",
+        "states_loss",
+        "vectors_loss",
+        "relations_loss",
     }
     assert all(
         (metric.meaning in text) == (key not in of_other_objectives) for key, metric in METRICS.items()

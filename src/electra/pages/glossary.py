@@ -98,6 +98,20 @@ METRICS: dict[str, Metric] = {
         "Sampler loss",
         "Cross-entropy of the small generator that samples for a full-size one, in nats per masked token.",
     ),
+    "states_loss": Metric(
+        "Distance of states",
+        "1 - cosine between the student's and the teacher's states, averaged over tokens and compared layers."
+        " Lower is better.",
+    ),
+    "vectors_loss": Metric(
+        "Distance of vectors",
+        "1 - cosine between the student's and the teacher's text vectors. Lower is better.",
+    ),
+    "relations_loss": Metric(
+        "Divergence of relations",
+        "Kullback-Leibler divergence, in nats, from the teacher's relations between tokens to the student's."
+        " Lower is better.",
+    ),
     "generator_entropy": Metric(
         "Generator entropy",
         "Entropy of its distribution over the vocabulary, in nats per masked token. Near 0 it always predicts"

@@ -16,7 +16,13 @@ from electra.objectives import mlm
 from electra.objectives.parts.interface import Objective
 
 SEED = 0  # held-out masks and samples are the same for every run, whatever its seed
-LOSSES = {"mlm": "generator_loss", "sampler": "sampler_loss"}
+LOSSES = {
+    "mlm": "generator_loss",
+    "sampler": "sampler_loss",
+    "states": "states_loss",
+    "vectors": "vectors_loss",
+    "relations": "relations_loss",
+}
 MEANS = {
     "top1_correct": "generator_accuracy",
     "guessed": "generator_accuracy",  # the name of `top1_correct` in the last release
