@@ -14,12 +14,12 @@ from electra.artifacts.folder import REPORT, ChildPath, Finding, Folder
 from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
-Dtype = Literal["float32", "bfloat16", "float16", "int8"]  # number format of the weights
+Dtype = Literal["float32", "bfloat16", "float16", "int8", "int4"]  # number format of the weights
 Pooling = Literal["cls", "mean", "max", "last"]
 Scorer = Literal["auto", "discriminator", "language-model"]
 CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
-# 8-bit weights, instead of WEIGHTS. The name keeps other programs from using the integers as weights.
-INT8_WEIGHTS = "model-int8.safetensors"
+# Integers with scales, instead of WEIGHTS. The names keep other programs from using the integers as weights.
+INTEGER_WEIGHTS = {"int8": "model-int8.safetensors", "int4": "model-int4.safetensors"}
 # Heads for which transformers has no class are saved next to the weights of the encoder.
 HEAD = "head.safetensors"
 # The same key in two places: in config.json, the name of the sibling folder that has the encoder; in the
@@ -74,8 +74,13 @@ class ModelFolder(Folder):
     @property
     def weights(self) -> Path:
         """The file with the weights, if they are in a single one."""
-        int8 = self.path / INT8_WEIGHTS
-        return int8 if int8.is_file() else self.path / WEIGHTS
+        of_integers = [self.path / name for name in INTEGER_WEIGHTS.values()]
+        return next((path for path in of_integers if path.is_file()), self.path / WEIGHTS)
+
+    @property
+    def holds_integers(self) -> bool:
+        """Whether the weights are integers with scales, which only this package reads."""
+        return self.weights.name in INTEGER_WEIGHTS.values()
 
     @property
     def page(self) -> Path:

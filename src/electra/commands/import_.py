@@ -29,13 +29,14 @@ class Import(
     _: KW_ONLY
     out: Source
     """The folder to write. Networks go to its subfolders discriminator/ and generator/; a plain encoder
-    (BERT, RoBERTa) goes to the folder itself. With --dtype int8, what two networks share is stored once.
+    (BERT, RoBERTa) goes to the folder itself. With --dtype int8 or int4, what two networks share is stored
+    once.
     """
     generator: Source | None = None
     """The folder or hub name of the generator, if there is one."""
     dtype: Dtype = "float32"
-    """Number format of the weights. int8: 8-bit integers, a quarter of the size, which only electra reads;
-    electra import makes a float32 copy of them.
+    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and a seventh of
+    the size, which only electra reads; electra import makes a float32 copy of them.
     """
     allow_pickle: bool = False
     """Also read pytorch_model.bin, with torch's restricted unpickler, which loads tensors and runs no code.

@@ -76,8 +76,8 @@ class Card:
     architecture: str = ""
     # the task, for a fine-tuned head that transformers has no class for
     task: str = ""
-    # whether the weights are in 8 bits, which transformers does not read
-    is_int8: bool = False
+    # bits of a weight, if the weights are integers, which transformers does not read
+    bits: int | None = None
     # the objective that trained a full-size masked language model
     objective: str = ""
     # sentences after the description
@@ -268,9 +268,10 @@ def _usage(card: Card) -> str:
     is_deberta_discriminator = (
         card.kind == "discriminator" and card.architecture == CLASSES["deberta"]["encoder"]
     )
-    if card.is_int8:
+    if card.bits is not None:
         code = f"import electra\n\n{name_line}\nmodel = electra.load(name)"
-        note = "The weights are 8-bit integers; `electra import` writes a copy that transformers loads."
+        note = f"The weights are {card.bits}-bit integers"
+        note += "; `electra import` writes a copy that transformers loads."
         return _section("Use", f"{_fenced('python', code)}\n\n{note}")
     if card.task or is_deberta_discriminator:
         if card.task:

@@ -19,7 +19,6 @@ from electra.artifacts.model import (
     CARD,
     CONFIG,
     HEAD,
-    INT8_WEIGHTS,
     MODULES,
     ONNX,
     POOLING,
@@ -122,9 +121,9 @@ def _pair_files(pair: PairFolder, branch: str) -> Iterator[UploadFile]:
 def require_complete(folder: ModelFolder) -> None:
     """Raises ModelError if only this package can read the network: transformers could not load it."""
     path, is_shared = folder.path.resolve(), folder.shares_encoder_with is not None
-    if is_shared or folder.weights.name == INT8_WEIGHTS:
+    if is_shared or folder.holds_integers:
         fix = f"Push a complete copy: electra import {path.parent if is_shared else path} --out FOLDER"
-        problem = "its encoder is in another folder" if is_shared else "its weights are 8-bit integers"
+        problem = "its encoder is in another folder" if is_shared else "its weights are integers with scales"
         raise ModelError(problem, where=folder.path, fix=fix)
 
 

@@ -2,8 +2,8 @@
 
 A folder contains only config.json, model.safetensors, tokenizer.json, tokenizer_config.json, vocab.txt,
 README.md and the files of sentence-transformers (modules.json, 1_Pooling/), so it can be published unchanged.
-A fine-tuned model may have further files.
-8-bit weights, which transformers does not read, are in model-int8.safetensors instead.
+A fine-tuned model may have further files. Weights as integers, which transformers does not read, are in
+model-int8.safetensors or model-int4.safetensors instead.
 It is written atomically. The header of the weights file contains the digests of the weights and of every file
 but the card, so that `electra verify` detects damage without an extra file.
 """
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from electra.artifacts.model import (
     CARD,
     CONFIG,
-    INT8_WEIGHTS,
+    INTEGER_WEIGHTS,
     MODULES,
     POOLING,
     TOKENIZER,
@@ -36,7 +36,8 @@ from electra.exchange.card import Card, render
 from electra.exchange.configs import CLASSES, LOG_ODDS, OUTPUT, THRESHOLD, write_config
 from electra.exchange.names import Kind, to_transformers
 from electra.exchange.pooling import pooling_files
-from electra.exchange.weights import to_int8, write_weights
+from electra.exchange.quantized import BITS, quantize
+from electra.exchange.weights import write_weights
 from electra.foundation import durable
 from electra.foundation.config import convert
 from electra.foundation.errors import ModelError
@@ -119,8 +120,8 @@ def write_model(
             where=folder,
         )
     tensors = to_transformers(exported_weights(encoder, head), config.architecture, kind)
-    if is_int8 := dtype == "int8":
-        tensors = to_int8(tensors)
+    if (bits := BITS.get(dtype)) is not None:
+        tensors = quantize(tensors, bits)
     else:
         tensors = {name: tensor.to(getattr(torch, dtype)) for name, tensor in tensors.items()}
     special_ids = {"cls": tokenizer.specials.cls, "sep": tokenizer.specials.sep}
@@ -139,12 +140,12 @@ def write_model(
     }
     files: dict[str, durable.Content] = {
         **other_files,
-        INT8_WEIGHTS if is_int8 else WEIGHTS: lambda path: write_weights(path, tensors, other_files),
+        INTEGER_WEIGHTS.get(dtype, WEIGHTS): lambda path: write_weights(path, tensors, other_files),
         CARD: render(
             replace(
                 card,
                 architecture=card.architecture or CLASSES[config.architecture][kind],
-                is_int8=card.is_int8 or is_int8,
+                bits=bits or card.bits,
             )
         ).encode(),
     }
@@ -161,7 +162,9 @@ def require_replaceable(folder: Path, further: Collection[str] = ()) -> None:
         return
     if not folder.is_dir():
         raise ModelError("is a file, not a folder", where=folder, fix="Choose another `out`")
-    known = {name.partition("/")[0] for name in (*FILES, INT8_WEIGHTS, *further, durable.MANIFEST)}
+    known = {
+        name.partition("/")[0] for name in (*FILES, *INTEGER_WEIGHTS.values(), *further, durable.MANIFEST)
+    }
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in known)
     if others:
         raise ModelError(

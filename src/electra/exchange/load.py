@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from electra.artifacts.model import (
     CONFIG,
     HEAD,
-    INT8_WEIGHTS,
     OTHER_WEIGHTS,
     PICKLE,
     SHARDS,
@@ -30,10 +29,10 @@ from electra.exchange import names, run_folder
 from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, LOG_ODDS, FolderConfig, read_config
 from electra.exchange.names import Kind
 from electra.exchange.pooling import TextVector, read_text_vector, transformer_folder
+from electra.exchange.quantized import dequantize
 from electra.exchange.source import locate
 from electra.exchange.weights import (
     digest,
-    from_int8,
     read_safetensors,
     read_shards,
     recorded_digest,
@@ -326,10 +325,10 @@ def shared_digest(encoder: Mapping[str, Tensor], tokenizer: Tokenizer) -> str:
 
 def read_tensors(folder: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     """Reads the weights of a folder: safetensors, or a pickle if `allow_pickle`. Raises ModelError."""
-    path = ModelFolder(folder).weights
-    if path.is_file():
+    model = ModelFolder(folder)
+    if (path := model.weights).is_file():
         tensors = read_safetensors(path)
-        return from_int8(tensors, path) if path.name == INT8_WEIGHTS else tensors
+        return dequantize(tensors, path) if model.holds_integers else tensors
     if (index := folder / SHARDS).is_file():
         return read_shards(index)
     pickle = folder / PICKLE

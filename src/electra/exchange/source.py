@@ -9,7 +9,7 @@ from electra.artifacts.model import (
     CONFIG,
     GENERATOR_PICKLE,
     HEAD,
-    INT8_WEIGHTS,
+    INTEGER_WEIGHTS,
     MODULES,
     ONNX,
     PICKLE,
@@ -27,7 +27,7 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 from electra.foundation.options import expand_path
 
-_MODEL = (CONFIG, WEIGHTS, INT8_WEIGHTS, HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
+_MODEL = (CONFIG, WEIGHTS, *INTEGER_WEIGHTS.values(), HEAD, MODULES, POOLING, TASK, *TOKENIZER_FILES)
 _FILES = [
     *_MODEL,
     *(f"{folder}/{name}" for folder in PUSHED_SUBFOLDERS for name in _MODEL),

@@ -12,6 +12,7 @@ from electra.artifacts.checkpoints import Checkpoint
 from electra.artifacts.model import (
     CONFIG,
     GENERATOR_PICKLE,
+    INTEGER_WEIGHTS,
     SHARED,
     SHARED_DIGEST,
     SHARED_TENSORS,
@@ -34,8 +35,9 @@ from electra.exchange.load import (
     read_tensors,
     shared_digest,
 )
+from electra.exchange.quantized import SCALE
 from electra.exchange.source import locate
-from electra.exchange.weights import SCALE, read_safetensors, write_weights
+from electra.exchange.weights import read_safetensors, write_weights
 from electra.foundation import durable
 from electra.foundation.errors import AbsentNetwork, ModelError
 
@@ -196,7 +198,8 @@ def import_pair(
         out: the folder to write.
         generator: another source for the generator (None: `source`).
         allow_pickle: also read weights that are stored as a pickle.
-        dtype: number format of the weights. With "int8", a token table that networks share is stored once.
+        dtype: number format of the weights. With "int8" or "int4", a token table that networks share is
+            stored once.
 
     Returns:
         Lines for the user.
@@ -237,7 +240,7 @@ def import_pair(
     lines = []
     for folder, model in models.items():
         export(model, folder, sources.get(folder, source), dtype=dtype)
-        if dtype == "int8" and discriminator_folder in models and folder != discriminator_folder:
+        if dtype in INTEGER_WEIGHTS and discriminator_folder in models and folder != discriminator_folder:
             share_encoder(folder, discriminator_folder.name)
         config = model.config
         shape = f"{config.num_layers} layers of {config.hidden_size}, vocabulary {config.vocab_size:,}"

@@ -15,8 +15,6 @@ from electra.foundation import durable
 from electra.foundation.errors import ModelError
 
 DIGEST = "sha256"  # key in the file's header
-SCALE = ".scale"  # what is appended to the name of an 8-bit tensor, for the tensor of its scales
-LARGEST_INT8 = 127  # largest absolute value of an 8-bit weight; -128 is not used
 
 
 def write_weights(
@@ -102,44 +100,6 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
             fix="Download or export it again",
         )
     return tensors
-
-
-def to_int8(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the matrices as 8-bit integers with a float32 scale for each row, and all else in float32.
-
-    A weight becomes the nearest multiple of its row's scale, the row's largest absolute value / 127. So it
-    changes by at most half a scale, 0.4 % of that value.
-    """
-    stored: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        values = stored[name] = tensor.float()
-        if values.ndim > 1:
-            scale = (values.flatten(1).abs().amax(1) / LARGEST_INT8).clamp(
-                min=torch.finfo(torch.float32).tiny
-            )
-            stored[name] = (values / _per_row(scale, values)).round().to(torch.int8)
-            stored[name + SCALE] = scale
-    return stored
-
-
-def from_int8(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """Returns the float32 weights that `to_int8` stored.
-
-    Raises:
-        ModelError: the integers and the scales in the file at `path` do not belong together.
-    """
-    weights = {name: tensor for name, tensor in stored.items() if not name.endswith(SCALE)}
-    for name in [name for name, tensor in weights.items() if tensor.dtype == torch.int8]:
-        scale, values = stored.get(name + SCALE), weights[name]
-        if scale is None or scale.dtype != torch.float32 or scale.shape != values.shape[:1]:
-            problem = f"8-bit tensor {name} has no scales" if scale is None else f"{name}{SCALE} does not fit"
-            raise ModelError(problem, where=path, fix="Download or export it again")
-        weights[name] = values.float() * _per_row(scale, values)
-    return weights
-
-
-def _per_row(scale: Tensor, values: Tensor) -> Tensor:
-    return scale.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def read_shards(index: Path) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Model folders with 8-bit weights: what rounding changes, what opens them, and what refuses them."""
+"""Model folders with 8-bit or 4-bit weights: what rounding changes, what opens them, what refuses them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from safetensors.torch import load_file, save_file
 
 import electra
 from electra.artifacts import included
-from electra.artifacts.model import INT8_WEIGHTS, WEIGHTS
+from electra.artifacts.model import INTEGER_WEIGHTS, WEIGHTS, Dtype
 from electra.commands.framework.main import main
 from electra.exchange.hub import files_to_upload
 from electra.exchange.load import load
+from electra.exchange.quantized import GROUP, dequantize, quantize
 from electra.foundation.errors import ModelError
 from electra.model.pair import Pair
 
@@ -48,14 +49,76 @@ def test_a_weight_changes_by_at_most_half_the_step_of_its_row(
             assert (after[name].double() != exact).any() or len(exact) < 3
 
 
-def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
-    export_pair: ExportPair, tmp_path: Path
+@pytest.mark.parametrize("shape", [(7, 64), (30, 384), (1, 128), (2, 3, 128)])
+def test_a_4_bit_weight_changes_by_at_most_a_step_and_the_scale_is_the_best_of_several(
+    shape: tuple[int, ...],
 ) -> None:
-    given = export_pair()[1]
-    electra.import_pair(given, out=tmp_path / "int8", dtype="int8")
-    stored = load_file(tmp_path / "int8" / "discriminator" / INT8_WEIGHTS)
-    assert stored[TABLE].dtype == torch.int8 and len(stored[f"{TABLE}.scale"]) == len(stored[TABLE])
-    assert not [name for name in load_file(tmp_path / "int8" / "generator" / INT8_WEIGHTS) if TABLE in name]
+    exact = torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 0.05
+    stored = quantize({"a": exact, "bias": exact.flatten()[:9]}, 4)
+    assert stored["a"].dtype == torch.uint8 and stored["a"].numel() * 2 == exact.numel()
+    assert stored["a.scale"].numel() * GROUP == exact.numel() and torch.equal(
+        stored["bias"], exact.flatten()[:9]
+    )
+    again = dequantize(stored, Path("nowhere"))["a"]
+    groups, found = exact.reshape(-1, GROUP).double(), again.reshape(-1, GROUP).double()
+    scale = stored["a.scale"].double().reshape(-1, 1)
+    largest = groups.abs().amax(1, keepdim=True)
+    # within the range half a scale, above it what the smaller scale cuts off: a quarter of the largest value
+    assert ((found - groups).abs() <= torch.maximum(0.501 * scale, 0.26 * largest)).all()
+    plain = (largest / 7).half().double()
+    simple = (groups / plain).round().clamp(-8, 7) * plain
+    errors = [(other - groups).square().sum(1) for other in (found, simple)]
+    assert (errors[0] <= errors[1] * 1.0001).all() and (errors[0] < errors[1]).any()
+    for row in range(len(groups)):  # each weight at its nearest step
+        steps = torch.arange(-8, 8) * scale[row]
+        nearest = (steps[None] - groups[row][:, None]).abs().min(1).values
+        assert torch.allclose((found[row] - groups[row]).abs(), nearest, rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (torch.ones(3, 65), torch.int8),  # no whole groups
+        (torch.randn(3, 64) * 1e9, torch.int8),  # too large for a float16 scale
+        (torch.randn(3, 64) * 1e-9, torch.int8),  # too small
+        (torch.zeros(3, 64), torch.uint8),
+        (torch.eye(64), torch.uint8),
+    ],
+)
+def test_what_4_bits_cannot_hold_is_stored_in_8(values: torch.Tensor, kind: torch.dtype) -> None:
+    stored = quantize({"a": values}, 4)
+    assert stored["a"].dtype == kind
+    again = dequantize(stored, Path("nowhere"))["a"]
+    assert (again - values).abs().max() <= values.abs().max() / 100
+
+
+@pytest.mark.parametrize("architecture", ["electra", "modern", "deberta"])
+def test_a_pair_of_4_bits_is_a_seventh_of_its_size_and_computes_nearly_the_same(
+    architecture: str, export_pair: ExportPair, tmp_path: Path
+) -> None:
+    given = export_pair(architecture=architecture)[1]
+    electra.import_pair(given, out=tmp_path / "int4", dtype="int4")
+    assert not [finding for finding in electra.verify(tmp_path / "int4") if finding.problem]
+    electra.import_pair(tmp_path / "int4", out=tmp_path / "again")
+    texts = ["the chef cooked", "the meal"]
+    vectors = [electra.load(folder).embed(texts) for folder in (given, tmp_path / "int4", tmp_path / "again")]
+    np.testing.assert_array_equal(*vectors[1:])
+    cosine = (vectors[0] * vectors[1]).sum(1) / np.prod(
+        [np.linalg.norm(x, axis=1) for x in vectors[:2]], axis=0
+    )
+    assert (cosine > 0.98).all() and (cosine < 1 - 1e-7).all()  # a tenth of each random weight is lost
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
+    dtype: Dtype, export_pair: ExportPair, tmp_path: Path
+) -> None:
+    given, file = export_pair()[1], INTEGER_WEIGHTS[dtype]
+    electra.import_pair(given, out=tmp_path / "int8", dtype=dtype)
+    stored = load_file(tmp_path / "int8" / "discriminator" / file)
+    assert stored[TABLE].dtype in (torch.int8, torch.uint8)
+    assert len(stored[f"{TABLE}.scale"]) == len(stored[TABLE])
+    assert not [name for name in load_file(tmp_path / "int8" / "generator" / file) if TABLE in name]
     assert not (tmp_path / "int8" / "generator" / "tokenizer.json").exists()
     assert not [finding for finding in electra.verify(tmp_path / "int8") if finding.problem]
     assert main(["import", str(tmp_path / "int8"), "--out", str(tmp_path / "again")]) == 0
@@ -72,14 +135,17 @@ def test_a_shared_table_is_stored_once_and_the_copy_is_for_transformers(
     np.testing.assert_array_equal(*vectors)
 
 
-def test_what_cannot_read_8_bits_says_so(export_pair: ExportPair, tmp_path: Path) -> None:
-    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype="int8")
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_what_cannot_read_integers_says_so(dtype: Dtype, export_pair: ExportPair, tmp_path: Path) -> None:
+    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype=dtype)
     for cls in (transformers.AutoModel, transformers.ElectraForPreTraining):
         with pytest.raises((OSError, ValueError)):
             cls.from_pretrained(tmp_path / "int8")
     with pytest.raises(ModelError):
         files_to_upload(tmp_path / "int8")
-    (tmp_path / "int8" / INT8_WEIGHTS).rename(tmp_path / "int8" / WEIGHTS)  # as in an older reader's eyes
+    (tmp_path / "int8" / INTEGER_WEIGHTS[dtype]).rename(
+        tmp_path / "int8" / WEIGHTS
+    )  # as in an older reader's eyes
     with pytest.raises(ModelError):
         load(tmp_path / "int8")
 
@@ -104,26 +170,28 @@ def without_tensor(tensors: dict[str, torch.Tensor]) -> None:
     del tensors[DENSE]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
 @pytest.mark.parametrize(
     "change", [None, without_scale, short_scale, whole_scale, infinite_scale, without_tensor]
 )
 def test_damaged_scales_are_a_one_line_error(
+    dtype: Dtype,
     change: Callable[[Any], None] | None,
     export_pair: ExportPair,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    electra.load(export_pair()[1]).export(tmp_path / "int8", dtype="int8")
-    file = tmp_path / "int8" / INT8_WEIGHTS
+    electra.load(export_pair(hidden_size=64)[1]).export(tmp_path / dtype, dtype=dtype)
+    file = tmp_path / dtype / INTEGER_WEIGHTS[dtype]
     if change is None:
         file.write_bytes(file.read_bytes()[:-100])
     else:
         tensors = load_file(file)
         change(tensors)
         save_file(tensors, file)  # without a digest, so that the scales themselves are looked at
-    assert main(["embed", str(tmp_path / "int8"), "the chef"]) == 2
+    assert main(["embed", str(tmp_path / dtype), "the chef"]) == 2
     message = capsys.readouterr().err
-    assert message.startswith("error: ") and "int8" in message and "Traceback" not in message
+    assert message.startswith("error: ") and dtype in message and "Traceback" not in message
     assert DENSE in message or change in (None, without_tensor)
 
 
