@@ -307,6 +307,38 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     assert refused.value.key == "init"
 
 
+def test_text_prepared_with_a_cut_vocabulary_needs_no_further_option(tmp_path: Path) -> None:
+    """`prepare --cut-to`, then the teacher's name alone: its table is cut to match the store's."""
+    teacher = make_teacher(tmp_path)
+    store = text_store(tmp_path, teacher, cut_to=75).path
+    small_run = {"training.length": 16, "training.batch_size": 4, "evaluation.rows": 4, "training.threads": 1}
+    common: dict[str, Any] = {"budget": "1steps", "progress": "quiet"}
+    still = small_run | {"training.learning_rate": 1e-30}
+    expected = in_vocabulary(load(teacher, "encoder"), TokenStore.open(store).tokenizer)
+    assert expected is not None
+    runs = (
+        electra.distil(teacher, store, out=tmp_path / "a", keep_layers="0,1,2,3", overrides=still, **common),
+        electra.pretrain(store, out=tmp_path / "b", init_discriminator=teacher, overrides=still, **common),
+        electra.pretrain(store, out=tmp_path / "c", init=teacher, overrides=still, **common),
+    )
+    for run in runs:
+        student = load(run.path, "discriminator")
+        assert student.config.vocab_size == 75
+        for name, value in expected.encoder.state_dict().items():
+            assert torch.allclose(student.encoder.state_dict()[name], value, rtol=0, atol=1e-20), name
+    again = electra.distil(
+        teacher, store, out=tmp_path / "a", keep_layers="0,1,2,3", overrides=still, **common
+    )
+    assert again.step == 1
+    other = make_teacher(tmp_path, "other", words=("stranger",))
+    with pytest.raises(ElectraError, match="another tokenizer"):
+        electra.pretrain(
+            store, out=tmp_path / "d", overrides=small_run | {"tokenizer.source": str(other)}, **common
+        )
+    with pytest.raises(ElectraError, match="tokenizer"):
+        electra.pretrain(store, out=tmp_path / "e", init_discriminator=other, overrides=small_run, **common)
+
+
 def test_an_unsuitable_teacher_is_refused(tmp_path: Path) -> None:
     teacher = make_teacher(tmp_path)
     store = text_store(tmp_path, teacher)

@@ -279,7 +279,7 @@ def test_a_run_records_how_its_store_was_made(made: dict[str, Any]) -> None:
     assert recorded["tokenizer"]["vocab_size"] == settings["tokenizer"]["vocab_size"] != 8192
 
 
-@pytest.mark.parametrize("dtype", ["int4", None])
+@pytest.mark.parametrize("dtype", ["int2", None])
 def test_weights_are_exported_in_named_types_only(dtype: Any, tiny: electra.Model, tmp_path: Path) -> None:
     with pytest.raises(electra.ElectraError, match=r"^dtype: .*'float32', 'bfloat16', 'float16'"):
         tiny.export(tmp_path / "out", dtype=dtype)

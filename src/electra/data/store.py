@@ -31,6 +31,7 @@ from typing_extensions import override
 from electra.artifacts.store import DOCUMENTS_SUFFIX, SPLITS, StoreFolder, index_path
 from electra.data import chunks
 from electra.data.chunks import ChunkedTokens, open_chunks
+from electra.data.cut_vocabulary import ids_in_original
 from electra.data.encoding import id_dtype
 from electra.data.remote import address_of, fetch_store
 from electra.data.settings import CACHE_GB
@@ -101,7 +102,8 @@ class TokenStore:
 
         Args:
             path: the folder of the store, its address, or NAME.ds.
-            tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the same.
+            tokenizer: the tokenizer that made the ids; required for a bare pair. A store must have the
+                same, or one cut from it.
             heldout: for a bare pair, the fraction of documents at the end that are held out (at least one).
             cache_gb: for a remote store that is read in chunks, the size of the local cache in GB.
 
@@ -158,7 +160,11 @@ class TokenStore:
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise StoreError(f"{folder.RECORD} is damaged ({problem!r})", where=path, fix=REBUILD) from None
-        if tokenizer is not None and tokenizer.digest != store.tokenizer_digest:
+        if (
+            tokenizer is not None
+            and tokenizer.digest != store.tokenizer_digest
+            and ids_in_original(store.tokenizer, tokenizer) is None
+        ):
             raise StoreError(
                 "this store was built with another tokenizer",
                 where=path,

@@ -77,7 +77,8 @@ def warm_start(
         main: the model for the main network (None: random weights).
         auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
         recipe: the recipe, whose dropout rates the networks get.
-        tokenizer: the run's tokenizer, with which the models must have been trained (None: not checked).
+        tokenizer: the run's tokenizer, with which the models must have been trained (None: not checked). If
+            it is cut from that of the main model, and there is no other, the model's vocabulary is cut too.
 
     Raises:
         ConfigError: the layers to use are invalid.
@@ -96,16 +97,18 @@ def warm_start(
         return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
     source, layers = split_layers(main or "")
-    if layers is not None:
-        cut_encoder = keep_layers(load_main(source), layers)
+    loaded = load_main(source) if main else None
+    if loaded is not None and auxiliary is None:
+        cut = loaded if layers is None else keep_layers(loaded, layers)
         if tokenizer is not None:
-            cut_encoder = in_vocabulary(cut_encoder, tokenizer) or cut_encoder
-        return WarmStart(
-            names={EXPORTED[0]: main or ""},
-            shapes={EXPORTED[0]: shape(cut_encoder)},
-            load=lambda pair: start_from(pair, cut_encoder, tokenizer),
-        )
-    shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(load_main(main))} if main else {}
+            cut = in_vocabulary(cut, tokenizer) or cut
+        if cut is not loaded:
+            return WarmStart(
+                names={EXPORTED[0]: main or ""},
+                shapes={EXPORTED[0]: shape(cut)},
+                load=lambda pair: start_from(pair, cut, tokenizer),
+            )
+    shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(loaded)} if loaded else {}
     if auxiliary:
         shapes[EXPORTED[1]] = shape(load(auxiliary, EXPORTED[1]))
     return WarmStart(
