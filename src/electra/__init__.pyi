@@ -19,7 +19,6 @@ from electra.commands.plan import plan as plan
 from electra.commands.predict import predict as predict
 from electra.commands.prepare import prepare as prepare
 from electra.commands.pretrain import pretrain as pretrain
-from electra.commands.prune import prune as prune
 from electra.commands.push import push as push
 from electra.commands.report import report as report
 from electra.commands.results.analysis import Analysis as Analysis

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from electra.commands.framework.command import Command
 
 ORDER = """
-data plan prepare pretrain distil extend deepen lengthen prune finetune detect embed show predict
+data plan prepare pretrain distil extend deepen lengthen finetune detect embed show predict
 evaluate analyze ablate bench report log import export push serve verify
 """
 REMOVED = {
