@@ -42,8 +42,9 @@ class Export(
     masked language model that electra detect prefers, if there is one, else the generator.
     """
     dtype: Dtype = "float32"
-    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and a seventh of
-    the size, which only electra reads; electra import makes a float32 copy of them.
+    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and about a
+    seventh of the size (matrices whose width is no multiple of 64 keep 8 bits), which only electra reads;
+    electra import makes a float32 copy of them.
     """
     format: Literal["huggingface", "onnx"] = "huggingface"
     """The format to write. onnx: a graph for onnxruntime, of a discriminator, an encoder or a fine-tuned

@@ -35,8 +35,9 @@ class Import(
     generator: Source | None = None
     """The folder or hub name of the generator, if there is one."""
     dtype: Dtype = "float32"
-    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and a seventh of
-    the size, which only electra reads; electra import makes a float32 copy of them.
+    """Number format of the weights. int8 and int4: 8-bit and 4-bit integers, a quarter and about a
+    seventh of the size (matrices whose width is no multiple of 64 keep 8 bits), which only electra reads;
+    electra import makes a float32 copy of them.
     """
     allow_pickle: bool = False
     """Also read pytorch_model.bin, with torch's restricted unpickler, which loads tensors and runs no code.

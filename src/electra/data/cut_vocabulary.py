@@ -54,7 +54,7 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
         size: the number of entries to keep, including special tokens and letters.
 
     Raises:
-        TokenizerError: the tokenizer is not WordPiece.
+        TokenizerError: the tokenizer is not WordPiece, or has added tokens outside its vocabulary.
         ConfigError: `size` is too small for the letters and special tokens.
     """
     content = json.loads(tokenizer.definition)
@@ -85,7 +85,11 @@ def cut(tokenizer: Tokenizer, counts: npt.NDArray[Any], size: int) -> Tokenizer:
     kept_pieces = (needed_pieces | set(by_frequency[: size - len(needed_pieces)])) & vocabulary.keys()
     ids = {piece: index for index, piece in enumerate(sorted(kept_pieces, key=vocabulary.__getitem__))}
     content["model"]["vocab"] = ids
-    definition = json.dumps(_renumber(content, ids), ensure_ascii=False)
+    try:
+        definition = json.dumps(_renumber(content, ids), ensure_ascii=False)
+    except KeyError as outside:
+        problem = f"the added token {outside} is not in its vocabulary, so it cannot be cut"
+        raise TokenizerError(problem, where=tokenizer.origin, fix="Omit `cut_to`") from None
     return Tokenizer(definition, tokenizer.names, tokenizer.origin)
 
 
@@ -100,7 +104,10 @@ def ids_in_original(cut: Tokenizer, original: Tokenizer) -> Ints | None:
     for definition in definitions:
         definition["model"]["vocab"] = {}
     same_id = dict.fromkeys(all_entries, 0)
-    without_ids = [_renumber(definition, same_id) for definition in definitions]
+    try:
+        without_ids = [_renumber(definition, same_id) for definition in definitions]
+    except KeyError:  # an added token outside the vocabulary: `cut` refuses such tokenizers
+        return None
     if without_ids[0] != without_ids[1]:
         return None
     return np.array(

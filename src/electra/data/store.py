@@ -47,6 +47,9 @@ _BLOCK = 1 << 20  # ids per block when a whole file is read
 FOREGROUND_BYTES = 1 << 30  # stores up to this size are checked before training begins, in about a second
 
 
+RANDOM = "none"  # the tokenizer's digest in a store of random ids, which any tokenizer could have made
+
+
 @dataclass(frozen=True)
 class TokenDocuments:
     """Documents as one array of ids and the position where each document ends."""

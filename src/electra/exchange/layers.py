@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from electra.data import cut_vocabulary
 from electra.data.tokenizer import Tokenizer
 from electra.exchange.configs import DEFAULT_THRESHOLD
-from electra.exchange.load import Loaded
+from electra.exchange.load import Loaded, load_main
 from electra.exchange.transfer import rewrite
-from electra.exchange.warm_start import load_main
+from electra.foundation.arrays import Ints
 from electra.foundation.errors import ConfigError, ModelError
-from electra.model.heads import DiscriminatorHead
+from electra.model.heads import GeneratorHead
 from electra.model.pair import build_encoder
 
 MAX_LAYERS = 1_000
@@ -101,19 +102,36 @@ def _with_layers(model: Loaded, layers: Sequence[int]) -> Loaded:
 def in_vocabulary(model: Loaded, tokenizer: Tokenizer) -> Loaded | None:
     """Returns the model with the vocabulary of `tokenizer`; None if that is neither its own nor cut from it.
 
-    With a cut vocabulary, only a discriminator keeps its head.
+    Heads keep their outputs for its entries.
     """
     if model.tokenizer.digest == tokenizer.digest:
         return model
     original_ids = cut_vocabulary.ids_in_original(tokenizer, model.tokenizer)
     if original_ids is None:
         return None
-    config = replace(model.config, vocab_size=len(original_ids), pad_id=tokenizer.specials.pad)
+    return replace(_with_entries(model, original_ids, tokenizer.specials.pad), tokenizer=tokenizer)
+
+
+def with_vocab_size(model: Loaded, size: int) -> Loaded:
+    """Returns the model with a vocabulary of `size` of its entries, for measurements on random ids."""
+    return _with_entries(model, np.arange(size) % model.config.vocab_size, model.config.pad_id)
+
+
+@torch.no_grad()
+def _with_entries(model: Loaded, ids: Ints, pad_id: int) -> Loaded:
+    """Returns the model with the entries of these ids only, in their order."""
+    config, rows = replace(model.config, vocab_size=len(ids), pad_id=pad_id), torch.from_numpy(ids)
     encoder, state = build_encoder(config), model.encoder.state_dict()
     for name in TOKEN_TABLES:
         if name in state:
-            state[name] = state[name][torch.from_numpy(original_ids)]
+            state[name] = state[name][rows]
     encoder.load_state_dict(state)
-    # Other heads have an output for each entry of the vocabulary; they are left out.
-    head = model.head if isinstance(model.head, DiscriminatorHead) else None
-    return replace(model, encoder=encoder.eval(), head=head, config=config, tokenizer=tokenizer)
+    head = model.head
+    if isinstance(head, GeneratorHead):
+        head_state, is_tied = head.state_dict(), head.weight is None
+        for name in ("bias",) if is_tied else ("bias", "weight"):
+            head_state[name] = head_state[name][rows]
+        head = GeneratorHead(config, tied=is_tied)
+        head.load_state_dict(head_state)
+        head.eval()
+    return replace(model, encoder=encoder.eval(), head=head, config=config)

@@ -307,6 +307,25 @@ def load_folder(
     )
 
 
+def load_main(source: str | Path) -> Loaded:
+    """Loads a network from which a discriminator can start.
+
+    This is the discriminator if the source has one, otherwise the masked language model or the encoder.
+
+    Raises:
+        AbsentNetwork: the source has none of them.
+        ElectraError: the other errors of `load`.
+    """
+    first_error: AbsentNetwork | None = None
+    for kind in run_folder.PRETRAINED:
+        try:
+            return load(source, kind)
+        except AbsentNetwork as absent:
+            first_error = first_error or absent
+    assert first_error is not None
+    raise first_error
+
+
 def _notes_on_ids(folder: ModelFolder, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Returns a note for each special token whose id in config.json is not the tokenizer's."""
     keys = {"cls": ("cls_token_id", "bos_token_id"), "sep": ("sep_token_id", "eos_token_id")}

@@ -21,7 +21,9 @@ SCALE = ".scale"  # what is appended to a tensor's name, for the tensor of its s
 LARGEST_INT8 = 127  # largest absolute value of an 8-bit weight; -128 is not used
 LARGEST_INT4, OFFSET = 7, 8  # of a 4-bit weight, from -8 to 7; the offset makes it a digit from 0 to 15
 GROUP = 64  # neighbouring 4-bit weights of a row that share a scale
-SHARES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)  # scales that are tried, relative to the group's largest value
+# Scales that are tried, relative to the group's largest value / 7. Once stored, weights
+# are stored again without a change: where -8 is used, the scale is 7/8 of that.
+SHARES = (1.0, 0.95, 0.9, 7 / 8, 0.8, 0.75)
 
 
 def quantize(tensors: Mapping[str, Tensor], bits: Literal[8, 4]) -> dict[str, Tensor]:
@@ -56,6 +58,9 @@ def dequantize(stored: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
             continue
         is_packed, scale = values.dtype == torch.uint8, stored.get(name + SCALE)
         shape: tuple[int, ...] = values.shape[:1]
+        if is_packed and (values.ndim < 2 or values.shape[-1] * 2 % GROUP):
+            problem = f"4-bit tensor {name} has no whole groups of {GROUP} weights"
+            raise ModelError(problem, where=path, fix="Download or export it again")
         if is_packed:
             shape = (*values.shape[:-1], values.shape[-1] * 2 // GROUP)
         kind = torch.float16 if is_packed else torch.float32
@@ -82,7 +87,7 @@ def _per_row(scale: Tensor, values: Tensor) -> Tensor:
 
 def _to_int4(values: Tensor) -> tuple[Tensor, Tensor] | None:
     """Returns bytes [..., width / 2] and scales [..., width / GROUP]; None if these cannot hold `values`."""
-    if values.shape[-1] % GROUP:
+    if values.shape[-1] % GROUP or not values.numel():
         return None
     groups = values.reshape(*values.shape[:-1], -1, GROUP)
     largest = groups.abs().amax(-1, keepdim=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +14,10 @@ from torch import Tensor, nn
 from electra.artifacts.model import ModelFolder
 from electra.artifacts.run import PairFolder
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import Loaded, load
-from electra.exchange.run_folder import PRETRAINED
+from electra.exchange.layers import in_vocabulary, keep_layers
+from electra.exchange.load import Loaded, load, load_main
 from electra.exchange.source import locate
-from electra.foundation.errors import AbsentNetwork, ModelError
+from electra.foundation.errors import ModelError
 from electra.model.heads import DiscriminatorHead, GeneratorHead
 from electra.model.modern import ModernEncoder, ProjectedTable
 from electra.model.pair import Pair
@@ -35,22 +36,26 @@ def load_weights_into(
     discriminator: str | Path | None = None,
     generator: str | Path | None = None,
     tokenizer: Tokenizer | None = None,
+    layers: Sequence[int] | None = None,
 ) -> tuple[str, ...]:
     """Copies weights from model folders, runs or hub names into the networks of `pair`.
 
-    If both are loaded, weights that the two networks share are taken from the discriminator.
+    If both are loaded, weights that the two networks share are taken from the discriminator. Models whose
+    vocabulary the tokenizer's was cut from get that vocabulary.
 
     Args:
         pair: the run's networks.
         discriminator: the source of the discriminator's weights, which may also be a masked language model or
             an encoder (None: unchanged).
         generator: the source of the generator's weights (None: unchanged).
-        tokenizer: the run's tokenizer, which the models must have too (None: not checked).
+        tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
+        layers: the layers of the discriminator's source that are used (None: all).
 
     Returns:
         Notes for the log.
 
     Raises:
+        ConfigError: `layers` is invalid.
         ModelError: the sizes or tokenizers differ, or the objective has no such network.
         ElectraError: the errors of `load`.
     """
@@ -63,11 +68,11 @@ def load_weights_into(
                 key="init_discriminator",
                 fix="Use `init_generator`" if own_generator is not None else "Omit the option",
             )
-        loaded = load_main(discriminator)
-        _check_tokenizer(loaded, tokenizer)
+        loaded = load_start(discriminator, tokenizer, layers)
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(own_discriminator, loaded, set(), "discriminator")
-            notes += _start_mlm_head(pair, PairFolder(locate(os.fspath(discriminator))).language_model)
+            folder = PairFolder(locate(os.fspath(discriminator))).language_model
+            notes += _start_mlm_head(pair, folder, tokenizer)
         else:
             notes.append(_start_from_language_model(pair, loaded))
         notes += loaded.notes
@@ -78,8 +83,7 @@ def load_weights_into(
                 key="init_generator",
                 fix="Use `init_discriminator`" if own_discriminator is not None else "Omit the option",
             )
-        loaded = load(generator, "generator")
-        _check_tokenizer(loaded, tokenizer)
+        loaded = load_generator(generator, tokenizer)
         _require_tied(loaded)
         fixed_ids = _parameters(own_discriminator) if discriminator is not None else set()
         tables = _disentangled(own_discriminator) if discriminator is not None else []
@@ -97,35 +101,38 @@ def load_weights_into(
     return tuple(notes)
 
 
-def start_from(pair: Pair, loaded: Loaded, tokenizer: Tokenizer | None = None) -> tuple[str, ...]:
-    """Copies a loaded model into the discriminator of `pair`, or only its encoder if it has another head.
+def load_start(
+    source: str | Path, tokenizer: Tokenizer | None = None, layers: Sequence[int] | None = None
+) -> Loaded:
+    """Loads the network from which a discriminator starts, with these layers and the tokenizer's vocabulary.
 
-    Returns notes for the log. Raises ModelError if the sizes or tokenizers differ.
+    Raises the errors of `load_weights_into`.
     """
-    _check_tokenizer(loaded, tokenizer)
-    if isinstance(loaded.head, DiscriminatorHead):
-        _copy(pair.main, loaded, set(), "discriminator")
-        return loaded.notes
-    return (_start_from_language_model(pair, loaded), *loaded.notes)
+    loaded = load_main(source)
+    return _fitted(loaded if layers is None else keep_layers(loaded, layers), tokenizer)
 
 
-def load_main(source: str | Path) -> Loaded:
-    """Loads a network from which a discriminator can start.
+def load_generator(source: str | Path, tokenizer: Tokenizer | None = None) -> Loaded:
+    """Loads a generator, in the tokenizer's vocabulary. Raises the errors of `load_weights_into`."""
+    return _fitted(load(source, "generator"), tokenizer)
 
-    This is the discriminator if the source has one, otherwise the masked language model or the encoder.
+
+def _fitted(loaded: Loaded, tokenizer: Tokenizer | None) -> Loaded:
+    """Returns the model in the vocabulary of `tokenizer`.
 
     Raises:
-        AbsentNetwork: the source has none of them.
-        ElectraError: the other errors of `load`.
+        ModelError: that is neither the model's own nor cut from it.
     """
-    first_error: AbsentNetwork | None = None
-    for kind in PRETRAINED:
-        try:
-            return load(source, kind)
-        except AbsentNetwork as absent:
-            first_error = first_error or absent
-    assert first_error is not None
-    raise first_error
+    if tokenizer is None:
+        return loaded
+    fitted = in_vocabulary(loaded, tokenizer)
+    if fitted is None:
+        raise ModelError(
+            "its tokenizer is not the one with which the text was encoded",
+            where=loaded.folder,
+            fix=f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}",
+        )
+    return fitted
 
 
 @torch.no_grad()
@@ -137,12 +144,12 @@ def _start_from_language_model(pair: Pair, loaded: Loaded) -> str:
     return f"the discriminator starts from {origin}"
 
 
-def _start_mlm_head(pair: Pair, folder: ModelFolder) -> list[str]:
+def _start_mlm_head(pair: Pair, folder: ModelFolder, tokenizer: Tokenizer | None) -> list[str]:
     """Copies the MLM head of a model that was trained for both RTD and MLM. Returns notes for the log."""
     if not folder.exists():
         return []
     if any(isinstance(head, GeneratorHead) for head in pair.heads.values()):
-        _fill_mlm_heads(pair, load(folder.path, "generator"))
+        _fill_mlm_heads(pair, _fitted(load(folder.path, "generator"), tokenizer))
         return []
     return ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
 
@@ -262,12 +269,3 @@ def _solve_projection(tokens: ProjectedTable, table_VD: Tensor, fixed: set[int],
             fix="Start both networks from one pair, or set `model.sharing=none`",
         )
     tokens.projection.weight.copy_(solution.T)
-
-
-def _check_tokenizer(loaded: Loaded, tokenizer: Tokenizer | None) -> None:
-    if tokenizer is not None and loaded.tokenizer.digest != tokenizer.digest:
-        raise ModelError(
-            "its tokenizer is not the one with which the text was encoded",
-            where=loaded.folder,
-            fix=f"Prepare the text with this one: electra prepare ... --tokenizer {loaded.folder}",
-        )

@@ -127,6 +127,9 @@ PLOTTED = (  # the metrics that have a figure, in order
     "generator_loss",
     "generator_accuracy",
     "mlm_loss",
+    "states_loss",
+    "vectors_loss",
+    "relations_loss",
 )
 
 

@@ -19,7 +19,7 @@ import torch
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
-from electra.data.store import TokenDocuments, TokenStore
+from electra.data.store import RANDOM, TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.errors import RunFailed
 from electra.model.precision import device_kind
@@ -50,8 +50,8 @@ def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> To
         split,
         Specials(pad=0, unk=1, cls=2, sep=3, mask=4),
         vocab_size,
-        "none",
-        {"digest": "none"},
+        RANDOM,
+        {"digest": RANDOM},
     )
 
 

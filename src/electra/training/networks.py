@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from electra.artifacts.networks import EXPORTED, NAMES
-from electra.data.store import TokenStore
+from electra.data.store import RANDOM, TokenStore
 from electra.exchange.weights import digest
 from electra.foundation.errors import ConfigError, ModelError
 from electra.foundation.machine import memory
@@ -88,7 +88,8 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     """Opens the networks that have a `source`. Returns the table with their shapes, and the networks by name.
 
     They must have been trained with the store's tokenizer. A frozen encoder may also have a larger vocabulary
-    from which the store's was cut; then only the rows of its table for the store's entries are used.
+    from which the store's was cut; then only the rows of its table for the store's entries are used. With a
+    store of random ids, it gets a table of that size.
 
     Raises:
         ConfigError: if a frozen network has no source.
@@ -99,7 +100,7 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     with_source = [row for row in networks.rows if row.source]
     if not with_source:
         return networks, {}
-    from electra.exchange.layers import in_vocabulary
+    from electra.exchange.layers import in_vocabulary, with_vocab_size
     from electra.exchange.load import load
 
     shapes: dict[str, EncoderConfig] = {}
@@ -107,9 +108,12 @@ def open_sources(networks: Networks, store: TokenStore) -> tuple[Networks, dict[
     for row in with_source:
         loaded = load(row.source, row.head)
         has_head = row.head != "encoder"
-        if not has_head and loaded.tokenizer.digest != store.tokenizer_digest:
+        is_random = store.tokenizer_digest == RANDOM
+        if not has_head and is_random:
+            loaded = with_vocab_size(loaded, store.vocab_size)
+        elif not has_head:
             loaded = in_vocabulary(loaded, store.tokenizer) or loaded
-        if loaded.tokenizer.digest != store.tokenizer_digest:
+        if not is_random and loaded.tokenizer.digest != store.tokenizer_digest:
             problem = f"the {row.name} has another tokenizer than the store"
             fix = f"Prepare the text with its tokenizer: electra prepare ... --tokenizer {row.source}"
             raise ModelError(problem, where=loaded.folder, fix=fix)

@@ -96,10 +96,11 @@ class Telemetry:
         self.record_row(row)
         generator = ("generator_loss", "generator_accuracy", "mlm_loss")
         discriminator = ("discriminator_loss", "gain", "auc", "average_precision", "base_rate", "recall")
+        distances = ("states_loss", "vectors_loss", "relations_loss")
         metrics = row["metrics"]
         values = "  ".join(
             f"{name.replace('_', ' ')} {metrics[name]:.4f}"
-            for name in (*generator, *discriminator)
+            for name in (*generator, *discriminator, *distances)
             if metrics.get(name) is not None
         )
         self.say(f"held-out at step {row['step']}: {values}")

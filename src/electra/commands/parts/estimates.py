@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.command import Source
 from electra.commands.framework.display import Display
-from electra.commands.parts.stores import character_progress, existing_tokenizer, tokenizer_config
+from electra.commands.parts.stores import (
+    character_progress,
+    existing_tokenizer,
+    require_same_cut,
+    tokenizer_config,
+)
 from electra.commands.parts.train import Inputs
 from electra.commands.parts.warm_start import SHARE_OF_RATE, split_layers, warm_start
 from electra.foundation import durable
@@ -126,8 +131,20 @@ def require_file_path(path: Path) -> None:
 
 def estimate_run(recipe: Recipe, inputs: Inputs, display: Display) -> PlanOption:
     """Measures for a few seconds what a run with these inputs would cost. Writes nothing."""
-    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe)
+    from electra.data.store import TokenStore
+
+    tokenizer = None
+    if inputs.store is not None:
+        store = TokenStore.open(inputs.store)
+        require_same_cut(recipe.tokenizer, store)
+        tokenizer = store.tokenizer
+    warm = warm_start(inputs.init_discriminator, inputs.init_generator, recipe, tokenizer)
     if warm is not None:
+        shapes = {
+            name: replace(shape, vocab_size=cut_size(recipe, shape.vocab_size))
+            for name, shape in warm.shapes.items()
+        }
+        warm = replace(warm, shapes=shapes)
         recipe = with_warm_start(recipe, inputs, warm)
     data = [inputs.store] if inputs.store is not None else list(inputs.corpus)
     [option], _, _ = estimate_options([recipe], lambda: corpus_size(data, recipe, display), display, warm)
@@ -192,11 +209,17 @@ def corpus_size(data: Sequence[str], recipe: Recipe, display: Display) -> tuple[
     section = recipe.tokenizer
     tokenizer = existing_tokenizer(section.source) if section.source else tokenizer_config(section)
     estimate = survey(data, tokenizer, recipe.data, character_progress(display))
+    vocab_size = cut_size(recipe, estimate.vocab_size)
     display.say(
         f"{estimate.documents:,} documents, {estimate.characters:,} characters, about {estimate.tokens:,}"
-        f" tokens with a vocabulary of {estimate.vocab_size:,}"
+        f" tokens with a vocabulary of {vocab_size:,}"
     )
-    return estimate.tokens, estimate.vocab_size
+    return estimate.tokens, vocab_size
+
+
+def cut_size(recipe: Recipe, vocab_size: int) -> int:
+    """Returns the vocabulary's size once it is cut, if the recipe says so."""
+    return min(vocab_size, recipe.tokenizer.cut_to or vocab_size)
 
 
 def is_store(data: Sequence[str]) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from electra.commands.results.store import Store
     from electra.data.cut_vocabulary import VocabularyCut
     from electra.data.settings import CorpusConfig, TokenizerConfig
+    from electra.data.store import TokenStore
     from electra.data.store_builder import StageProgress
     from electra.data.tokenizer import Tokenizer
 
@@ -124,6 +125,14 @@ def holds_weights(name: str | None) -> bool:
     """Whether the source of a tokenizer is a model that can be trained further."""
     path = None if name is None else included_model(name) or Path(name).expanduser()
     return path is not None and (RunFolder.is_at(path) or PairFolder.is_at(path) or ModelFolder.is_at(path))
+
+
+def require_same_cut(section: TokenizerSection, store: TokenStore) -> None:
+    """Raises ConfigError if the vocabulary is to be cut although `store` was prepared without that cut."""
+    recorded = store.description.get("settings", {}).get("tokenizer", {}).get("cut_to")
+    if section.cut_to not in (None, recorded):
+        fix = f"Omit it, or prepare the text anew: electra prepare ... --cut-to {section.cut_to}"
+        raise ConfigError("the text is already prepared", key="tokenizer.cut_to", fix=fix)
 
 
 def existing_tokenizer(name: Source) -> Tokenizer:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from electra.artifacts.run import RunFolder
 from electra.artifacts.store import StoreFolder
 from electra.commands.framework.display import Display, Terminal
-from electra.commands.parts.stores import build, existing_tokenizer
+from electra.commands.parts.stores import build, existing_tokenizer, require_same_cut
 from electra.commands.parts.warm_start import split_layers, warm_start, with_reduced_rate
 from electra.data.settings import CACHE_GB, CorpusConfig
 from electra.foundation.errors import ElectraError, Interrupted, RunFolderError, out_of_memory
@@ -117,14 +117,17 @@ def train(recipe: Recipe, inputs: Inputs, display: Display, is_main: bool) -> No
 def open_store(inputs: Inputs, recipe: Recipe, display: Display, is_main: bool = True) -> TokenStore:
     """Opens the store, or prepares the corpus in OUT/store in the main process while the others wait.
 
-    Raises the errors of `build`, also RunFolderError if the run was trained on a store elsewhere.
+    Raises the errors of `build` and `require_same_cut`, also RunFolderError if the run was trained on a store
+    elsewhere.
     """
     from electra.data.store import TokenStore
 
     source = recipe.tokenizer.source
     if inputs.store is not None:
         tokenizer = existing_tokenizer(source) if source else None
-        return TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
+        store = TokenStore.open(inputs.store, tokenizer, cache_gb=inputs.store_cache_gb)
+        require_same_cut(recipe.tokenizer, store)
+        return store
     out = RunFolder(inputs.folder).store.path
     if not is_main:
         while not StoreFolder(out).exists():  # before it joins the process group, whose timeout is short

@@ -77,8 +77,7 @@ def warm_start(
         main: the model for the main network (None: random weights).
         auxiliary: the model for the generator (None: random weights). If both are None, so is the result.
         recipe: the recipe, whose dropout rates the networks get.
-        tokenizer: the run's tokenizer, with which the models must have been trained (None: not checked). If
-            it is cut from that of the main model, and there is no other, the model's vocabulary is cut too.
+        tokenizer: the run's tokenizer, which must be the models', or cut from theirs (None: not checked).
 
     Raises:
         ConfigError: the layers to use are invalid.
@@ -86,9 +85,7 @@ def warm_start(
     """
     if main is None and auxiliary is None:
         return None
-    from electra.exchange.layers import in_vocabulary, keep_layers
-    from electra.exchange.load import load
-    from electra.exchange.warm_start import load_main, load_weights_into, start_from
+    from electra.exchange.warm_start import load_generator, load_start, load_weights_into
     from electra.training.networks import WarmStart
 
     model = recipe.model
@@ -96,26 +93,17 @@ def warm_start(
     def shape(loaded: Loaded) -> EncoderConfig:
         return replace(loaded.config, dropout=model.dropout, attention_dropout=model.attention_dropout)
 
-    source, layers = split_layers(main or "")
-    loaded = load_main(source) if main else None
-    if loaded is not None and auxiliary is None:
-        cut = loaded if layers is None else keep_layers(loaded, layers)
-        if tokenizer is not None:
-            cut = in_vocabulary(cut, tokenizer) or cut
-        if cut is not loaded:
-            return WarmStart(
-                names={EXPORTED[0]: main or ""},
-                shapes={EXPORTED[0]: shape(cut)},
-                load=lambda pair: start_from(pair, cut, tokenizer),
-            )
-    shapes: dict[str, EncoderConfig] = {EXPORTED[0]: shape(loaded)} if loaded else {}
+    source, layers = split_layers(main) if main else (None, None)
+    shapes: dict[str, EncoderConfig] = {}
+    if source:
+        shapes[EXPORTED[0]] = shape(load_start(source, tokenizer, layers))
     if auxiliary:
-        shapes[EXPORTED[1]] = shape(load(auxiliary, EXPORTED[1]))
+        shapes[EXPORTED[1]] = shape(load_generator(auxiliary, tokenizer))
     return WarmStart(
         names=dict(zip(EXPORTED, (main or "", auxiliary or ""), strict=True)),
         shapes=shapes,
         load=lambda pair: load_weights_into(
-            pair, discriminator=main, generator=auxiliary, tokenizer=tokenizer
+            pair, discriminator=source, generator=auxiliary, tokenizer=tokenizer, layers=layers
         ),
     )
 
