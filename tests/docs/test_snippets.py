@@ -140,6 +140,10 @@ def blocks() -> list[tuple[str, str]]:
 def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
     """It compiles; what it takes from electra exists, with the parameters it names."""
     for node in ast.walk(ast.parse(block, page)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "electra":
+                    importlib.import_module(alias.name)
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "electra":
             for alias in node.names:
                 named = hasattr(importlib.import_module(str(node.module)), alias.name)
