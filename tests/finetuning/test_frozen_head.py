@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
 from electra.exchange.load import load
-from electra.finetuning.heads import frozen
+from electra.finetuning.heads import frozen, linear
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.foundation.errors import ConfigError
@@ -29,6 +31,22 @@ def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, str]]:
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.csv").open("w", newline="") as out:
         csv.writer(out).writerows([("text", "label"), *rows])
+    return rows
+
+
+def pairs(folder: Path, name: str, count: int) -> list[tuple[str, str, str]]:
+    """Pairs of texts that are about the same colour or not."""
+    rows = [
+        (
+            f"a {COLOURS[i % 3]} {toy_task.OTHER[i % len(toy_task.OTHER)]} film of my town {i}",
+            f"the town was {COLOURS[i % 3 if i % 2 else (i + 1) % 3]} {toy_task.OTHER[i % 4]}",
+            ("other", "same")[i % 2],
+        )
+        for i in range(count)
+    ]
+    folder.mkdir(exist_ok=True)
+    with (folder / f"{name}.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("text_a", "text_b", "label"), *rows])
     return rows
 
 
@@ -58,6 +76,75 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
     ):
         probabilities = [prediction[answers.task.label_names.index(label)] for label in expected.classes_]
         assert np.allclose(probabilities, probability, atol=2e-3)
+
+
+@pytest.mark.parametrize("encoder", ["modern_folder", "electra_folder"])
+def test_a_pair_is_compared_by_the_vectors_of_its_texts(
+    tmp_path: Path, encoder: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frozen, "STRENGTHS", (1.0,))
+    model = str(request.getfixturevalue(encoder))
+    train = pairs(tmp_path / "data", "train", 80)
+    dev = pairs(tmp_path / "data", "dev", 12)
+    settings = toy_task.settings(
+        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
+    )
+    finetune(model, settings)
+
+    loaded = load(model, "encoder")
+
+    def features(rows: list[tuple[str, str, str]]) -> np.ndarray:
+        u, v = (embed(loaded, [row[i] for row in rows], "mean").astype(float) for i in (0, 1))
+        return np.hstack([abs(u - v), u * v])
+
+    x, y = features(train), features(dev)
+    mean, scale = x.mean(0), x.std()
+    # Two outputs whose difference is scikit-learn's one weight have half of its squared size.
+    expected = LogisticRegression(C=2.0, max_iter=1000, tol=1e-8).fit(
+        (x - mean) / scale, [label for *_, label in train]
+    )
+    answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
+    for prediction, probability in zip(
+        answers.values, expected.predict_proba((y - mean) / scale), strict=True
+    ):
+        probabilities = [prediction[answers.task.label_names.index(label)] for label in expected.classes_]
+        assert np.allclose(probabilities, probability, atol=2e-3)
+
+
+def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
+    tmp_path: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pairs(tmp_path / "data", "train", 40)
+    pairs(tmp_path / "data", "dev", 12)
+    settings = toy_task.settings(
+        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
+    )
+    with monkeypatch.context() as older:
+        older.setattr(frozen.Frozen, "build", lambda self, shape: linear.HEAD.build(shape))
+        finetune(str(modern_folder), settings)
+    loaded = load(str(modern_folder), "encoder")
+    head = load_file(tmp_path / "out/model/head.safetensors")
+    assert head["output.weight"].shape == (2, loaded.config.hidden_size)
+    answers = predict(str(tmp_path / "out"), tmp_path / "data/dev.csv")
+    first, second, _ = rows[0]  # the dev pairs are the first training pairs
+    ids = torch.tensor([loaded.tokenizer.encode(first, second).ids])
+    with torch.inference_mode():
+        logits = loaded.encoder(ids).mean(1) @ head["output.weight"].T + head["output.bias"]
+    assert np.allclose(answers.values[0], logits.softmax(-1)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("pair", "texts"),
+    [
+        ([2, 5, 6, 3, 7, 3], ([2, 5, 6, 3], [2, 7, 3])),
+        ([0, 5, 2, 2, 7, 8, 2], ([0, 5, 2], [0, 7, 8, 2])),  # RoBERTa
+        ([2, 5, 3, 3], ([2, 5, 3], [2, 3])),  # the second text is empty
+        ([2, 3, 7, 3], ([2, 3], [2, 7, 3])),
+        ([0, 5, 2, 2, 2], ([0, 5, 2], [0, 2])),
+    ],
+)
+def test_a_pair_is_split_into_its_texts(pair: list[int], texts: tuple[list[int], list[int]]) -> None:
+    assert tuple(list(ids) for ids in frozen.split_pair(np.array(pair))) == texts
 
 
 def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_folder: Path) -> None:

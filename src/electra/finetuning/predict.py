@@ -409,7 +409,12 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     else:
         weights = loaded.head_weights
         kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
-    head = build_head(head_name, HeadShape(kind, loaded.config, num_outputs, pooling), seed=0)
+    # The head frozen of older versions has one input for a pair.
+    num_texts = (
+        weights["output.weight"].shape[-1] // loaded.config.hidden_size if head_name == "frozen" else 1
+    )
+    shape = HeadShape(kind, loaded.config, num_outputs, pooling, texts=num_texts)
+    head = build_head(head_name, shape, seed=0)
     require_finite(weights, file)
     expected_weights = head.state_dict()
     try:

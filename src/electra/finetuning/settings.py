@@ -176,10 +176,11 @@ class ModelOptions:
     model's transformers class. compare and bag: hybrid heads, which add a linear model of word overlap
     (compare, for pairs) or of n-grams (bag, for single texts) and help most with few labels. frozen: the
     encoder is not trained, and a linear model is fitted to its states in seconds; often best with few labels.
-    linear: the head of ELECTRA's published code. joint: the paper's head for SQuAD. transformers can load the
-    whole model if its head is transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen or
-    linear; otherwise it loads the encoder, and the head's weights are in a separate file. joint, compare and
-    bag cannot be exported to ONNX.
+    It encodes the texts of a pair separately and compares their vectors. linear: the head of ELECTRA's
+    published code. joint: the paper's head for SQuAD. transformers can load the whole model if its head is
+    transformers or, for tagging with ELECTRA and DeBERTa encoders, frozen or linear; otherwise it loads the
+    encoder, and the head's weights are in a separate file. joint, compare, bag and, for pairs, frozen cannot
+    be exported to ONNX.
     """
     train_separately: bool = False
     """With the heads compare and bag, train the network without the linear model and add the logits of the

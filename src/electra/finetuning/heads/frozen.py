@@ -1,8 +1,12 @@
 """The head `frozen`: the encoder is not trained; a linear model is fitted to its states in seconds.
 
-A text is represented by the mean of its tokens' states, a token by its own state. The penalty on the weights
-is chosen by cross-validation on the training examples. With few labels this often scores higher than a
-trained encoder. Shapes: B texts, T tokens, N training texts or tokens, O outputs, D hidden size.
+A text is represented by the mean of its tokens' states, a token by its own state. The texts of a pair are
+encoded separately, and the pair is represented by |u - v| and u * v of their vectors u and v (as in InferSent,
+Conneau et al. 2017), because an encoder that is not trained for it does not compare two texts in one input.
+The penalty on the weights is chosen by cross-validation on the training examples. With few labels this often
+scores higher than a trained encoder.
+
+Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
 from __future__ import annotations
@@ -11,18 +15,68 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
+from electra.artifacts.model import Pooling
 from electra.finetuning.heads.linear import CLASSES
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.tasks.parts.task import HeadKind
-from electra.finetuning.windows.features import NO_TARGET, batch_of
+from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
 from electra.model.encoder import Encoder
-from electra.model.passes import PaddedBatch, map_rows
-from electra.model.sizes import Architecture
+from electra.model.passes import PaddedBatch, map_rows, pad_rows
+from electra.model.sizes import Architecture, EncoderConfig
 
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # the inverse of the penalty on squared weights
+# The inverse of the penalty on squared weights.
+STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+
+
+class PairClassifier(Head):
+    """A linear layer on |u - v| and u * v of the vectors of two texts, which are encoded separately."""
+
+    not_in_graphs = "the head frozen encodes the two texts of a pair separately; an ONNX graph has one input"
+
+    def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "mean") -> None:
+        super().__init__(config, num_outputs, pooling)
+        self.output = nn.Linear(2 * config.hidden_size, num_outputs)
+
+    @override
+    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+        """Returns |u - v| and u * v [B, 2 D]."""
+        lengths = (
+            np.full(len(batch.input_ids), batch.input_ids.shape[1])
+            if batch.document_ids is None
+            else (batch.document_ids >= 0).sum(1).cpu().numpy()
+        )
+        pairs = batch.input_ids.cpu().numpy()
+        texts = [
+            text for ids, length in zip(pairs, lengths, strict=True) for text in split_pair(ids[:length])
+        ]
+        rows = pad_rows(np.arange(len(texts)), texts, batch.input_ids.device, 0)
+        text_batch = Batch(
+            rows.index, rows.input_ids, torch.zeros_like(rows.input_ids), rows.document_ids, None
+        )
+        vectors = self.pool(super().encode(encoder, text_batch), text_batch)
+        u_BD, v_BD = vectors[::2], vectors[1::2]
+        return torch.cat([(u_BD - v_BD).abs(), u_BD * v_BD], dim=-1)
+
+    @override
+    def forward(self, features_BX: Tensor, batch: Batch) -> Tensor:
+        return torch.as_tensor(self.output(self.drop(features_BX)))
+
+
+def split_pair(ids: Ids) -> tuple[Ids, Ids]:
+    """Splits the ids of a pair, [CLS] a [SEP] b [SEP] or [CLS] a [SEP] [SEP] b [SEP], into those of two texts.
+
+    Returns:
+        [CLS] a [SEP] and [CLS] b [SEP].
+    """
+    end = int(np.flatnonzero(ids == ids[-1])[0]) + 1
+    second = ids[end:]
+    if len(second) > 1 and second[0] == ids[-1]:
+        second = second[1:]
+    return ids[:end], np.concatenate([ids[:1], second])
 
 
 class Frozen(HeadFactory):
@@ -37,7 +91,9 @@ class Frozen(HeadFactory):
     pooling = "mean"
 
     def build(self, shape: HeadShape) -> Head:
-        """Returns a linear layer, as the head `linear` does."""
+        """Returns a linear layer, as the head `linear` does, or one that compares two texts."""
+        if shape.kind == "classifier" and shape.texts == 2:
+            return PairClassifier(shape.config, shape.num_outputs, shape.pooling)
         return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
 
     def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
@@ -54,13 +110,13 @@ class Frozen(HeadFactory):
 
         def compute_states(rows: PaddedBatch) -> list[Tensor]:
             batch = batch_of(windows, rows)
-            hidden_BTD = encoder(
-                batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
-            ).float()
+            encoded = head.encode(encoder, batch).float()
+            if isinstance(head, PairClassifier):
+                return list(encoded[:, None].cpu())
             if not head.per_token:
-                return list(head.pool(hidden_BTD, batch)[:, None].cpu())
+                return list(head.pool(encoded, batch)[:, None].cpu())
             assert batch.targets is not None
-            pairs = zip(hidden_BTD, batch.targets, strict=True)
+            pairs = zip(encoded, batch.targets, strict=True)
             return [hidden_TD[targets_T != NO_TARGET].cpu() for hidden_TD, targets_T in pairs]
 
         states = list(map_rows(windows.input_ids, compute_states, data.device))

@@ -34,11 +34,9 @@ class TunedModel(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Returns logits [B, outputs], or [B, T, outputs] if `per_token`."""
-        hidden_BTD = self.encoder(
-            batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
-        )
+        encoded = self.head.encode(self.encoder, batch)
         table_argument = (self.encoder.token_table(),) if self.head.reads_table else ()
-        logits: Tensor = self.head(hidden_BTD, batch, *table_argument)
+        logits: Tensor = self.head(encoded, batch, *table_argument)
         return logits
 
 

@@ -37,7 +37,7 @@ from electra.model.sizes import Architecture, EncoderConfig
 
 
 class HeadModule(nn.Module):
-    """Maps the encoder's output [B, T, D] and the batch to logits.
+    """Maps the result of `encode`, usually states [B, T, D], and the batch to logits.
 
     The logits are [B, outputs], or [B, T, outputs] if `per_token`. With `reads_table`, `forward` also
     receives the token embeddings [V, E].
@@ -47,6 +47,13 @@ class HeadModule(nn.Module):
     reads_table = False
     not_in_graphs: ClassVar[str] = ""
     """The reason why the head cannot be exported to ONNX; "" if it can."""
+
+    def encode(self, encoder: Encoder, batch: Batch) -> Tensor:
+        """Returns the encoder's states [B, T, D], or what else `forward` reads."""
+        hidden_BTD: Tensor = encoder(
+            batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
+        )
+        return hidden_BTD
 
     def rescale(self, factor: float, offset: float) -> None:
         """Changes the weights so that the outputs are multiplied by `factor`, then increased by `offset`.
@@ -97,6 +104,8 @@ class HeadShape:
     pooling: Pooling = "cls"
     pretrained: nn.Module | None = None
     """The model's own head, if `HeadFactory.starts_from` names a network with one."""
+    texts: int = 1
+    """The number of texts in an example."""
 
 
 @dataclass(frozen=True)

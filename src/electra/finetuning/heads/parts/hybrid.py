@@ -148,9 +148,7 @@ class HybridFactory(HeadFactory):
 
         def read_batch(rows: PaddedBatch) -> list[Any]:
             batch = batch_of(windows, rows)
-            hidden_BTD = encoder(
-                batch.input_ids, document_ids=batch.document_ids, token_type_ids=batch.token_type_ids
-            )
+            hidden_BTD = head.encode(encoder, batch)
             table_VE = encoder.token_table()
             features_BK = head.compute_features(hidden_BTD, batch, table_VE)
             return list(zip(features_BK, head.extract_terms(batch), strict=True))
