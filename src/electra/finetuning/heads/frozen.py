@@ -1,7 +1,7 @@
 """The head `frozen`: the encoder is not trained; a linear model is fitted to its states in seconds.
 
 A text is represented by the mean of its tokens' states, a token by its own state. The texts of a pair are
-encoded separately, and the pair is represented by |u - v| and u * v of their vectors u and v (as in InferSent,
+encoded separately, and the pair is represented by |u - v| and u * v of their vectors u and v (InferSent,
 Conneau et al. 2017), because an encoder that is not trained for it does not compare two texts in one input.
 The penalty on the weights is chosen by cross-validation on the training examples. With few labels this often
 scores higher than a trained encoder.
@@ -67,7 +67,7 @@ class PairClassifier(Head):
 
 
 def split_pair(ids: Ids) -> tuple[Ids, Ids]:
-    """Splits the ids of a pair, [CLS] a [SEP] b [SEP] or [CLS] a [SEP] [SEP] b [SEP], into those of two texts.
+    """Splits the ids of a pair: [CLS] a [SEP] b [SEP] or, as in RoBERTa, [CLS] a [SEP] [SEP] b [SEP].
 
     Returns:
         [CLS] a [SEP] and [CLS] b [SEP].
