@@ -465,6 +465,8 @@ def test_default_learning_rates_follow_the_width(
 ) -> None:
     from electra.finetuning.settings import default_learning_rate
 
-    assert [default_learning_rate(width) for width in (128, 256, 768, 1024)] == [1e-3, 3e-4, 1e-4, 5e-5]
+    widths = (128, 256, 384, 768, 1024)
+    assert [default_learning_rate(width) for width in widths] == [1e-3, 3e-4, 1e-4, 1e-4, 5e-5]
+    assert [default_learning_rate(width, tagging=True) for width in widths] == [1e-3, 3e-4, 2e-4, 1e-4, 5e-5]
     tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
     assert tuning.settings.learning_rate == 1e-3

@@ -217,8 +217,8 @@ class UpdateOptions:
     batch_size: int = 32
     """Examples per update."""
     learning_rate: float | None = None
-    """Learning rate of the head; the layers below it get less (see --layer-decay) (default: 1e-3, 3e-4, 1e-4
-    or 5e-5, by the model's size).
+    """Learning rate of the head; the layers below it get less (see --layer-decay) (default: from 1e-3 to
+    5e-5, by the model's width).
     """
     layer_decay: float | None = None
     """Learning rate of each layer relative to the one above it (default: 0.8; 0.9 for widths up to 128
@@ -422,10 +422,15 @@ def search_budget(text: str) -> tuple[float, str]:
     return amount, unit
 
 
-def default_learning_rate(hidden_size: int) -> float:
-    """Returns the paper's learning rate for a width, or 1e-3 (from our own sweep) for widths up to 128."""
+def default_learning_rate(hidden_size: int, *, tagging: bool = False) -> float:
+    """Returns the paper's learning rate for a width, or a rate of our own (from grids).
+
+    Ours are 1e-3 for widths up to 128, and 2e-4 for taggers of widths from 257 to 384.
+    """
     if hidden_size <= 128:
         return 1e-3
+    if tagging and 256 < hidden_size <= 384:
+        return 2e-4
     return 3e-4 if hidden_size <= 256 else 1e-4 if hidden_size <= 768 else 5e-5
 
 

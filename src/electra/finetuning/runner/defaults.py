@@ -98,7 +98,7 @@ def default_settings(
     return {
         "dropout": dropout,
         "epochs": epochs,
-        "learning_rate": (default_learning_rate(config.hidden_size), width),
+        "learning_rate": (default_learning_rate(config.hidden_size, tagging=task.head == "tagger"), width),
         "layer_decay": (default_layer_decay(config.hidden_size), width),
         "max_length": (min(task.max_length, config.max_positions), "the task"),
     }
