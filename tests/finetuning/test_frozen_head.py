@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +15,10 @@ from safetensors.torch import load_file
 from sklearn.linear_model import LogisticRegression
 
 from electra.exchange.load import load
-from electra.finetuning.heads import frozen, linear
+from electra.finetuning.heads import frozen
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
-from electra.foundation.errors import ConfigError
+from electra.foundation.errors import ConfigError, DamagedModel, DataError
 from electra.inference.embedding import embed
 from electra.testing import toy_task
 
@@ -120,7 +123,7 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
         tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
     )
     with monkeypatch.context() as older:
-        older.setattr(frozen.Frozen, "build", lambda self, shape: linear.HEAD.build(shape))
+        older.setattr(frozen.Frozen, "separates_pairs", False)
         finetune(str(modern_folder), settings)
     loaded = load(str(modern_folder), "encoder")
     head = load_file(tmp_path / "out/model/head.safetensors")
@@ -131,6 +134,44 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
     with torch.inference_mode():
         logits = loaded.encoder(ids).mean(1) @ head["output.weight"].T + head["output.bias"]
     assert np.allclose(answers.values[0], logits.softmax(-1)[0], atol=1e-4)
+
+    results = finetune(str(modern_folder), replace(settings, seeds=2))  # the second seed is trained likewise
+    assert results["seeds"] == [0, 1]
+    head = load_file(tmp_path / "out/model/head.safetensors")
+    assert head["output.weight"].shape == (2, loaded.config.hidden_size)
+
+
+def test_single_texts_and_pairs_are_not_mixed(tmp_path: Path, modern_folder: Path) -> None:
+    pairs(tmp_path / "data", "train", 40)
+    single = tmp_path / "data/dev.csv"
+    single.write_text("text,label\na red film,same\na blue town,other\n")
+    settings = toy_task.settings(
+        tmp_path / "out", tmp_path / "data", "classification", head="frozen", epochs=None, learning_rate=None
+    )
+    settings = replace(settings, text_column=("text_a", "text_b"))
+    with pytest.raises(DataError, match="text_a"):
+        finetune(str(modern_folder), settings)
+    (tmp_path / "data/dev.csv").unlink()
+    finetune(str(modern_folder), settings)
+    (tmp_path / "new.csv").write_text("text\na red film\n")
+    with pytest.raises(DataError, match=r"new\.csv:2"):
+        predict(str(tmp_path / "out"), tmp_path / "new.csv")
+
+
+def test_a_tokenizer_that_does_not_end_a_pair_with_the_separator_is_refused(
+    tmp_path: Path, modern_folder: Path
+) -> None:
+    shutil.copytree(modern_folder, tmp_path / "model")
+    tokenizer = json.loads((tmp_path / "model/tokenizer.json").read_text())
+    template = tokenizer["post_processor"]
+    template["pair"] = template["pair"][:2] + template["pair"][3:]  # [CLS] a b [SEP]
+    (tmp_path / "model/tokenizer.json").write_text(json.dumps(tokenizer))
+    pairs(tmp_path / "data", "train", 40)
+    settings = toy_task.settings(
+        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
+    )
+    with pytest.warns(DamagedModel), pytest.raises(ConfigError, match="tokenizer"):
+        finetune(str(tmp_path / "model"), settings)
 
 
 @pytest.mark.parametrize(

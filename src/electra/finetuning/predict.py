@@ -139,6 +139,8 @@ class Predictor:
         )
         split = unlabelled_task.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
+        if self.tuned.reads_pairs and (single := [e for e in examples if len(e.texts) != 2]):
+            raise DataError("expected a pair of texts, as in training", where=single[0].where)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
@@ -409,11 +411,8 @@ def tuned_model(loaded: Loaded, task: Task, record: Mapping[str, Any] | None) ->
     else:
         weights = loaded.head_weights
         kind, num_outputs = cast(HeadKind, loaded.kind), weights["output.bias"].numel()
-    # The head frozen of older versions has one input for a pair.
-    num_texts = (
-        weights["output.weight"].shape[-1] // loaded.config.hidden_size if head_name == "frozen" else 1
-    )
-    shape = HeadShape(kind, loaded.config, num_outputs, pooling, texts=num_texts)
+    separate_texts = settings.get("separate_texts", False)
+    shape = HeadShape(kind, loaded.config, num_outputs, pooling, separate_texts=separate_texts)
     head = build_head(head_name, shape, seed=0)
     require_finite(weights, file)
     expected_weights = head.state_dict()

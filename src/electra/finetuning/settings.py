@@ -352,7 +352,7 @@ class Settings(
             "apart": self.train_separately,
             "teacher_weight": self.teacher_weight if self.teacher is not None else 0,
         }
-        unset_names = {name for name in ADDED_LATER if not record[name]}
+        unset_names = {name for name in ADDED_LATER if not record.get(name)}
         if self.search:  # the folder records the chosen settings, and another budget may extend the search
             record["search"] = True
         return {name: record[name] for name in record if name not in HARMLESS | NOT_RECORDED | unset_names}
@@ -369,6 +369,8 @@ class ResolvedSettings(Settings):
     dropout: float
     max_length: int
     calibrate: bool
+    separate_texts: bool = False
+    """Whether the two texts of a pair are encoded separately (head frozen)."""
 
 
 # Settings that do not change the scores of a seed: they may differ when a run is resumed. (The contents of
@@ -379,7 +381,9 @@ HARMLESS = {
     *("baselines", "baseline_model", "untrained_baseline"),
 }
 # Recorded only if they are set, because older records lack them.
-ADDED_LATER = {"encoding", "skip_unlabelled", "search", "apart", "teacher_weight", "calibrate"}
+ADDED_LATER = {
+    *("encoding", "skip_unlabelled", "search", "apart", "teacher_weight", "calibrate", "separate_texts"),
+}
 # `train_separately` is recorded as "apart"; the others are recorded elsewhere.
 NOT_RECORDED = {"task", "precision", "train_separately", "teacher", "unlabelled"}
 

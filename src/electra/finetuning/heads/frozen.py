@@ -3,8 +3,8 @@
 A text is represented by the mean of its tokens' states, a token by its own state. The texts of a pair are
 encoded separately, and the pair is represented by |u - v| and u * v of their vectors u and v (InferSent,
 Conneau et al. 2017), because an encoder that is not trained for it does not compare two texts in one input.
-The penalty on the weights is chosen by cross-validation on the training examples. With few labels this often
-scores higher than a trained encoder.
+Long pairs are truncated as for the other heads, the longer text first. The penalty on the weights is chosen
+by cross-validation on the training examples. With few labels this often scores higher than a trained encoder.
 
 Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.artifacts.model import Pooling
+from electra.data.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import CLASSES
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
+from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
 from electra.model.sizes import Architecture, EncoderConfig
@@ -35,6 +37,7 @@ STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 class PairClassifier(Head):
     """A linear layer on |u - v| and u * v of the vectors of two texts, which are encoded separately."""
 
+    reads_pairs = True
     not_in_graphs = "the head frozen encodes the two texts of a pair separately; an ONNX graph has one input"
 
     def __init__(self, config: EncoderConfig, num_outputs: int, pooling: Pooling = "mean") -> None:
@@ -66,6 +69,20 @@ class PairClassifier(Head):
         return torch.as_tensor(self.output(self.drop(features_BX)))
 
 
+def check_pairs(tokenizer: Tokenizer) -> None:
+    """Checks that `split_pair` restores single texts from pairs.
+
+    Raises:
+        ConfigError: the tokenizer writes pairs in another way.
+    """
+    first, second = (np.array(tokenizer.encode(text).ids) for text in ("a", "b c"))
+    pair = np.array(tokenizer.encode("a", "b c").ids)
+    if all(map(np.array_equal, split_pair(pair), (first, second))):
+        return
+    problem = "the head frozen cannot find the two texts of a pair in the tokens of this model's tokenizer"
+    raise ConfigError(problem, key="head", fix="Use another `head`")
+
+
 def split_pair(ids: Ids) -> tuple[Ids, Ids]:
     """Splits the ids of a pair: [CLS] a [SEP] b [SEP] or, as in RoBERTa, [CLS] a [SEP] [SEP] b [SEP].
 
@@ -89,10 +106,11 @@ class Frozen(HeadFactory):
     dropout = 0.0
     epochs = 0.0
     pooling = "mean"
+    separates_pairs = True
 
     def build(self, shape: HeadShape) -> Head:
         """Returns a linear layer, as the head `linear` does, or one that compares two texts."""
-        if shape.kind == "classifier" and shape.texts == 2:
+        if shape.separate_texts:
             return PairClassifier(shape.config, shape.num_outputs, shape.pooling)
         return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
 
@@ -106,6 +124,8 @@ class Frozen(HeadFactory):
         windows = data.windows
         assert isinstance(head, Head)
         assert windows.targets is not None, "training data has answers"
+        if head.reads_pairs:
+            check_pairs(data.tokenizer)
         encoder.eval()
 
         def compute_states(rows: PaddedBatch) -> list[Tensor]:

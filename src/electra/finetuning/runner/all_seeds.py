@@ -118,7 +118,11 @@ def _finetune(
     if settings.search:
         split_for_search(dataset)  # raises DataError if there are too few examples
     pooling = encoder_pooling(loaded, dataset.task)
-    tuning, notes = prepare(resolve(settings, dataset, loaded.config, pooling), dataset, loaded)
+    resolved = resolve(settings, dataset, loaded.config, pooling)
+    if folder.exists():  # older versions gave the texts of a pair to every head as one input
+        recorded_settings = folder.record.get("settings", {})
+        resolved = replace(resolved, separate_texts=recorded_settings.get("separate_texts", False))
+    tuning, notes = prepare(resolved, dataset, loaded)
     teacher, unlabelled = open_teacher(tuning)
     baseline_tuning = tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)

@@ -83,9 +83,16 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     for split, examples in splits.items():
         if count := sum(not "".join(example.texts).strip() for example in examples):
             notes.append(f"{split}: {plural(count, 'empty text')}, kept")
-    for examples in splits.values():
+    for split, examples in splits.items():
         if examples:
             load_head(settings.head).check_supports(task.head, len(examples[0].texts))
+            if task.head == "classifier" and len(examples[0].texts) != len(splits["train"][0].texts):
+                text_counts = [len(splits[name][0].texts) for name in (split, "train")]
+                found, expected = (
+                    "pairs of texts" if count == 2 else "single texts" for count in text_counts
+                )
+                fix = "Name the same columns with `text_column`, or pass another file"
+                raise DataError(f"{found}, but {expected} in train", where=paths[split], fix=fix)
     if "dev" not in splits:
         train, dev = split_by_hash(splits["train"], task.hashed_texts, paths["train"])
         splits = {"train": train, "dev": dev, **{name: splits[name] for name in splits if name != "train"}}

@@ -18,6 +18,7 @@ from electra.finetuning.settings import (
     default_learning_rate,
     settings_to_search,
 )
+from electra.finetuning.tasks.parts.task import Task
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
 from electra.foundation.visible import plural
@@ -55,7 +56,13 @@ def resolve(
     values["calibrate"] = settings.calibrate is not False
     default_pooling = pooling or load_head(settings.head).pooling
     values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, default_pooling)
-    return ResolvedSettings(**values)
+    num_texts = len(dataset.splits["train"][0].texts)
+    return ResolvedSettings(**values, separate_texts=separates_texts(settings.head, task, num_texts))
+
+
+def separates_texts(head: str, task: Task, num_texts: int) -> bool:
+    """Whether the head encodes the texts of an example separately; `num_texts` is their number."""
+    return load_head(head).separates_pairs and task.head == "classifier" and num_texts == 2
 
 
 def with_recorded_defaults(settings: Settings, folder: TuningFolder) -> Settings:
@@ -85,6 +92,8 @@ def default_settings(
     task, num_examples = dataset.task, len(dataset.splits["train"])
     head, width = load_head(settings.head), f"width {config.hidden_size}"
     head_origin = f"the head {HEADS.canonical_name(settings.head)}"
+    usual_rate = default_learning_rate(config.hidden_size)
+    rate = default_learning_rate(config.hidden_size, tagging=task.head == "tagger")
     dropout, epochs = (config.dropout, "as in pre-training"), (task.epochs, "the task")
     few_example_epochs = min(MAX_EPOCHS, math.ceil(MIN_UPDATES * settings.batch_size / num_examples))
     if few_example_epochs > task.epochs:
@@ -98,7 +107,7 @@ def default_settings(
     return {
         "dropout": dropout,
         "epochs": epochs,
-        "learning_rate": (default_learning_rate(config.hidden_size, tagging=task.head == "tagger"), width),
+        "learning_rate": (rate, width if rate == usual_rate else f"{width}, tagging"),
         "layer_decay": (default_layer_decay(config.hidden_size), width),
         "max_length": (min(task.max_length, config.max_positions), "the task"),
     }

@@ -36,7 +36,7 @@ from electra.finetuning.runner.baselines import (
 )
 from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.defaults import resolve
+from electra.finetuning.runner.defaults import resolve, separates_texts
 from electra.finetuning.runner.one_seed import build_model
 from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
@@ -127,7 +127,14 @@ def _score_frozen(tuning: Tuning) -> dict[str, Score]:
     """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
     head = load_head("frozen")
     pooling = "mean" if tuning.task.head == "classifier" else "cls"
-    frozen = tuning.with_settings(head=head.name, epochs=0.0, dropout=0.0, pooling=pooling)
+    num_texts = len(tuning.train.texts[0]) if tuning.train.texts else 1
+    frozen = tuning.with_settings(
+        head=head.name,
+        epochs=0.0,
+        dropout=0.0,
+        pooling=pooling,
+        separate_texts=separates_texts(head.name, tuning.task, num_texts),
+    )
     model = build_model(frozen, 0)
     data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
     head.start(model.head, model.encoder, data)

@@ -66,8 +66,9 @@ def build_model(tuning: Tuning, seed: int) -> TunedModel:
         initialise(nn.ModuleDict({"encoder": encoder}), key(seed, "init/encoder"), "fan_in")
     else:
         encoder.load_state_dict(start.encoder.state_dict())
-    num_texts = len(tuning.train.texts[0]) if tuning.train.texts else 1
-    shape = HeadShape(task.head, config, task.num_outputs, settings.pooling, start.head, num_texts)
+    shape = HeadShape(
+        task.head, config, task.num_outputs, settings.pooling, start.head, settings.separate_texts
+    )
     head = build_head(settings.head, shape, key(seed, "init/head"))
     load_head(settings.head).configure(head, settings)
     return TunedModel(encoder, head).to(tuning.device)

@@ -5,6 +5,7 @@
     kinds, texts              give the kinds of tasks it supports, and how many texts an example must have
     adapted(task)             returns the task, changed if this head's outputs have an unusual meaning
     dropout, epochs, pooling  give its defaults, if they differ from the usual ones
+    separates_pairs           says whether it encodes the two texts of a pair separately
     starts_from               names the network whose own head it starts from
     has_class(...)            says whether transformers has a class with it; if not, the encoder is saved with
                               the head's weights in a separate file
@@ -45,6 +46,8 @@ class HeadModule(nn.Module):
 
     per_token = False
     reads_table = False
+    reads_pairs: ClassVar[bool] = False
+    """Whether every example must be a pair of texts."""
     not_in_graphs: ClassVar[str] = ""
     """The reason why the head cannot be exported to ONNX; "" if it can."""
 
@@ -104,8 +107,8 @@ class HeadShape:
     pooling: Pooling = "cls"
     pretrained: nn.Module | None = None
     """The model's own head, if `HeadFactory.starts_from` names a network with one."""
-    texts: int = 1
-    """The number of texts in an example."""
+    separate_texts: bool = False
+    """Whether the head encodes the two texts of a pair separately."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,8 @@ class HeadFactory(ABC):
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
     pooling: ClassVar[Pooling | None] = None
+    separates_pairs: ClassVar[bool] = False
+    """Whether it encodes the two texts of a pair separately (`HeadModule.encode`)."""
     starts_from: ClassVar[Kind] = "encoder"
     """The kind of network that is fine-tuned.
 

@@ -18,6 +18,7 @@ from electra.foundation.arrays import Bools, Floats
 
 ITERATIONS = 100  # maximum number of L-BFGS iterations
 FOLDS = 5
+CLEARLY_WORSE = 1.1  # times the best held-out loss
 SELECTION_ROWS = 20_000  # maximum number of rows to choose the strength on
 Loss = Callable[[Tensor, Tensor], tuple[Tensor, float]]  # a task's loss: the sum and its divisor
 Matrix = Any  # [N, K]: a numpy array, a scipy CSR array, or an HStack
@@ -112,7 +113,7 @@ def fit_by_folds(
         loss: the task's loss.
         outputs: the number of logits.
         strengths: candidates in ascending order for the inverse of the penalty on squared weights, relative
-            to the sum of losses. The search ends after two that score worse than the best one.
+            to the sum of losses. The search ends after two that score clearly worse than the best.
         groups: the index of each row's group [N]; rows of a group (a pair in both orders) share a fold.
 
     Returns:
@@ -151,7 +152,7 @@ def fit_by_folds(
         if float(total) / count < best_loss:
             best_loss, best_strength, held_out, best_fits = float(total) / count, strength, logits, fits
             num_worse = 0
-        elif (num_worse := num_worse + 1) == 2:
+        elif float(total) / count > CLEARLY_WORSE * best_loss and (num_worse := num_worse + 1) == 2:
             break  # weaker penalties overfit more, and their fits take longest
     if not selection_N.all():
         held_out, _ = cross_fit(best_strength, np.ones(rows, bool), best_fits)
