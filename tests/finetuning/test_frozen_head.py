@@ -18,11 +18,18 @@ from electra.exchange.load import load
 from electra.finetuning.heads import frozen
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
+from electra.finetuning.settings import Settings
 from electra.foundation.errors import ConfigError, DamagedModel, DataError
 from electra.inference.embedding import embed
 from electra.testing import toy_task
 
 COLOURS = ("red", "green", "blue")
+
+
+def frozen_settings(folder: Path, task: str) -> Settings:
+    return toy_task.settings(
+        folder / "out", folder / "data", task, head="frozen", epochs=None, learning_rate=None
+    )
 
 
 def three_classes(folder: Path, name: str, count: int) -> list[tuple[str, str]]:
@@ -61,9 +68,7 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
     model = str(request.getfixturevalue(encoder))
     train = three_classes(tmp_path / "data", "train", 90)
     dev = three_classes(tmp_path / "data", "dev", 12)
-    settings = toy_task.settings(
-        tmp_path / "out", tmp_path / "data", "classification", head="frozen", epochs=None, learning_rate=None
-    )
+    settings = frozen_settings(tmp_path, "classification")
     results = finetune(model, settings)
     assert results["steps"] == 0
 
@@ -89,9 +94,7 @@ def test_a_pair_is_compared_by_the_vectors_of_its_texts(
     model = str(request.getfixturevalue(encoder))
     train = pairs(tmp_path / "data", "train", 80)
     dev = pairs(tmp_path / "data", "dev", 12)
-    settings = toy_task.settings(
-        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
-    )
+    settings = frozen_settings(tmp_path, "pair")
     finetune(model, settings)
 
     loaded = load(model, "encoder")
@@ -119,9 +122,7 @@ def test_a_pair_classifier_of_an_older_version_still_reads_both_texts_together(
 ) -> None:
     rows = pairs(tmp_path / "data", "train", 40)
     pairs(tmp_path / "data", "dev", 12)
-    settings = toy_task.settings(
-        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
-    )
+    settings = frozen_settings(tmp_path, "pair")
     with monkeypatch.context() as older:
         older.setattr(frozen.Frozen, "separates_pairs", False)
         finetune(str(modern_folder), settings)
@@ -145,9 +146,7 @@ def test_single_texts_and_pairs_are_not_mixed(tmp_path: Path, modern_folder: Pat
     pairs(tmp_path / "data", "train", 40)
     single = tmp_path / "data/dev.csv"
     single.write_text("text,label\na red film,same\na blue town,other\n")
-    settings = toy_task.settings(
-        tmp_path / "out", tmp_path / "data", "classification", head="frozen", epochs=None, learning_rate=None
-    )
+    settings = frozen_settings(tmp_path, "classification")
     settings = replace(settings, text_column=("text_a", "text_b"))
     with pytest.raises(DataError, match="text_a"):
         finetune(str(modern_folder), settings)
@@ -167,9 +166,7 @@ def test_a_tokenizer_that_does_not_end_a_pair_with_the_separator_is_refused(
     template["pair"] = template["pair"][:2] + template["pair"][3:]  # [CLS] a b [SEP]
     (tmp_path / "model/tokenizer.json").write_text(json.dumps(tokenizer))
     pairs(tmp_path / "data", "train", 40)
-    settings = toy_task.settings(
-        tmp_path / "out", tmp_path / "data", "pair", head="frozen", epochs=None, learning_rate=None
-    )
+    settings = frozen_settings(tmp_path, "pair")
     with pytest.warns(DamagedModel), pytest.raises(ConfigError, match="tokenizer"):
         finetune(str(tmp_path / "model"), settings)
 
