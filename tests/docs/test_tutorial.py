@@ -174,7 +174,7 @@ def test_from_a_published_encoder(
     model = str(toy_task.save_encoder(tmp_path / "toy", "modern"))
     instead = {"answerdotai/ModernBERT-base": model, "2h": "4steps", "3": "1", "16384": "600"}
     said = follow("from-a-published-encoder.md", instead, monkeypatch, capsys)
-    assert "word counting" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
+    assert "TF-IDF" in said[0] and "mixed: general" in said[2] and "to 600 tokens" in said[4]
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
 
 

@@ -37,11 +37,11 @@ def test_baselines_are_columns_beside_the_models(model: Path, data: Path, tmp_pa
     for row in record["rows"]:
         assert all(score["status"] == "done" and score["n"] == 1 for score in row["scores"].values())
     first = record["rows"][0]["scores"]
-    results = json.loads((tmp_path / "out/tasks/word-counting/sst2/all_results.json").read_text())
-    assert first[baselines.WORD_COUNTING]["median"] == results["eval_accuracy"]
-    assert first[baselines.WORD_COUNTING]["train_samples"] == first["toy"]["train_samples"]
+    results = json.loads((tmp_path / "out/tasks/TF-IDF-or-overlap/sst2/all_results.json").read_text())
+    assert first[baselines.LINEAR]["median"] == results["eval_accuracy"]
+    assert first[baselines.LINEAR]["train_samples"] == first["toy"]["train_samples"]
     mean = sum(row["scores"][baselines.MAJORITY]["median"] for row in record["rows"]) / 2
     assert record["averages"][0]["scores"][baselines.MAJORITY] == pytest.approx(mean)
     page = (tmp_path / "out" / "evaluation.html").read_text()
-    assert "word counting" in page and "no network" in page
+    assert baselines.LINEAR in page and "no network" in page
     assert main(words) == 0  # nothing is repeated or refused

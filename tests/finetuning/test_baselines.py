@@ -38,7 +38,7 @@ def test_common_subsequence(a: str, b: str, length: int) -> None:
     assert common_subsequence(list(a), list(b)) == length
 
 
-def test_word_counting_separates_pairs_by_overlap() -> None:
+def test_a_linear_model_separates_pairs_by_overlap() -> None:
     rows = [("equivalent", f"word{i} is here", f"here is word{i}") for i in range(20)]
     rows += [("not_equivalent", f"word{i} is here", f"nothing like name{i}") for i in range(20)]
     train = examples(rows)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_word_counting_separates_pairs_by_overlap() -> None:
         predict = baselines.fit(name, task, train)
         assert predict is not None
         shares[name] = task.score(predict(new), new)["accuracy"].value
-    assert shares == {baselines.MAJORITY: 0.5, baselines.WORD_COUNTING: 1.0}
+    assert shares == {baselines.MAJORITY: 0.5, baselines.LINEAR: 1.0}
 
 
 def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> None:
@@ -60,7 +60,7 @@ def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> N
     )
     task = load_task("stsb").fit(train)
     predict, mean = (
-        baselines.fit(baselines.WORD_COUNTING, task, train),
+        baselines.fit(baselines.LINEAR, task, train),
         baselines.fit(baselines.MAJORITY, task, train),
     )
     assert predict is not None and mean is not None
@@ -74,7 +74,7 @@ def test_the_tag_of_a_word_is_its_most_frequent_one() -> None:
         [(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")]
     )
     task = load_task("pos").fit(train)
-    known = baselines.fit(baselines.WORD_COUNTING, task, train)
+    known = baselines.fit(baselines.LINEAR, task, train)
     assert known is not None
     [prediction] = known(examples([(None, "flies", "unseen", "time")]))
     assert [task.label_names[i] for i in prediction.argmax(-1)] == ["N", "N", "N"]
@@ -87,14 +87,14 @@ def test_multi_label_with_a_label_that_no_example_has() -> None:
     several = load_task("classification").configured(TaskOptions(multi_label=True))
     task = several.rebuilt(("fun", "sad", "never"), {})
     train = examples([(("fun",), "great joke")] * 8 + [(("sad",), "bad news")] * 8)
-    predict = baselines.fit(baselines.WORD_COUNTING, task, train)
+    predict = baselines.fit(baselines.LINEAR, task, train)
     assert predict is not None
     [scores] = predict(examples([(None, "great joke")]))
     assert scores[0] > 0.5 > scores[1] and scores[2] == 0.0
 
 
 def test_spans_have_no_baseline() -> None:
-    assert baselines.fit(baselines.WORD_COUNTING, load_task("squad"), []) is None
+    assert baselines.fit(baselines.LINEAR, load_task("squad"), []) is None
 
 
 @pytest.mark.usefixtures("no_figures")

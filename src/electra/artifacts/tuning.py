@@ -24,6 +24,7 @@ from electra.artifacts.session import LOG
 from electra.foundation import durable
 from electra.foundation.errors import RunFolderError
 
+FORMER_NAMES = {"word counting": "TF-IDF or overlap"}  # of baselines
 NOISY_BELOW = 2000  # dev examples; with fewer, the results carry a note about chance
 
 
@@ -195,10 +196,11 @@ def _read_if_present(path: Path) -> dict[str, Any]:
 def baseline_results(results: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Returns the scores of each baseline: those without a network, and random initialization.
 
-    Results of earlier releases have the former under the key "floors".
+    Results of earlier releases have the former under the key "floors", and other names.
     """
     untrained = {"random initialization": results["untrained"]} if results.get("untrained") else {}
-    return {**results.get("baselines", results.get("floors", {})), **untrained}
+    baselines = results.get("baselines", results.get("floors", {}))
+    return {FORMER_NAMES.get(name, name): scores for name, scores in baselines.items()} | untrained
 
 
 def chance_note(results: Mapping[str, Any]) -> str:

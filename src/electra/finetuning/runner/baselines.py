@@ -1,10 +1,10 @@
 """Baselines without a network, fitted to the same training examples and scored by the same metrics.
 
-majority       predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
-word counting  (its name in records) a linear model on nine features of word overlap for pairs, or on the
-               TF-IDF of words and bigrams for single texts. It is a logistic regression (for numbers, a ridge
-               regression) whose strength is chosen by cross-validation on the training examples. For tagging,
-               it predicts the most frequent tag of each word
+majority           predicts the most frequent class or tag, each label's frequency, or the mean of the numbers
+TF-IDF or overlap  a linear model on the TF-IDF of words and bigrams for single texts, or on nine features of
+                   word overlap for pairs. It is a logistic regression (for numbers, a ridge regression) whose
+                   strength is chosen by cross-validation on the training examples. For tagging, it predicts
+                   the most frequent tag of each word
 
 Question answering has no such baseline. Baselines that use an encoder without training it are in
 encoder_baselines.py.
@@ -35,7 +35,7 @@ Predict = Callable[[Sequence[Example]], list[Any]]
 
 A prediction is an array of probabilities [labels], a number [1], or probabilities of tags [words, labels].
 """
-NAMES = MAJORITY, WORD_COUNTING = "majority", "word counting"  # the names in records
+NAMES = MAJORITY, LINEAR = "majority", "TF-IDF or overlap"
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # candidates for the inverse of the penalty on squared weights
 CLASS_WEIGHTS = (None, "balanced")  # candidates for scikit-learn's `class_weight`
 FOLDS = 5  # of the cross-validation
@@ -68,6 +68,15 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     return {**results, "seconds": round(time.monotonic() - start, 3), "notes": list(dataset.notes)}
 
 
+def title(baseline: str, dataset: Dataset) -> str:
+    """Returns the name of a baseline for one task: TF-IDF for texts, word overlap for pairs."""
+    if baseline == MAJORITY:
+        return baseline
+    if dataset.task.head == "tagger":
+        return "most frequent tag of each word"
+    return "TF-IDF" if len(dataset.splits["train"][0].texts) == 1 else "word overlap"
+
+
 def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
     """Returns a baseline's scores on the splits with answers, by SPLIT_METRIC ("eval" for dev).
 
@@ -91,13 +100,13 @@ def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
 def fit(baseline: str, task: Any, train: Sequence[Example]) -> Predict | None:
     """Fits the baseline with this name to a task; None for question answering, which has no baseline.
 
-    If the training texts have no words, word counting is the same as the majority.
+    If the training texts have no words, both are the same.
     """
     if task.head == "reader":
         return None
     if task.head == "tagger":
-        return _fit_tags(task, train, by_word=baseline == WORD_COUNTING)
-    if baseline == WORD_COUNTING and any(words(text) for example in train for text in example.texts):
+        return _fit_tags(task, train, by_word=baseline == LINEAR)
+    if baseline == LINEAR and any(words(text) for example in train for text in example.texts):
         return fit_linear(task, train, fit_overlap(train) if len(train[0].texts) > 1 else fit_tfidf(train))
     if task.num_outputs == 1:
         answer = np.array([task.gold_number(example) for example in train]).mean(keepdims=True)

@@ -33,6 +33,7 @@ from electra.finetuning.runner.baselines import (
     fit_linear,
     score_splits,
     scores,
+    title,
 )
 from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
@@ -95,7 +96,7 @@ def measure_all(
         say(f"measuring the baselines on {size:,} training examples; --no-baselines skips them")
     with warnings.catch_warnings():  # scikit-learn warns about convergence and small folds
         warnings.simplefilter("ignore")
-        by_name = {name: scores(name, dataset) for name in NAMES}
+        by_name = {title(name, dataset): scores(name, dataset) for name in NAMES}
         by_name |= _encoder_scores(tuning, dataset)
         if baseline_tuning is not None:
             name = Path(str(tuning.settings.baseline_model)).name
