@@ -10,6 +10,7 @@ from typing import Any
 from electra.foundation.errors import DataError
 
 ID_COLUMNS = ("id", "idx", "index")
+MAX_NAMES = 3  # that a message lists
 EXPANSION_BYTES, EXPANSION_RATIO = (
     64 << 20,
     50,
@@ -43,9 +44,16 @@ class Table:
         matches = [column for column in self.columns if column.casefold() == name.casefold()]
         return matches[0] if len(matches) == 1 else None
 
-    def missing_column(self, names: Sequence[str], option: str) -> DataError:
-        """Returns the error for a file with none of these columns; `option` sets the name of the column."""
-        fix = f"It has {', '.join(map(_short, self.columns))}: choose one with {option}"
+    def missing_column(self, names: Sequence[str], option: str, choose: str = "one") -> DataError:
+        """Returns the error for a file with none of these columns.
+
+        Args:
+            names: the names that were looked for.
+            option: the option that sets the name of the column.
+            choose: how many columns the user has to choose.
+        """
+        names = names if len(names) <= MAX_NAMES else [*names[: MAX_NAMES - 1], "other common names"]
+        fix = f"It has {', '.join(map(_short, self.columns))}: choose {choose} with {option}"
         if self.headed:
             fix += "; if that is not a header line, name all columns with `columns`"
         return DataError(f"no column {' or '.join(names)}", where=self.path, fix=fix)

@@ -134,7 +134,10 @@ class TextTask(Task):
             ((), []),
         )
         if not text_columns:
-            raise table.missing_column([" + ".join(names) for names in self.texts], "`text_column`")
+            counts = {len(names) for names in self.texts}
+            choose = "one" if counts == {1} else "two, each" if counts == {2} else "one or two, each"
+            names = [" + ".join(names) for names in self.texts]
+            raise table.missing_column(names, "`text_column`", choose)
         label_column, get_answer = self.answer_getter(table, labelled)
         id_column = table.first_column(
             [name for name in ID_COLUMNS if name not in (*text_columns, label_column)]
