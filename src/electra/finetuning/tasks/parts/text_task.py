@@ -134,8 +134,8 @@ class TextTask(Task):
             ((), []),
         )
         if not text_columns:
-            counts = {len(names) for names in self.texts}
-            choose = "one" if counts == {1} else "two, each" if counts == {2} else "one or two, each"
+            sizes = {len(names) for names in self.texts}
+            choose = "one" if sizes == {1} else "two, each" if sizes == {2} else "one or two, each"
             names = [" + ".join(names) for names in self.texts]
             raise table.missing_column(names, "`text_column`", choose)
         label_column, get_answer = self.answer_getter(table, labelled)
