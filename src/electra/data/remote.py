@@ -11,17 +11,16 @@ import glob
 import hashlib
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from electra.artifacts.session import wait_and_lock
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.data.sources import convert_errors, copy_bytes, is_remote
 from electra.foundation import durable
-from electra.foundation.errors import RunFolderError, StoreError
+from electra.foundation.errors import StoreError
 
 MAX_MANIFEST_BYTES = 1 << 24
 
@@ -57,7 +56,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
         ) from None
     folder = cache_folder() / hashlib.sha256(manifest).hexdigest()[:32]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _lock_when_free(folder.with_name(f"{folder.name}.lock")):
+    with wait_and_lock(folder.with_name(f"{folder.name}.lock"), say):
         if durable.verify_directory(folder) is not None:
             say(
                 f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB"
@@ -77,19 +76,6 @@ def address_of(folder: Path) -> str | None:
 
 def _address_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.address")
-
-
-@contextmanager
-def _lock_when_free(folder: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock of `folder`, then holds it."""
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(durable.lock(folder))
-                break
-            except RunFolderError:
-                time.sleep(0.2)
-        yield
 
 
 def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
