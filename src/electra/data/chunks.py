@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.data.remote import address_of, cache_folder, fetch_store, read_whole
-from electra.data.sources import convert_errors
+from electra.data.sources import convert_errors, is_web
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 from electra.foundation.machine import launch_variable
@@ -231,7 +231,7 @@ def uploaded(address: str) -> Iterator[Path]:
     """
     address = address.rstrip("/")
     with _convert_errors(address):
-        if address.startswith(("http://", "https://")):
+        if is_web(address):
             raise StoreError("http addresses can only be read", where=address, fix="Choose another `out`")
         system, path = _file_system(address)
         exists = system.exists(f"{path}/{durable.MANIFEST}")

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from electra.artifacts.session import wait_and_lock
 from electra.artifacts.store import ShardFolder, StoreFolder
-from electra.data.sources import convert_errors, copy_bytes, is_remote
+from electra.data.sources import convert_errors, copy_bytes, is_remote, is_web, open_web
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
 
@@ -96,17 +96,8 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
 
     Errors are those of the file system or library; `convert_errors` turns them into ours.
     """
-    if address.startswith(("http://", "https://")):  # fsspec would need two more packages for it
-        from urllib.error import HTTPError
-        from urllib.request import Request, urlopen
-
-        headers = {"User-Agent": "electra"} | ({"Range": f"bytes={start}-"} if start else {})
-        try:
-            opened: IO[bytes] = urlopen(Request(address, headers=headers), timeout=60)
-        except HTTPError as error:
-            error.close()  # it holds the connection open
-            raise
-        return opened
+    if is_web(address):
+        return open_web(address, start)
     import fsspec
 
     is_url = is_remote(address)
@@ -118,7 +109,7 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
 
 def read_whole(address: str) -> bytes:
     """Returns the content of a small file at an address, with one request."""
-    if address.startswith(("http://", "https://")):
+    if is_web(address):
         with open_at(address) as stream:
             return stream.read()
     import fsspec

@@ -494,7 +494,7 @@ def copy_bytes(
 
 def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     """Yields a remote file or, through fsspec, the files of a remote glob or folder."""
-    for name, open_stream in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
+    for name, open_stream in [(url, partial(open_web, url))] if is_web(url) else _file_system(url):
         file_name = re.sub(r"[?#].*", "", name)
         is_zip = file_name.lower().endswith(ZIP)
         format, compression = ("zip", "") if is_zip else _format_of(file_name, name, options.format)
@@ -514,11 +514,23 @@ def listed_size(stream: Any) -> int | None:
     return int(size) if size is not None and str(size).isdecimal() else None
 
 
-def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields one file over http, without fsspec, which would need two more packages."""
-    from urllib.request import urlopen
+def is_web(address: str) -> bool:
+    """Whether `open_web` opens the address; fsspec would need two more packages for it."""
+    return address.startswith(("http://", "https://"))
 
-    yield url, lambda: urlopen(url, timeout=60)
+
+def open_web(url: str, start: int = 0) -> IO[bytes]:
+    """Opens a file over http at byte `start`, or at 0 if the server cannot do so."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    headers = {"User-Agent": "electra"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        opened: IO[bytes] = urlopen(Request(url, headers=headers), timeout=60)
+    except HTTPError as error:
+        error.close()  # it holds the connection open
+        raise
+    return opened
 
 
 def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
