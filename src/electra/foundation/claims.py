@@ -48,11 +48,10 @@ class Claims:
         jobs: Iterable[Job],
         leases: Leases | None = None,
         done: Callable[[Job], bool] = lambda job: False,
-        check_seconds: float = CHECK_SECONDS,
         wait: bool = True,
     ) -> None:
         self._waiting = deque(jobs)
-        self._leases, self._done, self._check_seconds, self._wait = leases, done, check_seconds, wait
+        self._leases, self._done, self._wait = leases, done, wait
         self._held: dict[int, Lease] = {}
         self._checked_at = float("-inf")
 
@@ -69,7 +68,7 @@ class Claims:
         """
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
-        if time.monotonic() - self._checked_at < self._check_seconds:
+        if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return [], None
         done_elsewhere: list[Job] = []
         for job in list(self._waiting):

@@ -205,9 +205,9 @@ def to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
 
 
-def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
+def commit_json(path: Path, value: Any) -> None:
     """Writes a value as JSON with `commit_file`."""
-    commit_file(path, to_json(value), ops)
+    commit_file(path, to_json(value))
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
