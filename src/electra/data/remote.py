@@ -1,6 +1,6 @@
 """Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
-The cache is $ELECTRA_CACHE, or ~/.cache/electra. The name of a copy is the hash of the store's manifest, so
+The cache is the folder stores/ of `cache_folder`. The name of a copy is the hash of the store's manifest, so
 that a rebuilt store is fetched again. A copy is used only if all its files match the hashes in the manifest.
 A store that was prepared at its address is copied without its training tokens; see `data.chunks`.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,15 +20,11 @@ from electra.artifacts.store import ShardFolder, StoreFolder
 from electra.data.sources import convert_errors, copy_bytes, is_remote, is_web, open_web
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
+from electra.foundation.machine import cache_folder
 
 MAX_MANIFEST_BYTES = 1 << 24
 
 __all__ = ["fetch_store", "is_remote"]
-
-
-def cache_folder() -> Path:
-    """Returns the folder of the cached stores."""
-    return Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "stores"
 
 
 def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Path:
@@ -54,7 +49,7 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
             where=url,
             fix="Copy the whole folder there",
         ) from None
-    folder = cache_folder() / hashlib.sha256(manifest).hexdigest()[:32]
+    folder = cache_folder() / "stores" / hashlib.sha256(manifest).hexdigest()[:32]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with wait_and_lock(folder.with_name(f"{folder.name}.lock"), say):
         if durable.verify_directory(folder) is not None:

@@ -33,6 +33,7 @@ from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_spli
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
+from electra.foundation.options import STDIN
 from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
@@ -40,7 +41,7 @@ FORMATS = {".txt": "txt", **TABLE_FORMATS}
 TEXT_EXPANSION_RATIO = (
     1000  # a file may expand to EXPANSION_BYTES bytes plus TEXT_EXPANSION_RATIO times its size
 )
-STDIN, HUB = "-", "hub:"
+HUB = "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
