@@ -30,8 +30,9 @@ from electra.commands.framework.command import (
 )
 from electra.commands.framework.help import DEFAULT, GROUPS, default_shown, flag_shown, summary
 from electra.commands.framework.main import class_of, commands
-from electra.finetuning.tasks import load_task, task_names
+from electra.finetuning.tasks import load_task
 from electra.foundation import config
+from electra.foundation.extensions import OBJECTIVES, TASKS
 from electra.model.sizes import SIZES
 from electra.training.recipe import Recipe
 
@@ -164,7 +165,7 @@ def sizes() -> str:
 
 def all_objectives() -> str:
     rows, parts = [], []
-    for name in objectives.names():
+    for name in OBJECTIVES.names():
         module = objectives.module_of(name)
         rows.append((f"`{name}`", " ".join((module.__doc__ or "").split()), module.Objective.source))
         departures = " ".join((module.Objective.__doc__ or "").split())
@@ -179,7 +180,7 @@ def all_objectives() -> str:
 
 def tasks() -> str:
     rows = [
-        (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in task_names()
+        (f"`{name}`", load_task(name).source, ", ".join(load_task(name).metrics)) for name in TASKS.names()
     ]
     return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + table(
         ("Task", "Source", "Metrics"), rows

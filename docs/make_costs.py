@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from electra import objectives
+from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 
@@ -32,7 +33,7 @@ if __name__ == "__main__":
     chosen = [*sys.argv[1:], *("small", "128", "30522")[len(sys.argv) - 1 :]]
     shape = (chosen[0], int(chosen[1]), int(chosen[2]))
     baseline = cost("mlm", {}, *shape)
-    cases: list[tuple[str, dict[str, object]]] = [(name, {}) for name in objectives.names()]
+    cases: list[tuple[str, dict[str, object]]] = [(name, {}) for name in OBJECTIVES.names()]
     for name, options in [*cases, *VARIANTS]:
         label = " ".join([name, *(f"{key} = {value}" for key, value in options.items())])
         sys.stdout.write(f"{label:36} {cost(name, options, *shape) / baseline:.2f}\n")

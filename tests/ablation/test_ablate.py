@@ -25,6 +25,7 @@ from electra.artifacts.run import RunFolder
 from electra.commands.framework.main import main as run_command
 from electra.data.store import TokenStore
 from electra.foundation import jobs
+from electra.foundation.claims import Job
 from electra.foundation.errors import Interrupted, RunFailed
 from electra.foundation.signals import Stop, StopRequest
 from electra.laboratory.ablation import plan, worker
@@ -123,14 +124,14 @@ def score(folder: Path) -> Any:
 
 
 def in_this_process(
-    todo: Iterable[jobs.Job],
+    todo: Iterable[Job],
     at_once: int,
     *,
     threads: int,
     say: jobs.Say,
     stop: Stop,
     on_poll: Callable[[], None],
-) -> Iterator[jobs.Job]:
+) -> Iterator[Job]:
     for job in jobs.run_in_turn(todo, say=say, stop=stop):
         on_poll()
         yield job

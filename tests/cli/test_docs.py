@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from electra import objectives
 from electra.commands.framework.main import class_of, commands, main
 from electra.commands.framework.parser import parse
+from electra.foundation.extensions import OBJECTIVES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -27,7 +27,7 @@ def generator() -> ModuleType:
 def test_the_reference_is_up_to_date() -> None:
     made = generator().page()
     assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run: python docs/make_cli.py"
-    for name in (*commands(), *objectives.names()):
+    for name in (*commands(), *OBJECTIVES.names()):
         assert f"`{name}`" in made
 
 

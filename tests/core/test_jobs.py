@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from electra.foundation.claims import Job
 from electra.foundation.errors import DiskError, ElectraError, Interrupted
-from electra.foundation.jobs import Job, run_in_turn, run_parallel
+from electra.foundation.jobs import run_in_turn, run_parallel
 
 WORKS = """
 import os, signal, sys, time
@@ -136,7 +137,8 @@ def test_an_electra_error_stops_the_running_jobs(works: Any, tmp_path: Path) -> 
 PARENT = """
 import sys
 import works
-from electra.foundation.jobs import Job, run_parallel
+from electra.foundation.claims import Job
+from electra.foundation.jobs import run_parallel
 from electra.foundation.signals import StopRequest
 
 jobs = [Job(name, works.wait, (sys.argv[1], name)) for name in "ab"]

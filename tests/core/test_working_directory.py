@@ -16,6 +16,7 @@ import pytest
 
 from electra.commands.framework.main import main
 from electra.foundation import jobs
+from electra.foundation.claims import Job
 from electra.training.launch import launch
 
 NAMES = ("torch", "random", "tokenizers", "sitecustomize", "usercustomize", "numpy", "json", "electra", "ast")
@@ -39,7 +40,7 @@ def caught(folder: Path) -> list[str]:
 
 
 def _one() -> None:
-    todo = jobs.Job("", _tell)
+    todo = Job("", _tell)
     [job] = jobs.run_parallel([todo], 1, threads=1, say=lambda line: None, stop=lambda: False)
     assert job.error is None and job.result == "random"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from corpora import contents, texts, write
 
+from electra.artifacts import session
 from electra.data import remote
 from electra.data.sources import copy_bytes
 from electra.data.store import TokenStore
@@ -125,7 +126,7 @@ def test_a_second_process_waits_for_the_copy_of_the_first(
         if len(turns) == 3:
             held.close()
 
-    monkeypatch.setattr(remote.time, "sleep", wait)
+    monkeypatch.setattr(session.time, "sleep", wait)
     messages: list[str] = []
     durable.remove_directory(here)
     with contextlib.ExitStack() as held:

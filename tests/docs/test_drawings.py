@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from xml.etree import ElementTree
 
-from electra.laboratory import analysis
+from electra.foundation.extensions import PROBES
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = runpy.run_path(str(ROOT / "docs" / "make_drawings.py"))
@@ -27,6 +27,6 @@ def test_the_charts_numbers_are_in_their_record() -> None:
 
 def test_every_probe_has_a_picture_on_its_page() -> None:
     page = (ROOT / "docs" / "analysis.md").read_text(encoding="utf-8")
-    for probe in analysis.names():
+    for probe in PROBES.names():
         assert f"(pictures/probe-{probe}.svg)" in page
         ElementTree.parse(ROOT / "docs" / "pictures" / f"probe-{probe}.svg")

@@ -24,6 +24,7 @@ from electra.commands.framework.main import main
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.foundation import jobs
+from electra.foundation.claims import Job
 from electra.model.pair import build_pair
 from electra.model.sizes import EncoderConfig
 from electra.testing import small, toy_task
@@ -208,8 +209,8 @@ rows = 8
 
 
 def in_turn_here(
-    todo: Iterable[jobs.Job], at_once: int, *, on_poll: Callable[[], None], **kept: Any
-) -> Iterator[jobs.Job]:
+    todo: Iterable[Job], at_once: int, *, on_poll: Callable[[], None], **kept: Any
+) -> Iterator[Job]:
     """Processes of their own would each import torch."""
     for job in jobs.run_in_turn(todo, say=kept["say"], stop=kept["stop"]):
         on_poll()

@@ -12,9 +12,10 @@ from electra.finetuning.labelled.examples import Example
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.settings import Settings, default_layer_decay, default_learning_rate
-from electra.finetuning.tasks import load_task, task_names
+from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.answer_spans import QuestionAnswering
 from electra.finetuning.tasks.parts.text_task import TextTask
+from electra.foundation.extensions import TASKS
 from electra.model.sizes import EncoderConfig
 
 SMALL = EncoderConfig("electra", 30_522, 128, 256, 12, 4, 1024)
@@ -25,7 +26,7 @@ def examples_of(task: str, size: int = 8551) -> Dataset:
 
 
 def test_both_orders_in_training_for_mrpc_and_stsb_and_for_no_other_task() -> None:
-    assert {name for name in task_names() if getattr(load_task(name), "both_orders", False)} == {
+    assert {name for name in TASKS.names() if getattr(load_task(name), "both_orders", False)} == {
         "mrpc",
         "stsb",
     }

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import toy_questions
 
-from electra.finetuning.tasks import load_task, task_names
+from electra.finetuning.tasks import load_task
+from electra.foundation.extensions import TASKS
 from electra.testing import TaskContract
 
 
 class TestEveryTask(TaskContract):
-    task = task_names()
+    task = TASKS.names()
 
     def write_data(self, name: str, folder: Path) -> Path:
         if load_task(name).head == "reader":

@@ -11,8 +11,9 @@ import pytest
 from electra.commands.finetune import Finetune
 from electra.commands.framework.parser import parse
 from electra.finetuning.labelled.splits import find_split
-from electra.finetuning.tasks import load_task, task_names
+from electra.finetuning.tasks import load_task
 from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import TASKS
 
 
 def write(path: Path, text: str) -> Path:
@@ -70,7 +71,7 @@ def test_glue_as_distributed(folder: str, shared_data) -> None:  # type: ignore[
 
 
 def test_every_task_file_keeps_the_contract() -> None:
-    for name in task_names():
+    for name in TASKS.names():
         task = load_task(name)
         assert task.name.replace("-", "") == name and task.version >= 1 and task.source and task.metrics
     assert load_task("SST-2") is load_task("sst_2") is load_task("sst2")

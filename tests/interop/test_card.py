@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,11 @@ def make_run(folder: Path) -> Path:
 
 
 def test_card_of_a_run(tmp_path: Path) -> None:
-    text = render(card_of_run(make_run(tmp_path / "law"), "discriminator", "ElectraForPreTraining"))
+    text = render(
+        replace(
+            card_of_run(make_run(tmp_path / "law"), "discriminator"), architecture="ElectraForPreTraining"
+        )
+    )
     data = ModelCard(text).data.to_dict()
     assert data["library_name"] == "transformers" and "replaced-token-detection" in data["tags"]
     assert "license" not in data and "language" not in data

@@ -155,7 +155,7 @@ def test_few_rows_of_a_long_text_are_held_at_a_time(monkeypatch: pytest.MonkeyPa
 
     def rows() -> Iterator[MaskedWord]:
         nonlocal drawn
-        for row in mlm_detection._mask_words(loaded, 0, pieces, mlm_detection.OVERLAP):
+        for row in mlm_detection._mask_words(loaded, 0, pieces):
             drawn += 1
             yield row
 

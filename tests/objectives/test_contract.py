@@ -8,11 +8,12 @@ import pytest
 
 from electra import objectives
 from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import OBJECTIVES
 from electra.testing import ObjectiveContract, toy
 
 
 class TestEveryObjective(ObjectiveContract):
-    objective = objectives.names()
+    objective = OBJECTIVES.names()
 
 
 def test_a_misspelt_option_gets_the_right_spelling() -> None:
@@ -21,7 +22,7 @@ def test_a_misspelt_option_gets_the_right_spelling() -> None:
     assert refused.value.where == "objective.mask_fractio" and "'mask_fraction'" in refused.value.fix
 
 
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_every_share_and_weight_has_limits(name: str) -> None:
     for field in dataclasses.fields(objectives.module_of(name).Config):
         if field.name.endswith(("_fraction", "_share", "_weight")):

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from electra import objectives
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.errors import ConfigError
+from electra.foundation.extensions import OBJECTIVES
 from electra.objectives.parts import masking
 from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import Options
 from electra.testing import toy
 
 SCHEMES = ("uniform", "frequency", "whole_word", "span")
-NAMES = [name for name in objectives.names() if issubclass(objectives.module_of(name).Config, Options)]
+NAMES = [name for name in OBJECTIVES.names() if issubclass(objectives.module_of(name).Config, Options)]
 
 
 @dataclass

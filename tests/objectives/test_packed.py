@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from electra import objectives
+from electra.foundation.extensions import OBJECTIVES
 from electra.testing import toy
 
 
@@ -38,7 +38,7 @@ def apart(part: Any) -> Any:
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_documents_in_one_row_do_not_see_each_other(name: str, encoder: str) -> None:
     objective = toy.objective(name)
     pair = toy.pair_for(objective, architecture=encoder).double()
@@ -60,7 +60,7 @@ def test_the_old_name_of_document_ids_still_works() -> None:
     assert not torch.equal(states, encoder(part.input_ids, part.position_ids))
 
 
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_a_row_of_one_document_needs_neither_mask_nor_positions(name: str) -> None:
     objective = toy.objective(name)
     pair = toy.pair_for(objective).double()

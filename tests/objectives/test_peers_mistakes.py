@@ -14,13 +14,13 @@ import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from electra import objectives
+from electra.foundation.extensions import OBJECTIVES
 from electra.model.pair import Generator
 from electra.objectives.parts import replacing, vocabulary
 from electra.testing import toy
 
 CHUNKED = [
-    name for name in objectives.names() if name not in ("adversarial", "teams")
+    name for name in OBJECTIVES.names() if name not in ("adversarial", "teams")
 ]  # those two hold the masked slots' logits
 
 
@@ -37,7 +37,7 @@ def corrupted(objective: Any, size: int = 8) -> Any:
     return objective.corrupt(toy.batches().batch(0, size), 3, 1.0)
 
 
-@pytest.mark.parametrize("name", objectives.names())
+@pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_the_full_size_network_reads_the_samples(name: str) -> None:
     """At a sampled position it reads neither [MASK] nor the original; MLM rows show [MASK]."""
     objective = toy.objective(name)

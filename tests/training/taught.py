@@ -9,11 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from electra.data.batches import Batch
 from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts import interface, masking
+from electra.objectives.parts import masking
 from electra.objectives.parts.interface import CorruptedBatch, Outcome
 
 
@@ -23,11 +22,12 @@ class Config(masking.Options):
     """The masked language model to learn from."""
 
 
-class Objective(interface.Objective):
+class Objective(masking.MaskingObjective):
     """KL on the teacher's probabilities at the masked slots, and the cosine of its states at every token."""
 
     main = "generator"
     auxiliary = False
+    token_losses = ("cosine",)
     source = "Hinton et al. 2015; Sanh et al. 2019"
     config: Config
 
@@ -41,9 +41,6 @@ class Objective(interface.Objective):
     def heads(self, networks: Networks) -> Mapping[str, nn.Module]:
         teacher = next(row.config for row in networks.rows if row.name == "teacher")
         return {"states": nn.Linear(networks.main.hidden_size, teacher.hidden_size)}
-
-    def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
-        return masking.mask_for(self, batch, seed, progress, counted={"kl": True, "cosine": False})
 
     def forward(self, pair: Pair, corrupted: CorruptedBatch) -> Outcome:
         student, teacher = pair.main, pair.frozen["teacher"]

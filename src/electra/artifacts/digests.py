@@ -7,6 +7,7 @@ manifest. A command that resumes removes the digests first (`forget`) and record
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,16 +75,11 @@ def compare(folder: Path) -> dict[str, str] | None:
 def changed_files(folder: Path) -> dict[str, str]:
     """Returns the problem of each existing file that differs from its record, by its path in `folder`."""
     problems = (compare(folder) or {}).items()
-    return {name: problem for name, problem in problems if problem and (folder / name).exists()}
+    return {name: problem for name, problem in problems if problem and os.path.exists(folder / name)}
 
 
 def _problem(folder: Path, name: str, size: int, digest: str) -> str:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         return "points outside the folder"
-    if not path.is_file():
-        return "is missing"
-    actual_size, may_grow = path.stat().st_size, path.suffix == _APPENDABLE
-    if actual_size < size or (actual_size > size and not may_grow):
-        return f"has {actual_size} bytes instead of {size}"
-    return "" if durable.sha256(path, size) == digest else "is damaged (its SHA-256 differs)"
+    return durable.file_problem(path, size, digest, may_grow=path.suffix == _APPENDABLE)

@@ -146,7 +146,7 @@ def open_session(
         if stop is None:
             stop = stack.enter_context(StopRequest())
         if is_main and shared:
-            _wait_for_lock(lock, folder.path, say, stop)
+            wait_for_lock(lock, folder.path, say, stop)
         session = Session(folder, say, stop, is_main)
         session._lock = lock
         for name, problem in digests.changed_files(folder.path).items() if is_main else ():
@@ -165,12 +165,16 @@ def open_session(
 def wait_and_lock(folder: Path, say: Say = quiet) -> Iterator[None]:
     """Locks a folder that several processes share, after waiting for the one that holds the lock."""
     with ExitStack() as stack:
-        _wait_for_lock(stack, folder, say, lambda: False)
+        wait_for_lock(stack, folder, say, lambda: False)
         yield
 
 
-def _wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
-    """Waits for the folder's lock and acquires it. Raises RunFolderError on a request to stop."""
+def wait_for_lock(stack: ExitStack, folder: Path, say: Say, stop: Callable[[], bool]) -> None:
+    """Waits for the folder's lock and holds it until `stack` closes.
+
+    `say` receives a line after a few seconds. Raises RunFolderError if the folder is locked and `stop`
+    returns that waiting should end.
+    """
     start, is_announced = time.monotonic(), False
     while True:
         try:

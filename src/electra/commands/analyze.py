@@ -22,7 +22,7 @@ from electra.commands.framework.command import (
 from electra.commands.framework.display import Display, display_for
 from electra.commands.results.analysis import Analysis
 from electra.foundation.errors import ConfigError, ElectraError
-from electra.foundation.extensions import trust
+from electra.foundation.extensions import PROBES, trust
 from electra.foundation.machine import OnDevice
 from electra.foundation.options import as_names, as_strings, checked_path
 
@@ -127,7 +127,7 @@ def _configured(probes: Sequence[str], options: Sequence[str], all_probes: bool)
     """Returns the probes by name, each with its options set."""
     from electra.laboratory import analysis
 
-    names = analysis.names() if all_probes else list(dict.fromkeys(probes))
+    names = PROBES.names() if all_probes else list(dict.fromkeys(probes))
     options_of = analysis.options_for(names, options)
     return {name: analysis.create(name, values) for name, values in options_of.items()}
 
@@ -218,7 +218,7 @@ def _options(probes: Sequence[str]) -> Iterator[str]:
     from electra.laboratory import analysis
 
     all_probes = not probes or "all" in probes
-    for name in analysis.names() if all_probes else dict.fromkeys(probes):
+    for name in PROBES.names() if all_probes else dict.fromkeys(probes):
         yield f"{name}: {analysis.module_of(name).Probe.question}"
         for option, default, text in analysis.describe_options(name):
             yield f"  {option}={_as_typed(default)}  {text}"

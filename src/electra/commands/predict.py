@@ -19,14 +19,12 @@ from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
 from electra.foundation.errors import DataError
-from electra.foundation.options import as_name, as_strings, checked_path
+from electra.foundation.options import STDIN, as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
     from electra.finetuning.predict import Predictions
     from electra.finetuning.tasks.parts.task import Task
-
-STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,9 @@ def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence
 
     Raises DataError for a folder.
     """
-    path = Path("/dev/stdin" if name == STANDARD_INPUT else name)
-    is_inline = name != STANDARD_INPUT and is_text(name)
-    if not is_inline and name != STANDARD_INPUT and (path.is_file() or not path.exists()):
+    path = Path("/dev/stdin" if name == STDIN else name)
+    is_inline = name != STDIN and is_text(name)
+    if not is_inline and name != STDIN and (path.is_file() or not path.exists()):
         yield path
         return
     if not is_inline and path.is_dir():

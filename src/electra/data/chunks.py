@@ -29,11 +29,11 @@ import numpy as np
 import numpy.typing as npt
 
 from electra.artifacts.store import ShardFolder, StoreFolder
-from electra.data.remote import address_of, cache_folder, fetch_store, read_whole
-from electra.data.sources import convert_errors
+from electra.data.remote import address_of, fetch_store, read_whole
+from electra.data.sources import convert_errors, is_web
 from electra.foundation import durable
 from electra.foundation.errors import StoreError
-from electra.foundation.machine import launch_variable
+from electra.foundation.machine import cache_folder, launch_variable
 
 CHUNK_BYTES = 1 << 18
 PARALLEL_TRANSFERS = 32  # chunks
@@ -231,7 +231,7 @@ def uploaded(address: str) -> Iterator[Path]:
     """
     address = address.rstrip("/")
     with _convert_errors(address):
-        if address.startswith(("http://", "https://")):
+        if is_web(address):
             raise StoreError("http addresses can only be read", where=address, fix="Choose another `out`")
         system, path = _file_system(address)
         exists = system.exists(f"{path}/{durable.MANIFEST}")
@@ -239,7 +239,7 @@ def uploaded(address: str) -> Iterator[Path]:
             system.pipe_file(f"{path}/.writable", b"")
             system.rm_file(f"{path}/.writable")
     name = hashlib.sha256(address.encode()).hexdigest()[:32]
-    folder = fetch_store(address) if exists else cache_folder().with_name("made") / name
+    folder = fetch_store(address) if exists else cache_folder() / "made" / name
     try:
         yield folder
     except StoreError as error:

@@ -273,12 +273,12 @@ def line_end(head: str) -> str:
     return "\r" if "\r" in unquoted_text and "\n" not in unquoted_text else "\n"
 
 
-def lines(text: IO[str], max_length: int, name: str, error: type[ElectraError] = DataError) -> Iterator[str]:
-    """Yields lines with their ends; raises `error` for a line of more than `max_length` characters."""
+def lines(text: IO[str], max_length: int, name: str) -> Iterator[str]:
+    """Yields lines with their ends; raises DataError for a line of more than `max_length` characters."""
     for number, line in enumerate(iter(partial(text.readline, max_length + 1), ""), 1):
         if len(line) > max_length:
             fix = "Put a text of this size into a .txt file"
-            raise error(
+            raise DataError(
                 f"the line has more than {max_length:,} characters", where=f"{name}:{number}", fix=fix
             )
         yield line

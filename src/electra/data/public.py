@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -274,8 +275,7 @@ def _converted(conversion: str, streams: Mapping[str, Opener]) -> dict[str, dura
 
 def _copy(opener: Opener, target: Path) -> None:
     with opener() as stream, open(target, "wb") as file:
-        while block := stream.read(BLOCK):
-            file.write(block)
+        shutil.copyfileobj(stream, file, BLOCK)
 
 
 def _write_articles(opener: Opener, target: Path) -> None:

@@ -1,6 +1,6 @@
 """Copies a token store from a remote file system (s3://, gs://, https://, ...) into a local cache.
 
-The cache is $ELECTRA_CACHE, or ~/.cache/electra. The name of a copy is the hash of the store's manifest, so
+The cache is the folder stores/ of `cache_folder`. The name of a copy is the hash of the store's manifest, so
 that a rebuilt store is fetched again. A copy is used only if all its files match the hashes in the manifest.
 A store that was prepared at its address is copied without its training tokens; see `data.chunks`.
 """
@@ -10,27 +10,21 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from electra.artifacts.session import wait_and_lock
 from electra.artifacts.store import ShardFolder, StoreFolder
-from electra.data.sources import convert_errors, copy_bytes, is_remote
+from electra.data.sources import convert_errors, copy_bytes, is_remote, is_web, open_web
 from electra.foundation import durable
-from electra.foundation.errors import RunFolderError, StoreError
+from electra.foundation.errors import StoreError
+from electra.foundation.machine import cache_folder
 
 MAX_MANIFEST_BYTES = 1 << 24
 
 __all__ = ["fetch_store", "is_remote"]
-
-
-def cache_folder() -> Path:
-    """Returns the folder of the cached stores."""
-    return Path(os.environ.get("ELECTRA_CACHE") or Path.home() / ".cache" / "electra") / "stores"
 
 
 def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Path:
@@ -55,9 +49,9 @@ def fetch_store(url: str, say: Callable[[str], None] = lambda line: None) -> Pat
             where=url,
             fix="Copy the whole folder there",
         ) from None
-    folder = cache_folder() / hashlib.sha256(manifest).hexdigest()[:32]
+    folder = cache_folder() / "stores" / hashlib.sha256(manifest).hexdigest()[:32]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _lock_when_free(folder.with_name(f"{folder.name}.lock")):
+    with wait_and_lock(folder.with_name(f"{folder.name}.lock"), say):
         if durable.verify_directory(folder) is not None:
             say(
                 f"copying {url} to {folder}, {sum(entry['size'] for entry in listing.values()) / 1e6:,.0f} MB"
@@ -79,19 +73,6 @@ def _address_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.address")
 
 
-@contextmanager
-def _lock_when_free(folder: Path) -> Iterator[None]:
-    """Waits until no other process holds the lock of `folder`, then holds it."""
-    with ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(durable.lock(folder))
-                break
-            except RunFolderError:
-                time.sleep(0.2)
-        yield
-
-
 def _copy(url: str, listed: dict[str, Any], target: Path) -> None:
     with convert_errors(url, error=StoreError):
         stream = open_at(url)
@@ -110,17 +91,8 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
 
     Errors are those of the file system or library; `convert_errors` turns them into ours.
     """
-    if address.startswith(("http://", "https://")):  # fsspec would need two more packages for it
-        from urllib.error import HTTPError
-        from urllib.request import Request, urlopen
-
-        headers = {"User-Agent": "electra"} | ({"Range": f"bytes={start}-"} if start else {})
-        try:
-            opened: IO[bytes] = urlopen(Request(address, headers=headers), timeout=60)
-        except HTTPError as error:
-            error.close()  # it holds the connection open
-            raise
-        return opened
+    if is_web(address):
+        return open_web(address, start)
     import fsspec
 
     is_url = is_remote(address)
@@ -132,7 +104,7 @@ def open_at(address: str, start: int = 0) -> IO[bytes]:
 
 def read_whole(address: str) -> bytes:
     """Returns the content of a small file at an address, with one request."""
-    if address.startswith(("http://", "https://")):
+    if is_web(address):
         with open_at(address) as stream:
             return stream.read()
     import fsspec

@@ -168,10 +168,10 @@ def _columnar(path: Path, kind: str, options: ReadOptions) -> Table:
         return replace(table, rows=_closing(stack.pop_all(), _numbered(path, plain_rows)))
 
 
-def _spooled(stack: ExitStack, stream: IO[bytes], name: str = "plain") -> Path:
-    """Copies a stream to a file with this name, which is removed when the stack is closed."""
+def _spooled(stack: ExitStack, stream: IO[bytes]) -> Path:
+    """Copies a stream to a file, which is removed when the stack is closed."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="electra-")))
-    target = folder / name
+    target = folder / "plain"
     with stream, open(target, "wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
     return target

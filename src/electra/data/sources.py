@@ -33,6 +33,7 @@ from electra.data.table_files import ZIP, files_of, is_saved_dataset, saved_spli
 from electra.data.tables import EXPANSION_BYTES, ReadOptions, get_field
 from electra.foundation import durable
 from electra.foundation.errors import CorpusError, ElectraError, reason_of
+from electra.foundation.options import STDIN
 from electra.foundation.progress import Say, quiet
 from electra.foundation.visible import with_article
 
@@ -40,7 +41,7 @@ FORMATS = {".txt": "txt", **TABLE_FORMATS}
 TEXT_EXPANSION_RATIO = (
     1000  # a file may expand to EXPANSION_BYTES bytes plus TEXT_EXPANSION_RATIO times its size
 )
-STDIN, HUB = "-", "hub:"
+HUB = "hub:"
 _SUFFIXES = f"{' '.join(FORMATS)}, each also {' '.join(COMPRESSIONS)}, and {ZIP}"
 _ALWAYS = ("txt", "jsonl", "parquet")  # tables in other formats may hold metadata instead of text
 _INTERCHANGEABLE = ({"json", "jsonl"}, {"csv", "tsv"})
@@ -494,7 +495,7 @@ def copy_bytes(
 
 def _remote(url: str, scratch: Path, options: SourceOptions) -> Iterator[Source]:
     """Yields a remote file or, through fsspec, the files of a remote glob or folder."""
-    for name, open_stream in _web(url) if url.startswith(("http://", "https://")) else _file_system(url):
+    for name, open_stream in [(url, partial(open_web, url))] if is_web(url) else _file_system(url):
         file_name = re.sub(r"[?#].*", "", name)
         is_zip = file_name.lower().endswith(ZIP)
         format, compression = ("zip", "") if is_zip else _format_of(file_name, name, options.format)
@@ -514,11 +515,23 @@ def listed_size(stream: Any) -> int | None:
     return int(size) if size is not None and str(size).isdecimal() else None
 
 
-def _web(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yields one file over http, without fsspec, which would need two more packages."""
-    from urllib.request import urlopen
+def is_web(address: str) -> bool:
+    """Whether `open_web` opens the address; fsspec would need two more packages for it."""
+    return address.startswith(("http://", "https://"))
 
-    yield url, lambda: urlopen(url, timeout=60)
+
+def open_web(url: str, start: int = 0) -> IO[bytes]:
+    """Opens a file over http at byte `start`, or at 0 if the server cannot do so."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    headers = {"User-Agent": "electra"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        opened: IO[bytes] = urlopen(Request(url, headers=headers), timeout=60)
+    except HTTPError as error:
+        error.close()  # it holds the connection open
+        raise
+    return opened
 
 
 def _file_system(url: str) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -100,15 +100,12 @@ class Card:
     threshold: float | None = None
 
 
-def card_of_run(
-    run: Path, kind: Kind, architecture: str = "", step: int | None = None, averaged: Sequence[int] = ()
-) -> Card:
+def card_of_run(run: Path, kind: Kind, step: int | None = None, averaged: Sequence[int] = ()) -> Card:
     """Makes the card of a network in the run folder `run`.
 
     Args:
         run: the run folder.
         kind: discriminator or generator.
-        architecture: the transformers class that loads the export.
         step: the step of the checkpoint (None: the last).
         averaged: the steps of averaged checkpoints. The card of an average has no metrics, because they were
             measured on single checkpoints.
@@ -141,7 +138,6 @@ def card_of_run(
     return Card(
         name=f"{run.resolve().name}-{kind}",
         kind=kind,
-        architecture=architecture,
         objective=(
             record.get("objective", {}).get("name", "")
             if "generator" in record and "discriminator" not in record

@@ -260,11 +260,11 @@ def _compare(
     return ExportReport(difference, network_bytes, path.stat().st_size, *seconds)
 
 
-def _timed(run: Callable[[], object], rounds: int = 5) -> float:
+def _timed(run: Callable[[], object]) -> float:
     """Returns the shortest duration of several calls, in seconds, after one to warm up."""
     run()
     times = []
-    for _ in range(rounds):
+    for _ in range(5):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)

@@ -10,7 +10,7 @@ network_interfaces  the interfaces of this machine, and their addresses
 signals     requests to stop
 jobs        work in child processes
 leases      locks on the pieces of work in a shared folder
-claims      jobs divided among processes
+claims      jobs, and their division among processes
 extensions  objectives, tasks, heads, engines and probes by name or path
 visible     text for a terminal or a log
 arrays      types of NumPy arrays

@@ -15,36 +15,43 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
 
+from electra.foundation.errors import ElectraError
 from electra.foundation.leases import Lease, Leases
 
-
-class Claimable(Protocol):
-    """A piece of work that processes can divide among themselves, such as a `Job`."""
-
-    name: str
-    state: Any
-    done_elsewhere: bool
-
-
-P = TypeVar("P", bound=Claimable)
+State = Literal["waiting", "running", "done", "failed", "stopped"]
 CHECK_SECONDS = 1.0  # between two checks of the jobs that others hold
 
 
-class Claims(Generic[P]):
+@dataclass(eq=False)
+class Job:
+    """A piece of work and its outcome."""
+
+    name: str
+    work: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    log: Path | None = None  # file for the child's output; None: inherited from this process
+    state: State = "waiting"
+    result: Any = None  # the return value, if the state is "done"
+    error: ElectraError | None = None  # set if the state is "failed"
+    done_elsewhere: bool = False  # done by another process, or by an earlier run
+
+
+class Claims:
     """The jobs that are waiting, and the leases on those that this process is working on."""
 
     def __init__(
         self,
-        jobs: Iterable[P],
+        jobs: Iterable[Job],
         leases: Leases | None = None,
-        done: Callable[[P], bool] = lambda job: False,
-        check_seconds: float = CHECK_SECONDS,
+        done: Callable[[Job], bool] = lambda job: False,
         wait: bool = True,
     ) -> None:
         self._waiting = deque(jobs)
-        self._leases, self._done, self._check_seconds, self._wait = leases, done, check_seconds, wait
+        self._leases, self._done, self._wait = leases, done, wait
         self._held: dict[int, Lease] = {}
         self._checked_at = float("-inf")
 
@@ -53,7 +60,7 @@ class Claims(Generic[P]):
         """Whether any jobs remain to be taken, or are awaited from other processes."""
         return bool(self._waiting)
 
-    def take(self) -> tuple[list[P], P | None]:
+    def take(self) -> tuple[list[Job], Job | None]:
         """Returns the jobs that others have completed since the last call, and the next job to do.
 
         The next job is None if none can be taken now. If `wait` is False, the jobs that others hold are then
@@ -61,9 +68,9 @@ class Claims(Generic[P]):
         """
         if self._leases is None:
             return [], self._waiting.popleft() if self._waiting else None
-        if time.monotonic() - self._checked_at < self._check_seconds:
+        if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return [], None
-        done_elsewhere: list[P] = []
+        done_elsewhere: list[Job] = []
         for job in list(self._waiting):
             done = self._done(job)
             lease = None if done else self._leases.take(job.name)
@@ -82,12 +89,12 @@ class Claims(Generic[P]):
             self._waiting.clear()
         return done_elsewhere, None
 
-    def lost(self, job: P) -> bool:
+    def lost(self, job: Job) -> bool:
         """Whether another process has taken over a job that this one is working on."""
         lease = self._held.get(id(job))
         return lease is not None and lease.lost()
 
-    def release(self, job: P) -> bool:
+    def release(self, job: Job) -> bool:
         """Releases a job. Returns False if another process took it over before it was done.
 
         The result of the other process is then awaited.

@@ -205,9 +205,9 @@ def to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
 
 
-def commit_json(path: Path, value: Any, ops: Ops = OPS) -> None:
+def commit_json(path: Path, value: Any) -> None:
     """Writes a value as JSON with `commit_file`."""
-    commit_file(path, to_json(value), ops)
+    commit_file(path, to_json(value))
 
 
 def commit_directory(path: Path, files: dict[str, Content], ops: Ops = OPS) -> None:
@@ -335,16 +335,24 @@ def verify_directory(path: Path, skip: Collection[str] = ()) -> str | None:
     for name, (size, digest) in expected.items():
         if name in skip:
             continue
-        file = path / name
         if points_outside(name):
             return f"{name} points outside the directory"
-        if not os.path.isfile(file):  # unlike Path.is_file, False for a name that no file can have
-            return f"{name} is missing"
-        if file.stat().st_size != size:
-            return f"{name} has {file.stat().st_size} bytes instead of {size}"
-        if sha256(file) != digest:
-            return f"{name} is damaged (its SHA-256 differs)"
+        if problem := file_problem(path / name, size, digest):
+            return f"{name} {problem}"
     return None
+
+
+def file_problem(path: Path, size: int, digest: str, may_grow: bool = False) -> str:
+    """Returns how a file differs from its recorded size and SHA-256, such as "is missing"; "" if it does not.
+
+    Of a file that `may_grow`, only the recorded bytes are compared.
+    """
+    if not os.path.isfile(path):  # unlike Path.is_file, False for a name that no file can have
+        return "is missing"
+    actual_size = path.stat().st_size
+    if actual_size < size or (actual_size > size and not may_grow):
+        return f"has {actual_size} bytes instead of {size}"
+    return "" if sha256(path, size) == digest else "is damaged (its SHA-256 differs)"
 
 
 def points_outside(name: str) -> bool:

@@ -119,6 +119,30 @@ class Kind:
         [point] = [point for point in _entry_points(self.group) if point.name == registered]
         return self._validated(_module_of_entry(point), f"{point.value} of {package}")
 
+    def load_as(self, name: str, attribute: str, base: type, fix: str = "") -> ModuleType:
+        """Returns the module of a name or a path, after a check of what it defines.
+
+        Args:
+            name: the name or the path.
+            attribute: one of `defines`. In capitals (`TASK`) it must be an instance of `base`, otherwise
+                (`Objective`) a subclass.
+            base: electra's class.
+            fix: advice if it is neither.
+
+        Raises:
+            ConfigError: as `load` does, or the attribute is something else.
+        """
+        module = self.load(name)
+        value = getattr(module, attribute)
+        if attribute.isupper():
+            fits, problem = isinstance(value, base), f"`{attribute}` is not an electra {base.__name__}"
+        else:
+            fits = isinstance(value, type) and issubclass(value, base)
+            problem = f"`{attribute}` does not subclass electra's {base.__name__}"
+        if not fits:
+            raise ConfigError(problem, where=module.__file__, fix=fix)
+        return module
+
     def identity(self, name: str) -> dict[str, str]:
         """Returns the file name and SHA-256 of the code, for records; {} for a built-in extension.
 

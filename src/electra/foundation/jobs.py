@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from electra.foundation import durable
-from electra.foundation.claims import Claims
+from electra.foundation.claims import Claims, Job, State
 from electra.foundation.errors import ElectraError, Interrupted, RunFailed, out_of_memory
 from electra.foundation.leases import Leases
 from electra.foundation.progress import Say
@@ -44,7 +44,6 @@ from electra.foundation.signals import Stop, StopRequest, describe_exit
 if TYPE_CHECKING:  # every --help imports this module
     from multiprocessing.connection import Connection
 
-State = Literal["waiting", "running", "done", "failed", "stopped"]
 POLL_SECONDS = 0.2
 _ROOT = str(Path(__file__).parents[2])
 _RUN = (
@@ -73,21 +72,7 @@ def environment(**more: object) -> dict[str, str]:
     return {**os.environ, **path, **{name: str(value) for name, value in more.items()}}
 
 
-@dataclass(eq=False)
-class Job:
-    """A piece of work and its outcome."""
-
-    name: str
-    work: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-    log: Path | None = None  # file for the child's output; None: inherited from this process
-    state: State = "waiting"
-    result: Any = None  # the return value, if the state is "done"
-    error: ElectraError | None = None  # set if the state is "failed"
-    done_elsewhere: bool = False  # done by another process, or by an earlier run
-
-
-def run_in_turn(jobs: Iterable[Job] | Claims[Job], *, say: Say, stop: Stop) -> Iterator[Job]:
+def run_in_turn(jobs: Iterable[Job] | Claims, *, say: Say, stop: Stop) -> Iterator[Job]:
     """Runs jobs one after the other in this process, until asked to stop; yields each when it has ended."""
     claims = jobs if isinstance(jobs, Claims) else Claims(jobs)
     while claims.has_jobs and not stop():
@@ -154,7 +139,7 @@ def _either(first: Stop, second: Stop) -> bool:
 
 
 def run_parallel(
-    jobs: Iterable[Job] | Claims[Job],
+    jobs: Iterable[Job] | Claims,
     at_once: int,
     *,
     threads: int,

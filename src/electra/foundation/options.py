@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, ElectraError
 
+STDIN = "-"  # the name of standard input where a file is expected
 MAX_SHOWN_PATH = 200  # characters of a path in an error
 
 Source = str | os.PathLike[str]

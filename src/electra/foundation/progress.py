@@ -24,6 +24,13 @@ def no_share(share: float) -> None:
     """Shows no progress of a named activity; the default of library functions."""
 
 
+def time_left(seconds: float) -> str:
+    """Formats the time that is left, such as "5m07s left" or "1h20m left"."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m left" if hours else f"{minutes}m{seconds:02d}s left"
+
+
 def part_progress(progress: Progress, activity: str, index: int, count: int) -> Share:
     """Returns a reporter for part `index` (from 0) of `count` equal parts of an activity."""
     return lambda share: progress(activity, (index + share) / count)

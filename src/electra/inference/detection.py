@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
 TEXTS_PER_CHUNK = 1024  # tokenised and sorted by length together
+OVERLAP = 0.25  # fraction of a window that the next one repeats
 
 
 class Span(NamedTuple):
@@ -133,16 +134,13 @@ class TokenizedText:
             yield list(members)
 
 
-def detect(
-    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = 0.25
-) -> Iterator[Detection]:
+def detect(loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None) -> Iterator[Detection]:
     """Yields the detection of each text, in order.
 
     Args:
         loaded: a discriminator whose logits are log-odds.
         texts: the texts, read lazily, `TEXTS_PER_CHUNK` at a time.
         threshold: the lowest P(replaced) at which a word is marked (None: the model's own).
-        overlap: the fraction of a window that the next one repeats.
 
     Raises:
         ConfigError: the threshold is not a probability.
@@ -165,7 +163,7 @@ def detect(
         windows = [
             (index, *window)
             for index, tokens in enumerate(tokenized)
-            for window in overlapping_windows(len(tokens.ids), size, int(size * overlap))
+            for window in overlapping_windows(len(tokens.ids), size)
         ]
         rows = (
             np.array([specials.cls, *tokenized[index].ids[start:stop], specials.sep])
@@ -202,14 +200,17 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     )
 
 
-def overlapping_windows(length: int, size: int, overlap: int) -> list[tuple[int, int, int, int]]:
+def overlapping_windows(
+    length: int, size: int, overlap: int | None = None
+) -> list[tuple[int, int, int, int]]:
     """Returns windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
     `size` is the maximum length of a window, and `overlap` the number of tokens, fewer than `size`, that it
-    shares with the next one. Each window provides the results for tokens keep_from to keep_to (exclusive);
-    neighbouring windows split their overlap in half. The last window is as long as the others, so that its
-    tokens have as much context.
+    shares with the next one (None: `size` times `OVERLAP`). Each window provides the results for tokens
+    keep_from to keep_to (exclusive); neighbouring windows split their overlap in half. The last window is as
+    long as the others, so that its tokens have as much context.
     """
+    overlap = int(size * OVERLAP) if overlap is None else overlap
     if length == 0:
         return []
     starts = list(range(0, max(1, length - overlap), size - overlap))

@@ -26,7 +26,6 @@ def embed(
     texts: Sequence[str],
     pooling: Pooling | None = None,
     *,
-    overlap: float = 0.25,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Vectors:
     """Returns the vectors of N texts, float32 [N, D].
@@ -37,7 +36,6 @@ def embed(
         pooling: "mean" or "max" over all tokens, including [CLS] and [SEP]; the "last" token; or "cls". None:
             as recorded in the model folder, with the steps of sentence-transformers before and after pooling;
             for a classifier, the pooling of its head.
-        overlap: the fraction of a window that the next one repeats.
         progress: called with the fraction that is done.
 
     Raises:
@@ -50,15 +48,13 @@ def embed(
     vectors: list[Vectors] = []
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]
-        vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe, overlap)).astype(np.float32))
+        vectors.append(recipe.apply(_pool_texts(loaded, chunk, recipe)).astype(np.float32))
         progress((start + len(chunk)) / len(texts))
     vector_size = len(recipe.apply(np.zeros((1, loaded.config.hidden_size * len(recipe.modes))))[0])
     return np.concatenate(vectors) if vectors else np.zeros((0, vector_size), np.float32)
 
 
-def _pool_texts(
-    loaded: Loaded, texts: Sequence[str], recipe: TextVector, overlap: float
-) -> npt.NDArray[np.float64]:
+def _pool_texts(loaded: Loaded, texts: Sequence[str], recipe: TextVector) -> npt.NDArray[np.float64]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
     rows: list[npt.NDArray[np.int64]] = []
     # for each row: index of its text, number of tokens (with [CLS]) that count in its earlier rows, and
@@ -70,7 +66,7 @@ def _pool_texts(
         if recipe.max_length is not None:
             room = min(recipe.max_length - 2, size)
             ids = ids[-room:] if recipe.keep_end else ids[:room]
-        windows = overlapping_windows(len(ids), size, int(size * overlap)) or [(0, 0, 0, 0)]
+        windows = overlapping_windows(len(ids), size) or [(0, 0, 0, 0)]
         for window_index, (start, stop, keep_from, keep_to) in enumerate(windows):
             is_first, is_last = window_index == 0, window_index == len(windows) - 1
             rows.append(np.array([specials.cls, *ids[start:stop], specials.sep], np.int64))

@@ -30,7 +30,6 @@ from electra.model.passes import PaddedBatch, map_rows
 from electra.model.precision import to_float64
 
 TEXTS_PER_CHUNK = 16  # texts scored together; each of their words is a row
-OVERLAP = 0.25  # fraction of a window that the next one repeats
 INSERTED_SHARE = 0.1  # fraction of words to replace when a threshold is chosen
 
 
@@ -54,7 +53,7 @@ def detect_with(
 
 
 def detect_by_mlm(
-    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None, overlap: float = OVERLAP
+    loaded: Loaded, texts: Iterable[str], *, threshold: float | None = None
 ) -> Iterator[Detection]:
     """Yields the detection of each text, in order, by a masked language model.
 
@@ -77,11 +76,7 @@ def detect_by_mlm(
     source = iter(texts)
     while chunk := list(islice(source, TEXTS_PER_CHUNK)):
         tokenized = [tokenize(loaded.tokenizer, text) for text in chunk]
-        rows = (
-            row
-            for index, tokens in enumerate(tokenized)
-            for row in _mask_words(loaded, index, tokens, overlap)
-        )
+        rows = (row for index, tokens in enumerate(tokenized) for row in _mask_words(loaded, index, tokens))
         scores = [np.zeros(len(tokens.ids)) for tokens in tokenized]
         for row, surprisal in _surprisal(loaded, rows):
             scores[row.text_index][row.text_positions] = _posterior(
@@ -92,7 +87,7 @@ def detect_by_mlm(
 
 
 def insert_wrong_words(
-    tokenizer: Tokenizer, texts: Sequence[str], *, share: float = INSERTED_SHARE, seed: int = 0
+    tokenizer: Tokenizer, texts: Sequence[str], *, share: float = INSERTED_SHARE
 ) -> list[tuple[str, set[int]]]:
     """Replaces each word, with probability `share`, by a word drawn from all the texts.
 
@@ -102,7 +97,7 @@ def insert_wrong_words(
     Returns:
         For each text, the changed text and the offsets in it at which replaced words begin.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     words_of_texts = []
     for text in texts:
         tokens = tokenize(tokenizer, text)
@@ -124,11 +119,9 @@ def insert_wrong_words(
     return changed_texts
 
 
-def _mask_words(
-    loaded: Loaded, text_index: int, tokenized: TokenizedText, overlap: float
-) -> Iterator[MaskedWord]:
+def _mask_words(loaded: Loaded, text_index: int, tokenized: TokenizedText) -> Iterator[MaskedWord]:
     specials, size = loaded.tokenizer.specials, loaded.config.max_positions - 2
-    windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
+    windows = overlapping_windows(len(tokenized.ids), size)
     for start, stop, keep_from, keep_to in windows:
         for members in tokenized.word_tokens(keep_from, keep_to):
             word = np.array(members)
@@ -139,13 +132,11 @@ def _mask_words(
             yield MaskedWord(text_index, ids, positions, word, tokens)
 
 
-def count_read_tokens(
-    loaded: Loaded, texts: Iterable[str], overlap: float = OVERLAP, limit: float = math.inf
-) -> int:
+def count_read_tokens(loaded: Loaded, texts: Iterable[str], limit: float = math.inf) -> int:
     """Counts the tokens that `detect_by_mlm` reads, with a window for each word; stops above `limit`."""
     count, size = 0, loaded.config.max_positions - 2
     for tokenized in (tokenize(loaded.tokenizer, text) for text in texts):
-        windows = overlapping_windows(len(tokenized.ids), size, int(size * overlap))
+        windows = overlapping_windows(len(tokenized.ids), size)
         for start, stop, keep_from, keep_to in windows:
             count += (stop - start + 2) * sum(1 for _ in tokenized.word_tokens(keep_from, keep_to))
         if count > limit:

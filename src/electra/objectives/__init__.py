@@ -17,25 +17,13 @@ from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 
 
-def names() -> list[str]:
-    """Returns the names of all objectives: built-in ones and those of installed packages."""
-    return OBJECTIVES.names()
-
-
 def module_of(name: str) -> Any:
     """Imports the module of an objective by name or by path.
 
     Raises:
         ConfigError: if there is no such objective, or its `Objective` is not a subclass of electra's.
     """
-    module = OBJECTIVES.load(name)
-    if not (isinstance(module.Objective, type) and issubclass(module.Objective, Objective)):
-        raise ConfigError(
-            "`Objective` does not subclass electra's Objective",
-            where=module.__file__,
-            fix="See docs/write-an-objective.md",
-        )
-    return module
+    return OBJECTIVES.load_as(name, "Objective", Objective, fix="See docs/write-an-objective.md")
 
 
 def create(

@@ -131,11 +131,11 @@ def smooth(curve: Curve) -> Curve:
     return Curve(curve.x, [(sums[end] - sums[start]) / (end - start) for start, end in windows])
 
 
-def thin(curve: Curve, limit: int = _MAX_POINTS) -> Curve:
-    """Returns about `limit` points: the lowest and the highest of each bucket, so that no spike is lost."""
-    if len(curve.x) <= limit:
+def thin(curve: Curve) -> Curve:
+    """Returns about `_MAX_POINTS` points: the lowest and highest of each bucket, so that no spike is lost."""
+    if len(curve.x) <= _MAX_POINTS:
         return curve
-    size = -(-2 * len(curve.x) // limit)
+    size = -(-2 * len(curve.x) // _MAX_POINTS)
     indices = {0, len(curve.x) - 1}
     for start in range(0, len(curve.x), size):
         bucket = range(start, min(start + size, len(curve.x)))

@@ -15,6 +15,7 @@ from electra.data.batches import Batches
 from electra.data.store import TokenDocuments, TokenStore
 from electra.data.tokenizer_folder import Specials
 from electra.foundation.config import merge
+from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
 from electra.model.pair import Pair, build_network, build_networks, initialise
 from electra.model.sizes import EncoderConfig, generator_config
@@ -117,7 +118,7 @@ def objective(name: str, **options: Any) -> Objective:
 
 def names() -> list[str]:
     """Returns the names of the objectives that need no teacher."""
-    return [name for name in objectives.names() if not list(objective(name).extra_networks(config()))]
+    return [name for name in OBJECTIVES.names() if not list(objective(name).extra_networks(config()))]
 
 
 def pair_for(objective: Objective, seed: int = 0, **changes: Any) -> Pair:

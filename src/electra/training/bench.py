@@ -34,14 +34,12 @@ WARM_UP = 2  # steps that are not measured
 MIN_STEPS = 5  # minimum number of measured steps
 
 
-def random_store(vocab_size: int, documents: int = 1000, size: int = 1000) -> TokenStore:
+def random_store(vocab_size: int) -> TokenStore:
     """Returns an in-memory store of random ids of ordinary tokens; both splits are the same.
 
-    Args:
-        vocab_size: Size of the vocabulary, above 5.
-        documents: Number of documents.
-        size: Tokens per document.
+    The vocabulary must have more than 5 tokens.
     """
+    documents, size = 1000, 1000  # number of documents, and tokens of each
     ids = np.random.default_rng(0).integers(5, vocab_size, documents * size, dtype=np.uint32)
     split = TokenDocuments(ids, np.arange(size, documents * size + 1, size, dtype=np.uint64))
     return TokenStore(
@@ -194,7 +192,7 @@ def copy_rate(device: torch.device) -> float:
     return 2 * source.nbytes / best_of(lambda: target.copy_(source), device)
 
 
-def best_of(work: Callable[[], object], device: torch.device, seconds: float = 0.5) -> float:
-    """Returns the shortest measured time of `work` in seconds, over about `seconds` of calls."""
+def best_of(work: Callable[[], object], device: torch.device) -> float:
+    """Returns the shortest measured time of `work` in seconds, over about half a second of calls."""
     timer = Timer("work()", timer=clock(device), globals={"work": work}, num_threads=torch.get_num_threads())
-    return float(min(timer.blocked_autorange(min_run_time=seconds).times))
+    return float(min(timer.blocked_autorange(min_run_time=0.5).times))

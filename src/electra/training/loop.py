@@ -199,13 +199,12 @@ def evaluate(run: Run, stop: Stop) -> None:
             )
 
 
-def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, float | None]:
+def heldout_metrics(run: Run, stop: Stop) -> dict[str, float | None]:
     """Returns the held-out metrics; see `evaluation.evaluate`.
 
     Args:
         run: The run.
         stop: Returns True to interrupt the evaluation.
-        rows: Number of rows (default: the recipe's).
 
     Raises:
         EvaluationStopped: if `stop` returned True.
@@ -216,7 +215,7 @@ def heldout_metrics(run: Run, stop: Stop, rows: int | None = None) -> dict[str, 
             run.pair,
             run.objective,
             run.heldout,
-            rows=run.evaluation.rows if rows is None else rows,
+            rows=run.evaluation.rows,
             mask_fraction=run.evaluation.mask_fraction,
             batch_size=run.micro_batch_size,
             device=run.device,

@@ -9,7 +9,7 @@ from typing import Any
 from electra.artifacts.ledger import Writer
 from electra.artifacts.run import RunFolder
 from electra.artifacts.session import log_line
-from electra.foundation.progress import Progress, Say, no_progress, quiet
+from electra.foundation.progress import Progress, Say, no_progress, quiet, time_left
 
 LINE_SECONDS = 5.0  # minimum time between two progress lines in log.txt
 
@@ -84,7 +84,7 @@ class Telemetry:
         seconds_left = (total - step) * row["tokens"] / max(1, step) / max(1.0, row["tokens_per_s"])
         line = (
             f"step {step}/{total}  {losses}  {row['tokens_per_s']:,.0f} tokens/s "
-            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {_duration(seconds_left)} left"
+            f" {row['tokens'] / 1e6:.2f} M tokens  {row['flops']:.2e} FLOPs  {time_left(seconds_left)}"
         )
         self.progress(line, step / max(1, total))
         if time.monotonic() - self._last_line > LINE_SECONDS or step == total:
@@ -104,9 +104,3 @@ class Telemetry:
             if metrics.get(name) is not None
         )
         self.say(f"held-out at step {row['step']}: {values}")
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"

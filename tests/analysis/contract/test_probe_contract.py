@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from electra.foundation.errors import ConfigError, ModelError
+from electra.foundation.extensions import PROBES
 from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import (
     Estimate,
@@ -25,7 +26,7 @@ from electra.testing.probes import Oracle, run_probe, scorer, write_data
 
 
 class TestEveryProbe(ProbeContract):
-    probe = analysis.names()
+    probe = PROBES.names()
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def naive(loaded: Loaded, text: str, reading: str) -> list[float]:
     ids, words = encoding.ids[1:-1], encoding.words[1:-1]
     values: list[float] = []
     size = loaded.config.max_positions - 2
-    for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size, int(size * scorers.OVERLAP)):
+    for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size):
         for token in range(keep_from, keep_to):
             row = [specials.cls, *ids[start:stop], specials.sep]
             place = token - start + 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from electra.foundation.errors import ConfigError, Interrupted, reason_of
+from electra.foundation.machine import library
 from electra.foundation.progress import Say
 
 POLL_SECONDS = 0.2
@@ -35,11 +36,7 @@ def run(
         ConfigError: Ray is not installed, there is no cluster, or an option is not a number.
         Interrupted: the user stopped; the tasks are cancelled.
     """
-    try:
-        import ray  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        fix = "pip install 'electra-encoder[ray]'"
-        raise ConfigError("Ray is not installed", key="engine", fix=fix) from None
+    ray = library("ray", "ray", key="engine")
     resources = dict(map(_resource, options))
     address = os.environ.get("RAY_ADDRESS", "auto")
     try:

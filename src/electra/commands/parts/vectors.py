@@ -20,6 +20,7 @@ from electra.data.tables import cell_text
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError, CorpusError, DataError
 from electra.foundation.machine import library
+from electra.foundation.options import STDIN
 from electra.foundation.visible import decode_argument
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 Rows = list[Mapping[str, Any]]
 """One record per text: the columns of the user's table, or only `text`."""
-STANDARD_INPUT = "-"
 FORMATS = (".npy", ".jsonl", ".parquet")
 
 
@@ -52,7 +52,7 @@ def texts_of(texts: Texts, column: str = "text") -> tuple[list[str], Rows]:
 def each_text_of(texts: Texts, column: str = "text") -> Iterator[str]:
     """Like `texts_of`, but yields the texts one by one, so that their source may be larger than memory."""
     path = _file(texts)
-    if texts == STANDARD_INPUT:
+    if texts == STDIN:
         yield from _standard_input()
     elif path is None:
         yield from [decode_argument(texts)] if isinstance(texts, str) else each_text(texts)
@@ -85,7 +85,7 @@ def _file(texts: Texts) -> Path | None:
     Raises:
         DataError: it looks like the name of a file, but there is none.
     """
-    if not isinstance(texts, str | os.PathLike) or texts == STANDARD_INPUT:
+    if not isinstance(texts, str | os.PathLike) or texts == STDIN:
         return None
     path = Path(texts)
     if _is_file(path):

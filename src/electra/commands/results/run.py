@@ -17,6 +17,7 @@ from electra.foundation.config import convert
 from electra.foundation.errors import ConfigError, nearest
 from electra.foundation.machine import library
 from electra.foundation.options import checked_path
+from electra.pages.figures import AXIS_TITLES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from electra.artifacts import Finding
     from electra.commands.results.model import Model
     from electra.commands.results.store import Store
-
-AXES: dict[Axis, str] = {
-    "step": "updates",
-    "tokens": "tokens",
-    "flops": "training FLOPs",
-    "seconds": "seconds",
-}
 
 
 class Metrics(Rows):
@@ -84,7 +78,7 @@ class Run(Artifact[RunFolder]):
         points = [("train", point) for point in ledger.train] + [("eval", point) for point in ledger.evals]
         points.sort(key=lambda entry: entry[1].step)
         return Metrics(
-            {"kind": kind, **{axis: getattr(point, axis) for axis in AXES}, **point.values}
+            {"kind": kind, **{axis: getattr(point, axis) for axis in AXIS_TITLES}, **point.values}
             for kind, point in points
         )
 
@@ -180,7 +174,7 @@ class Run(Artifact[RunFolder]):
         figure: Figure = matplotlib.figure.Figure(figsize=(6, 3.5), layout="constrained")
         axes = figure.add_subplot()
         axes.plot(curve.x, curve.y, marker="o" if held_out else "")
-        axes.set_xlabel(AXES[against])
+        axes.set_xlabel(AXIS_TITLES[against])
         axes.set_ylabel(key.replace("_", " "))
         axes.set_title(f"{self.path.name}, {'held out' if held_out else 'training'}")
         return figure

@@ -33,7 +33,7 @@ class Target:
 
 
 class Tracker(Protocol):
-    """A connection to a tracker, returned by the function `open(target)` of the tracker's file."""
+    """A connection to a tracker; `open` of the tracker's file makes one for a `Target`."""
 
     id: str
     """Identifies the run when a later connection continues it ("" if the tracker needs no id)."""

@@ -54,6 +54,4 @@ class MLflow(Tracker):
             self._client.set_terminated(self.id)
 
 
-def open(target: Target) -> MLflow:
-    """Opens a connection for the run of `target`."""
-    return MLflow(target)
+open = MLflow

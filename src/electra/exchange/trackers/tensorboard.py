@@ -46,9 +46,7 @@ class TensorBoard(Tracker):
         self._writer.close()
 
 
-def open(target: Target) -> TensorBoard:
-    """Opens a connection for the run of `target`."""
-    return TensorBoard(target)
+open = TensorBoard
 
 
 def _text(tag: str, text: str) -> Summary.Value:

@@ -53,6 +53,4 @@ class Trackio(Tracker):
             self._trackio.finish()
 
 
-def open(target: Target) -> Trackio:
-    """Opens a connection for the run of `target`."""
-    return Trackio(target)
+open = Trackio

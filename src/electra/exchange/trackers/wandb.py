@@ -54,6 +54,4 @@ class WeightsAndBiases(Tracker):
         self._run.finish()
 
 
-def open(target: Target) -> WeightsAndBiases:
-    """Opens a connection for the run of `target`."""
-    return WeightsAndBiases(target)
+open = WeightsAndBiases

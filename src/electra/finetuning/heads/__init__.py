@@ -8,7 +8,6 @@ available as `--head mine`. A file elsewhere, or a module of an installed packag
 from __future__ import annotations
 
 from electra.finetuning.heads.parts.contract import HeadFactory
-from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import HEADS
 
 
@@ -21,7 +20,5 @@ def load_head(name: str) -> HeadFactory:
     Raises:
         ConfigError: there is no such head, or its `HEAD` is not a HeadFactory.
     """
-    module = HEADS.load(name)
-    if not isinstance(module.HEAD, HeadFactory):
-        raise ConfigError("`HEAD` is not an electra HeadFactory", where=module.__file__)
-    return module.HEAD
+    head: HeadFactory = HEADS.load_as(name, "HEAD", HeadFactory).HEAD
+    return head

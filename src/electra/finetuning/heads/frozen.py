@@ -20,15 +20,14 @@ from typing_extensions import override
 
 from electra.artifacts.model import Pooling
 from electra.data.tokenizer import Tokenizer
-from electra.finetuning.heads.linear import CLASSES
-from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
+from electra.finetuning.heads.linear import Linear
+from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
-from electra.finetuning.tasks.parts.task import HeadKind
 from electra.finetuning.windows.features import NO_TARGET, Batch, Ids, batch_of
 from electra.foundation.errors import ConfigError
 from electra.model.encoder import Encoder
 from electra.model.passes import PaddedBatch, map_rows, pad_rows
-from electra.model.sizes import Architecture, EncoderConfig
+from electra.model.sizes import EncoderConfig
 
 # The inverse of the penalty on squared weights.
 STRENGTHS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
@@ -96,7 +95,7 @@ def split_pair(ids: Ids) -> tuple[Ids, Ids]:
     return ids[:end], np.concatenate([ids[:1], second])
 
 
-class Frozen(HeadFactory):
+class Frozen(Linear):
     """Builds a linear layer and fits it to the states of an encoder that is not trained."""
 
     name = "frozen"
@@ -108,19 +107,15 @@ class Frozen(HeadFactory):
     pooling = "mean"
     separates_pairs = True
 
+    @override
     def build(self, shape: HeadShape) -> Head:
-        """Returns a linear layer, as the head `linear` does, or one that compares two texts."""
         if shape.separate_texts:
             return PairClassifier(shape.config, shape.num_outputs, shape.pooling)
-        return CLASSES[shape.kind](shape.config, shape.num_outputs, shape.pooling)
+        return super().build(shape)
 
-    def has_class(self, kind: HeadKind, architecture: Architecture) -> bool:
-        """Whether transformers has a class with this head, as for the head `linear`."""
-        return architecture != "modern" and kind != "classifier"
-
+    @override
     @torch.no_grad()
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
-        """Fits the linear model to the training examples."""
         windows = data.windows
         assert isinstance(head, Head)
         assert windows.targets is not None, "training data has answers"

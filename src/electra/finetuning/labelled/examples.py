@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from electra.data.rows import read_lines
+from electra.foundation.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -29,3 +33,20 @@ class Split:
     examples: Examples
     num_dropped: int = 0  # number of malformed rows left out, if the task allows it
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user
+
+
+def read_texts(path: Path) -> Examples:
+    """Returns an example for each line of a .txt file that is not blank.
+
+    Raises:
+        DataError: the file cannot be read, or it has no texts.
+    """
+    lines = [(number, line.strip()) for number, line in read_lines(path)]
+    examples = tuple(
+        Example(str(number), f"{path}:{number}", (line,), row={"text": line})
+        for number, line in lines
+        if line
+    )
+    if not examples:
+        raise DataError("no texts", where=path, fix="Put one text on each line")
+    return examples

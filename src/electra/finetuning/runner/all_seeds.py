@@ -40,7 +40,13 @@ from electra.finetuning.runner.dataset import (
 from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
 from electra.finetuning.runner.encoder_baselines import baselines_needed, measure_all, tuning_of_baseline
 from electra.finetuning.runner.one_seed import Stopped, train_seed
-from electra.finetuning.runner.over_seeds import FinishedSeed, choose_seed, headline, scores_over_seeds
+from electra.finetuning.runner.over_seeds import (
+    FinishedSeed,
+    choose_seed,
+    headline,
+    result_name,
+    scores_over_seeds,
+)
 from electra.finetuning.runner.records import format_records, join_gold, read_records
 from electra.finetuning.runner.saved_model import load_seed, save_model
 from electra.finetuning.runner.search import search, split_for_search
@@ -486,7 +492,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Returns the contents of all_results.json except baselines, search, untrained seeds and ensemble."""
     settings, task = tuning.settings, tuning.task
-    sizes = {("eval" if name == "dev" else name): len(split) for name, split in dataset.splits.items()}
+    sizes = {result_name(name): len(split) for name, split in dataset.splits.items()}
     return {
         "task": task.name,
         "task_version": task.version,
@@ -528,7 +534,7 @@ def run_ensemble(tuning: Tuning, folder: TuningFolder, finished: Sequence[Finish
         files |= tuning.task.files(name, predictions, split.examples)
         if split.windows.targets is not None:
             scores = tuning.task.score(predictions, split.examples)
-            prefix = f"ensemble_{'eval' if name == 'dev' else name}"
+            prefix = f"ensemble_{result_name(name)}"
             results |= {f"{prefix}_{metric}": score.value for metric, score in scores.items()}
             tuning.say(f"ensemble of {len(finished)} seeds  {name}: {describe_scores(scores)}")
     durable.commit_directory(folder.ensemble.path, files)

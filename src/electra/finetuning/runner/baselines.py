@@ -25,6 +25,7 @@ from electra.finetuning.heads.parts.overlap import WORD, overlap, weighted_overl
 from electra.finetuning.labelled.examples import Example
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.runner.dataset import Dataset, choose_task, read_dataset
+from electra.finetuning.runner.over_seeds import result_name
 from electra.finetuning.settings import Settings
 from electra.finetuning.tasks.parts.text_label_set import MultiLabelClassification
 from electra.foundation.arrays import Floats, Ints
@@ -58,10 +59,7 @@ def measure(baseline: str, settings: Settings) -> dict[str, Any]:
     task = dataset.task
     results: dict[str, Any] = {"task": task.name, "task_version": task.version}
     results |= {"floor": baseline, "seeds": [0]}  # "floor" is the name of a baseline in records
-    results |= {
-        f"{'eval' if split == 'dev' else split}_samples": len(examples)
-        for split, examples in dataset.splits.items()
-    }
+    results |= {f"{result_name(split)}_samples": len(examples) for split, examples in dataset.splits.items()}
     for key, score in scores(baseline, dataset).items():
         results |= {key: score.value, f"{key}_by_seed": [score.value]}
         results |= {f"{key}_reason": score.reason} if score.value is None else {}
@@ -90,7 +88,7 @@ def scores(baseline: str, dataset: Dataset) -> dict[str, Score]:
 def score_splits(predict: Predict, dataset: Dataset) -> dict[str, Score]:
     """Returns the scores of predictions on the splits with answers, by SPLIT_METRIC ("eval" for dev)."""
     return {
-        f"{'eval' if split == 'dev' else split}_{name}": score
+        f"{result_name(split)}_{name}": score
         for split, examples in dataset.splits.items()
         if split != "train" and all(example.gold is not None for example in examples)
         for name, score in dataset.task.score(predict(examples), examples).items()

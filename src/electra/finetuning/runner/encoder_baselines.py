@@ -39,6 +39,7 @@ from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.defaults import resolve, separates_texts
 from electra.finetuning.runner.one_seed import build_model
+from electra.finetuning.runner.over_seeds import result_name
 from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
@@ -140,7 +141,7 @@ def _score_frozen(tuning: Tuning) -> dict[str, Score]:
     data = TrainingData(frozen.train, frozen.task, frozen.start.tokenizer, frozen.device)
     head.start(model.head, model.encoder, data)
     return {
-        f"{'eval' if split == 'dev' else split}_{name}": score
+        f"{result_name(split)}_{name}": score
         for split, read_split in frozen.splits.items()
         for name, score in evaluate(frozen, model, read_split).scores.items()
     }

@@ -24,8 +24,13 @@ class FinishedSeed:
         return score
 
 
+def result_name(split: str) -> str:
+    """Returns the name of a split in the keys of results: "eval" for dev, as in transformers' scripts."""
+    return "eval" if split == "dev" else split
+
+
 def scores_over_seeds(finished: Sequence[FinishedSeed], metrics: Sequence[str]) -> dict[str, Any]:
-    """Returns statistics under flat keys, as in transformers' scripts: `eval_f1` (mean), `eval_f1_sd`, ...
+    """Returns statistics under flat keys: `eval_f1` (mean), `eval_f1_sd`, ...
 
     The endings are `_sd`, `_median`, `_by_seed` and, if a score is undefined, `_reason`. At least one seed is
     needed.

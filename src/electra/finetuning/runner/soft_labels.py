@@ -20,7 +20,7 @@ from electra.exchange.huggingface import exported_weights
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory
-from electra.finetuning.labelled.examples import Example, Examples
+from electra.finetuning.labelled.examples import Examples, read_texts
 from electra.finetuning.predict import Predictor, open_predictor
 from electra.finetuning.runner.tuning import Tuning, count_steps
 from electra.finetuning.settings import Settings
@@ -72,20 +72,7 @@ def read_unlabelled(path: Path, task: Task) -> Examples:
         return tuple(replace(example, gold=None) for example in task.read(path, labelled=False).examples)
     if all(len(columns) > 1 for columns in task.texts):
         raise DataError("a line is one text, but this task reads pairs", where=path, fix="Pass a table")
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError:
-        raise DataError("no such file", where=path, fix="Check `unlabelled`") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 (byte {error.start})", where=path, fix="Convert it to UTF-8") from None
-    examples = tuple(
-        Example(str(number), f"{path}:{number}", (line.strip(),), row={"text": line.strip()})
-        for number, line in enumerate(lines, 1)
-        if line.strip()
-    )
-    if not examples:
-        raise DataError("no texts in the file", where=path, fix="Check `unlabelled`")
-    return examples
+    return read_texts(path)
 
 
 def with_soft_labels(

@@ -9,13 +9,7 @@ tested by the contract tests. A file elsewhere or in an installed package works 
 from __future__ import annotations
 
 from electra.finetuning.tasks.parts.task import Task
-from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import TASKS
-
-
-def task_names() -> list[str]:
-    """Returns the names of the built-in tasks and those of installed packages."""
-    return TASKS.names()
 
 
 def load_task(name: str) -> Task:
@@ -27,7 +21,5 @@ def load_task(name: str) -> Task:
     Raises:
         ConfigError: there is no such task, or its `TASK` is not a Task.
     """
-    module = TASKS.load(name)
-    if not isinstance(module.TASK, Task):
-        raise ConfigError("`TASK` is not an electra Task", where=module.__file__)
-    return module.TASK
+    task: Task = TASKS.load_as(name, "TASK", Task).TASK
+    return task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from electra.foundation.progress import Progress, Say
+from electra.foundation.progress import Progress, Say, time_left
 from electra.laboratory.ablation.runner import JobStatus
 
 QUIET_SECONDS = 30.0  # between two progress lines
@@ -49,9 +49,7 @@ class Overview:
         updates_made = done - self.done_before
         if not updates_made:
             return ""
-        minutes, seconds = divmod(int((total - done) * (time.monotonic() - self.began) / updates_made), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"; about {hours}h{minutes:02d}m left" if hours else f"; about {minutes}m{seconds:02d}s left"
+        return f"; about {time_left((total - done) * (time.monotonic() - self.began) / updates_made)}"
 
 
 def _stage(status: JobStatus) -> str:

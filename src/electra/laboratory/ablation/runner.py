@@ -9,8 +9,7 @@ from typing import Any
 
 from electra.artifacts.ledger import newest_row
 from electra.artifacts.run import RunFolder
-from electra.foundation import durable, jobs
-from electra.foundation.claims import Claims
+from electra.foundation import claims, durable, jobs
 from electra.foundation.errors import RunFolderError
 from electra.foundation.leases import Leases
 from electra.laboratory.ablation import worker
@@ -25,7 +24,7 @@ class JobStatus:
     folder: Path
     steps: int
     """Total number of updates."""
-    state: jobs.State = "waiting"
+    state: claims.State = "waiting"
     last_row: dict[str, Any] = field(default_factory=dict)
     """The last training row of its metrics, {} before the first."""
     problem: str = ""
@@ -86,13 +85,13 @@ def run_jobs(
         refresh: Called several times a second.
         on_end: Called with each job that has ended.
     """
-    status_of: dict[jobs.Job, JobStatus] = {}
+    status_of: dict[claims.Job, JobStatus] = {}
     for status in statuses:
         if status.state == "waiting":
             arguments = execution.out, status.job, execution.threads
-            job = jobs.Job(str(status.job), worker.run_job, arguments, output_file(status))
+            job = claims.Job(str(status.job), worker.run_job, arguments, output_file(status))
             status_of[job] = status
-    claims = Claims(
+    todo = claims.Claims(
         status_of, execution.leases, lambda job: is_scored(status_of[job].folder, execution.panel_identity)
     )
 
@@ -104,7 +103,7 @@ def run_jobs(
         refresh()
 
     for job in jobs.run_parallel(
-        claims,
+        todo,
         execution.jobs,
         threads=execution.threads,
         say=lambda line: None,

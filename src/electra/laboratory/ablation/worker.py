@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from electra.artifacts.run import RunFolder
+from electra.artifacts.session import wait_for_lock
 from electra.artifacts.study import StudyFolder
 from electra.data.store import TokenStore
 from electra.data.tokenizer import Tokenizer
 from electra.foundation import durable
-from electra.foundation.errors import Interrupted, RunFolderError
+from electra.foundation.errors import Interrupted
 from electra.foundation.progress import Say
 from electra.foundation.signals import Stop
 from electra.laboratory.ablation import panel
@@ -42,7 +43,8 @@ def run_job(out: Path, job: Job, threads: int, *, say: Say, stop: Stop) -> None:
     """
     plan, folder = read_plan(out), job.folder(out)
     with ExitStack() as stack:
-        _lock(stack, folder)
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        wait_for_lock(stack, folder, say, lambda: time.monotonic() > deadline)
         store = TokenStore.open(plan["store"], Tokenizer.load(StudyFolder(out).tokenizer))
         if not RunFolder(folder).tokenizer.exists():
             store.tokenizer.save(RunFolder(folder).tokenizer)  # makes the run usable by itself
@@ -92,20 +94,3 @@ def score(run: Run, panel_plan: dict[str, Any], seed: int, stop: Stop) -> dict[s
         "scores": scores,
         "seconds": round(time.perf_counter() - began, 1),
     }
-
-
-def _lock(stack: ExitStack, folder: Path) -> None:
-    """Locks the run folder, waiting for a worker that is still saving there.
-
-    Raises:
-        RunFolderError: The folder is still locked after `LOCK_TIMEOUT`.
-    """
-    deadline = time.monotonic() + LOCK_TIMEOUT
-    while True:
-        try:
-            stack.enter_context(durable.lock(folder))
-            return
-        except RunFolderError:
-            if time.monotonic() > deadline:
-                raise
-        time.sleep(0.2)

@@ -27,16 +27,6 @@ LIMITS = {  # minimum and maximum of options that several probes share
 }
 
 
-def names() -> list[str]:
-    """Returns the names of all probes, built in or from installed packages."""
-    return PROBES.names()
-
-
-def name_of(name: str) -> str:
-    """Returns a probe's name in records and file names, such as `minimal_pairs`; for a path, its stem."""
-    return PROBES.canonical_name(name)
-
-
 def module_of(name: str) -> Any:
     """Returns the module of a probe, by its name or the path of its file.
 
@@ -44,12 +34,7 @@ def module_of(name: str) -> Any:
         ConfigError: There is no such probe, its file is not trusted or cannot be imported, or its `Probe` is
             not a subclass of `contract.Probe`.
     """
-    module = PROBES.load(name)
-    if not (isinstance(module.Probe, type) and issubclass(module.Probe, Probe)):
-        raise ConfigError(
-            "`Probe` does not subclass electra.laboratory.analysis.contract.Probe", where=module.__file__
-        )
-    return module
+    return PROBES.load_as(name, "Probe", Probe, fix=f"Subclass {__name__}.contract.Probe")
 
 
 def create(name: str, options: Mapping[str, Any] | None = None) -> Probe:
@@ -92,7 +77,7 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
         ConfigError: A text is malformed, its probe is not chosen, or its option or value is invalid.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in chosen}
-    passed_as = {name_of(name): name for name in chosen}
+    passed_as = {PROBES.canonical_name(name): name for name in chosen}
     for option in texts:
         name, equals, text = option.partition("=")
         probe, dot, key = name.rpartition(".")
@@ -100,10 +85,10 @@ def options_for(chosen: Sequence[str], texts: Sequence[str]) -> dict[str, dict[s
         if not equals:
             fix = f"For example: {OPTION} resamples=200"
             raise ConfigError(f"expected key=value, got {option!r}", where=OPTION, fix=fix)
-        if dot and name_of(probe) not in passed_as:
+        if dot and PROBES.canonical_name(probe) not in passed_as:
             fix = nearest(probe, list(passed_as))
             raise ConfigError(f"{probe!r} is not among the chosen probes", where=where, fix=fix)
-        receivers = [passed_as[name_of(probe)]] if dot else chosen
+        receivers = [passed_as[PROBES.canonical_name(probe)]] if dot else chosen
         fields = {name: module_of(name).Config.__dataclass_fields__ for name in receivers}
         if not any(key in known for known in fields.values()):
             fix = nearest(key, sorted({field for known in fields.values() for field in known}))

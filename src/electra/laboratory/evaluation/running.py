@@ -29,11 +29,11 @@ from electra.finetuning.runner import baselines
 from electra.finetuning.settings import CHOSEN_BY_SUITE, Settings
 from electra.finetuning.tasks import load_task
 from electra.foundation import durable, machine
-from electra.foundation.claims import Claims
+from electra.foundation.claims import Claims, Job
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError, DataError, DiskError
 from electra.foundation.extensions import PROBES, TASKS, is_path
-from electra.foundation.jobs import Job, run_in_turn, run_parallel
+from electra.foundation.jobs import run_in_turn, run_parallel
 from electra.foundation.leases import Leases
 from electra.foundation.machine import Device
 from electra.foundation.progress import Say

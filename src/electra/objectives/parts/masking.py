@@ -57,42 +57,22 @@ class MaskingObjective(Objective):
 
     @override
     def corrupt(self, batch: Batch, seed: int, progress: float) -> CorruptedBatch:
-        return mask_for(
-            self,
+        options = self.config
+        fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
+        return mask_batch(
             batch,
             seed,
-            progress,
+            fraction=fraction,
+            mask_share=options.mask_share,
+            random_share=getattr(options, "random_share", 0.0),
+            mask_id=self.specials["mask"],
+            vocab_size=self.vocab_size,
+            special_ids=list(self.specials.values()),
             counted={name: name not in self.token_losses for name in self.weights},
-            random_share=getattr(self.config, "random_share", 0.0),
+            chosen=None
+            if options.masking == "uniform"
+            else choose_by(options.masking, self, batch, seed, fraction),
         )
-
-
-def mask_for(
-    objective: Objective,
-    batch: Batch,
-    seed: int,
-    progress: float,
-    *,
-    counted: dict[str, bool],
-    random_share: float = 0.0,
-) -> CorruptedBatch:
-    """Corrupts a batch as the objective's options say; the other arguments are those of `mask_batch`."""
-    options = objective.config
-    fraction = scheduled(options.mask_fraction, options.final_mask_fraction, progress)
-    return mask_batch(
-        batch,
-        seed,
-        fraction=fraction,
-        mask_share=options.mask_share,
-        random_share=random_share,
-        mask_id=objective.specials["mask"],
-        vocab_size=objective.vocab_size,
-        special_ids=list(objective.specials.values()),
-        counted=counted,
-        chosen=None
-        if options.masking == "uniform"
-        else choose_by(options.masking, objective, batch, seed, fraction),
-    )
 
 
 def mask_batch(

@@ -19,9 +19,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from typing_extensions import override
 
-from electra.data.rows import read_lines
 from electra.data.table_files import TABLES, split_name
-from electra.finetuning.labelled.examples import Example, Split
+from electra.finetuning.labelled.examples import Example, Split, read_texts
 from electra.finetuning.metrics.scores import Score
 from electra.finetuning.tasks.parts.task import HeadKind, Outputs
 from electra.finetuning.tasks.parts.text_regression import TextRegression
@@ -112,15 +111,7 @@ class ContrastedTexts(TextVectors):
     def read(self, path: Path, labelled: bool = True) -> Split:
         if split_name(path)[1] != TEXT_ENDING:
             return super().read(path, labelled=False)
-        lines = [(number, line.strip()) for number, line in read_lines(path)]
-        examples = tuple(
-            Example(str(number), f"{path}:{number}", (line,), row={"text": line})
-            for number, line in lines
-            if line
-        )
-        if not examples:
-            raise DataError("no texts", where=path)
-        return Split(examples)
+        return Split(read_texts(path))
 
     @override
     def fit(self, examples: Sequence[Example]) -> ContrastedTexts:

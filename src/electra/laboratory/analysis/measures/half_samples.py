@@ -22,7 +22,7 @@ MIN_GROUPS = 8  # with fewer, many statistics are undefined on a half
 
 
 def half_samples(
-    statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100, seed: int = 0
+    statistic: Callable[[Ints], npt.ArrayLike], groups: npt.ArrayLike, *, resamples: int = 100
 ) -> list[Estimate]:
     """Returns the values of a statistic with 95 % intervals from random halves of the groups.
 
@@ -30,7 +30,6 @@ def half_samples(
         statistic: Takes the indices of items and returns one number or several.
         groups: The group of each item [N], such as its sentence; at least one item.
         resamples: How many halves to draw.
-        seed: Seed of the draws.
 
     Returns:
         One estimate for each number; without intervals if there are fewer than `MIN_GROUPS` groups or fewer
@@ -42,7 +41,7 @@ def half_samples(
     if num_groups < MIN_GROUPS or resamples < 2:
         return [Estimate(float(value)) for value in values]
     half_values = []
-    for key in keys(seed, "half-samples", 0, np.arange(resamples)):
+    for key in keys(0, "half-samples", 0, np.arange(resamples)):
         in_sample = np.zeros(num_groups, bool)
         in_sample[uniforms(key, num_groups).argsort(kind="stable")[: num_groups // 2]] = True
         half_values.append(

@@ -56,7 +56,6 @@ NETWORKS: dict[Reading, Network] = {
     "masked-word": "generator",
     "unmasked": "generator",
 }
-OVERLAP = 0.25  # share of a window that the next one repeats
 
 
 @dataclass(frozen=True)
@@ -240,7 +239,7 @@ def _tokenise(loaded: Loaded, texts: Sequence[str], reading: Reading) -> tuple[l
 
 def _windows(tokens: Sequence[Ints], size: int, specials: Specials) -> Iterator[Window]:
     for text, ids in enumerate(tokens):
-        for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size, int(size * OVERLAP)):
+        for start, stop, keep_from, keep_to in overlapping_windows(len(ids), size):
             row = np.concatenate([[specials.cls], ids[start:stop], [specials.sep]])
             yield Window(text, start, row, range(keep_from, keep_to))
 
