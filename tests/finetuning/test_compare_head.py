@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from test_all_seeds import silent
 
 from electra.exchange.load import load
 from electra.finetuning.heads.compare import FEATURES, CompareHead
+from electra.finetuning.heads.parts import linear_fit
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.linear_fit import fit_by_folds
 from electra.finetuning.heads.parts.overlap import OVERLAP_FEATURES
@@ -168,6 +169,29 @@ def test_both_orders_of_a_pair_share_a_fold() -> None:
         return (torch.from_numpy(answers).argmax(1) == targets).double().mean().item()
 
     assert right(np.arange(100).repeat(2)) < 0.65 and right(np.arange(200)) > 0.8
+
+
+def test_penalties_are_tried_until_two_are_clearly_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(8)
+    noise, chance = draw.normal(size=(60, 200)), torch.from_numpy(draw.integers(0, 2, 60))
+    tried: list[float] = []
+    fit = linear_fit.fit_linear
+
+    def recorded(x: Any, targets: torch.Tensor, loss: Any, penalty: float, start: Any) -> Any:
+        tried.append(round(1 / (2 * penalty * len(targets)), 6))
+        return fit(x, targets, loss, penalty, start)
+
+    monkeypatch.setattr(linear_fit, "fit_linear", recorded)
+    strengths = [1e-5, 1e-3, 0.1, 10.0, 1000.0, 1e5]
+    best, _ = fit_by_folds(noise, chance, cross_entropy, 2, strengths, groups=np.arange(60))
+    assert 0.1 in tried and 1000.0 not in tried and 1e5 not in tried
+    few, _ = fit_by_folds(noise, chance, cross_entropy, 2, strengths[:3], groups=np.arange(60))
+    assert np.array_equal(best, few)
+
+    tried.clear()  # equal losses are no reason to stop
+    clear = torch.from_numpy((noise[:, 0] > 0).astype(int))
+    fit_by_folds(noise[:, :1], clear, cross_entropy, 2, strengths, groups=np.arange(60))
+    assert 1e5 in tried
 
 
 @pytest.mark.parametrize("with_terms", [True, False])

@@ -21,6 +21,7 @@ from electra.finetuning.labelled.splits import text_hash
 from electra.finetuning.predict import predict
 from electra.finetuning.runner.all_seeds import finetune
 from electra.finetuning.runner.dataset import choose_task, read_dataset
+from electra.finetuning.runner.defaults import resolve
 from electra.finetuning.runner.records import is_wrong, read_records
 from electra.finetuning.tasks import load_task
 from electra.finetuning.tasks.parts.text_class import TextClassification
@@ -470,3 +471,12 @@ def test_default_learning_rates_follow_the_width(
     assert [default_learning_rate(width, tagging=True) for width in widths] == [1e-3, 3e-4, 2e-4, 1e-4, 5e-5]
     tuning = tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder, learning_rate=None))
     assert tuning.settings.learning_rate == 1e-3
+
+    config = replace(tuning.start.config, hidden_size=384)
+    for write, task, rate in (
+        (toy_task.write_tagging, "tagging", 2e-4),
+        (toy_task.write_classification, "classification", 1e-4),
+    ):
+        settings = toy_task.settings(tmp_path, write(tmp_path / task), task, learning_rate=None)
+        dataset = read_dataset(settings, choose_task(settings))
+        assert resolve(settings, dataset, config).learning_rate == rate
