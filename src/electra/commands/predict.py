@@ -18,7 +18,7 @@ from electra.commands.framework.command import Command, Names, RepeatedNames, So
 from electra.commands.framework.output import json_text
 from electra.commands.parts.shared import OnBackend
 from electra.commands.parts.vectors import is_text
-from electra.foundation.errors import DataError
+from electra.foundation.errors import ConfigError, DataError
 from electra.foundation.options import STDIN, as_name, as_strings, checked_path
 from electra.foundation.visible import decode_argument
 
@@ -83,6 +83,8 @@ class Predict(
         from electra.foundation.durable import commit_file
 
         kind = format_of(self._target, self.format)
+        if self._target is not None and self._target.is_file() and is_same(self._target, self.file):
+            raise ConfigError("is the file of the texts", key="out", fix="Choose another name")
         predictor = open_predictor(as_name(self.model, "model"), self.device, self.backend)
         columns, text_columns = (
             as_strings(self.columns, "columns"),
@@ -120,42 +122,79 @@ class Predict(
 predict = function(Predict)
 
 
+def is_same(out: Path, file: Source) -> bool:
+    """Whether `out`, which exists, is the file of the texts."""
+    path = Path(as_name(file, "file"))
+    return path.is_file() and out.samefile(path)
+
+
 @contextmanager
 def as_file(name: str, task: Task, text_column: Sequence[str], columns: Sequence[str]) -> Iterator[Path]:
     """Yields the path of a file. Text or piped input is written to a temporary file of a suitable format.
 
-    Raises DataError for a folder.
+    Raises DataError for a folder, for input without text and for input that is not UTF-8; and names the input
+    instead of the temporary file in those that are raised while the path is in use.
     """
     path = Path("/dev/stdin" if name == STDIN else name)
-    is_inline = name != STDIN and is_text(name)
+    is_inline = name != STDIN and (is_text(name) or not name.strip())
     if not is_inline and name != STDIN and (path.is_file() or not path.exists()):
         yield path
         return
     if not is_inline and path.is_dir():
         raise DataError("is a folder, not a file", where=path, fix="Pass a file")
     if is_inline:
-        content = decode_argument(name).encode("utf-8", "surrogatepass")
+        source, content = "the text", decode_argument(name).encode("utf-8", "surrogatepass")
+    elif path == Path("/dev/stdin"):
+        source, content = "standard input", sys.stdin.buffer.read()
     else:
-        content = sys.stdin.buffer.read() if path == Path("/dev/stdin") else path.read_bytes()
-    first_line = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
-    ending = "jsonl" if first_line.startswith("{") else "tsv" if "\t" in first_line else "csv"
-    if task.head == "reader":
-        ending = (
-            "json"
-            if first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
-            else "jsonl"
-        )
-    elif task.head == "tagger" and ending != "jsonl":
-        ending = "txt"
-    elif ending != "jsonl" and not columns:
-        cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first_line)}
-        column_choices = (tuple(text_column),) if text_column else task.texts
-        single_column = next((names[0] for names in column_choices if len(names) == 1), None)
-        if single_column is not None and not any(set(names) <= cells for names in column_choices):
-            lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n") if content else []
-            rows = (json.dumps({single_column: line.removesuffix("\r")}) + "\n" for line in lines)
-            ending, content = "jsonl", "".join(rows).encode()
+        source, content = str(path), path.read_bytes()
+    ending, content = _as_table(content, source, is_inline, task, text_column, columns)
     with tempfile.TemporaryDirectory(prefix="electra-") as folder:
         temporary_file = Path(folder) / f"standard-input.{ending}"
         temporary_file.write_bytes(content)
-        yield temporary_file
+        try:
+            yield temporary_file
+        except DataError as error:
+            what, where = (text.replace(str(temporary_file), source) for text in (error.what, error.where))
+            raise DataError(what, where=where, key=error.key, fix=error.fix) from None
+
+
+def _as_table(  # noqa: PLR0917
+    content: bytes,
+    source: str,
+    is_inline: bool,
+    task: Task,
+    text_column: Sequence[str],
+    columns: Sequence[str],
+) -> tuple[str, bytes]:
+    """Returns the ending of a file that the task can read, and the content for it.
+
+    Lines become rows of JSON if the task reads single texts and the first line is no header.
+    """
+    if not content.strip():
+        raise DataError("no text", where=source, fix="Pass a text, or a file")
+    first_line = content.lstrip().partition(b"\n")[0].decode("utf-8", "replace")
+    ending = "jsonl" if first_line.startswith("{") else "tsv" if "\t" in first_line else "csv"
+    if task.head == "reader":
+        is_squad = first_line.rstrip() == "{" or '"paragraphs"' in first_line or '"data"' in first_line
+        return "json" if is_squad else "jsonl", content
+    if task.head == "tagger" and ending != "jsonl":
+        return "txt", content
+    if ending == "jsonl" or columns:
+        return ending, content
+    cells = {cell.strip(' "\r') for cell in re.split("[\t,;]", first_line)}
+    column_choices = (tuple(text_column),) if text_column else (*task.texts, *task.usual_texts)
+    is_table = any(set(names) <= cells for names in column_choices) and not (
+        is_inline and b"\n" not in content
+    )
+    single_column = next((names[0] for names in column_choices if len(names) == 1), None)
+    if is_table or single_column is None:
+        return ending, content
+    try:
+        lines = content.removesuffix(b"\n").decode().split("\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        fix = "Convert it to UTF-8"
+        raise DataError(f"not UTF-8 (byte {error.start})", where=f"{source}:{line}", fix=fix) from None
+    rows = (json.dumps({single_column: line.removesuffix("\r")}) + "\n" for line in lines)
+    return "jsonl", "".join(rows).encode()

@@ -25,7 +25,7 @@ from electra.exchange.weights import read_safetensors, require_finite
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadShape
 from electra.finetuning.heads.parts.layers import VectorHead
-from electra.finetuning.labelled.examples import Examples
+from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.runner.records import Format, as_records, format_records, join_columns, json_default
 from electra.finetuning.runner.task_file import REPAIR_ADVICE, check_task, read_task
 from electra.finetuning.runner.tuned_model import TunedModel, build_head, has_class
@@ -139,14 +139,26 @@ class Predictor:
         )
         split = unlabelled_task.read(file, labelled=False)
         examples = tuple(replace(example, gold=None) for example in split.examples)
-        if self.tuned.reads_pairs and (single := [e for e in examples if len(e.texts) != 2]):
-            raise DataError("expected a pair of texts, as in training", where=single[0].where)
+        if num_texts := self.num_texts:
+            self._check_texts(examples, num_texts)
         windows = task.featurize(examples, Tokens(self.loaded.tokenizer), self.max_length)
         pad, device = self.loaded.tokenizer.specials.pad, self.loaded.device
         outputs, _ = run_model(self.tuned, windows, task, pad=pad, device=device)
         notes = (*split.notes, *windows.notes, *([task.rule] if task.rule else []))
         values = task.predict(outputs, windows, examples)
         return Predictions(task, examples, values, self.max_length, windows.truncated, notes)
+
+    @property
+    def num_texts(self) -> int | None:
+        """How many texts an example has: 1 or 2; None if that is not known or they are words."""
+        counts = {2} if self.tuned.reads_pairs else {len(names) for names in self.task.texts}
+        return counts.pop() if len(counts) == 1 and self.task.head == "classifier" else None
+
+    @staticmethod
+    def _check_texts(examples: Examples, num_texts: int) -> None:
+        for example in examples:
+            if len(example.texts) != num_texts:
+                raise DataError(f"expected {TEXT_COUNTS[num_texts]}, as in training", where=example.where)
 
     def values(self, examples: Examples) -> list[Any]:
         """Returns a prediction for each example in the task's form, such as probabilities or numbers.
@@ -380,6 +392,8 @@ def task_of(loaded: Loaded, record: Mapping[str, Any] | None) -> tuple[Task, int
             problem = f"{length:,} tokens, but the model has {positions:,} positions"
             raise ModelError(problem, where=loaded.folder, key="max_length", fix=REPAIR_ADVICE)
         task = load_head(settings["head"]).adapted(task.configured(TaskOptions.of(settings)))
+        if columns := tuple(settings.get("read_columns", ())):
+            task = replace(task, texts=(columns,), usual_texts=task.texts)
         return task.rebuilt(loaded.labels, config), length
     default_task = load_task(DEFAULT_TASKS[loaded.kind])
     if loaded.kind == "classifier":

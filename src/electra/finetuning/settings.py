@@ -371,6 +371,8 @@ class ResolvedSettings(Settings):
     calibrate: bool
     separate_texts: bool = False
     """Whether the two texts of a pair are encoded separately (head frozen)."""
+    read_columns: tuple[str, ...] = ()
+    """The columns of the training texts, if the user named none."""
 
 
 # Settings that do not change the scores of a seed: they may differ when a run is resumed. (The contents of
@@ -383,6 +385,7 @@ HARMLESS = {
 # Recorded only if they are set, because older records lack them.
 ADDED_LATER = {
     *("encoding", "skip_unlabelled", "search", "apart", "teacher_weight", "calibrate", "separate_texts"),
+    "read_columns",
 }
 # `train_separately` is recorded as "apart"; the others are recorded elsewhere.
 NOT_RECORDED = {"task", "precision", "train_separately", "teacher", "unlabelled"}

@@ -26,6 +26,9 @@ class Example:
 Examples = tuple[Example, ...]
 
 
+TEXT_COUNTS = {1: "single texts", 2: "pairs of texts"}  # by the number of texts in an example
+
+
 @dataclass(frozen=True)
 class Split:
     """The examples of one file."""
@@ -33,6 +36,8 @@ class Split:
     examples: Examples
     num_dropped: int = 0  # number of malformed rows left out, if the task allows it
     notes: tuple[str, ...] = ()  # how the file was read, reported to the user
+    text_columns: tuple[str, ...] = ()  # names of the columns of a table that the texts were read from
+    label_column: str = ""  # the column of the answers
 
 
 def read_texts(path: Path) -> Examples:

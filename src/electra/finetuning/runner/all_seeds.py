@@ -20,10 +20,9 @@ import torch
 from safetensors.torch import save
 
 from electra.artifacts import digests
-from electra.artifacts.model import Pooling
 from electra.artifacts.tuning import TuningFolder
 from electra.exchange.huggingface import exported_weights
-from electra.exchange.load import Loaded, load
+from electra.exchange.load import load
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.metrics.scores import summary
@@ -37,7 +36,12 @@ from electra.finetuning.runner.dataset import (
     describe_labels,
     read_dataset,
 )
-from electra.finetuning.runner.defaults import describe_defaults, resolve, with_recorded_defaults
+from electra.finetuning.runner.defaults import (
+    describe_defaults,
+    encoder_pooling,
+    resolve,
+    with_recorded_defaults,
+)
 from electra.finetuning.runner.encoder_baselines import baselines_needed, measure_all, tuning_of_baseline
 from electra.finetuning.runner.one_seed import Stopped, train_seed
 from electra.finetuning.runner.over_seeds import (
@@ -59,7 +63,6 @@ from electra.finetuning.runner.soft_labels import (
 from electra.finetuning.runner.task_file import task_source
 from electra.finetuning.runner.tuning import Tuning, describe_scores, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
-from electra.finetuning.tasks.parts.task import Task
 from electra.foundation import durable, seeds
 from electra.foundation.errors import Interrupted
 from electra.foundation.extensions import HEADS, TASKS
@@ -125,11 +128,15 @@ def _finetune(
         split_for_search(dataset)  # raises DataError if there are too few examples
     pooling = encoder_pooling(loaded, dataset.task)
     resolved = resolve(settings, dataset, loaded.config, pooling)
-    if folder.exists():  # older versions gave the texts of a pair to every head as one input
+    if folder.exists():  # older versions recorded no columns, and gave a pair to every head as one input
         recorded_settings = folder.record.get("settings", {})
-        resolved = replace(resolved, separate_texts=recorded_settings.get("separate_texts", False))
+        resolved = replace(
+            resolved,
+            separate_texts=recorded_settings.get("separate_texts", False),
+            read_columns=tuple(recorded_settings.get("read_columns", ())),
+        )
     tuning, notes = prepare(resolved, dataset, loaded)
-    teacher, unlabelled = open_teacher(tuning)
+    teacher, unlabelled = open_teacher(tuning, len(dataset.splits["train"][0].texts))
     baseline_tuning = tuning_of_baseline(settings, dataset)
     record = make_record(model, tuning, dataset, teacher)
     with folder.session(record, say=say, stop=stop, shared=True) as session:
@@ -167,10 +174,8 @@ def _finetune(
             while True:
                 seed_numbers = seeds_to_run(settings, folder)
                 measure_baselines = partial(measure_all, without_teacher, dataset, folder, baseline_tuning)
-                needs_baselines = baselines_needed(without_teacher, dataset, folder)
-                train_all(
-                    tuning, folder, seed_numbers, shared, measure_baselines if needs_baselines else None
-                )
+                needs_baselines = partial(baselines_needed, without_teacher, dataset, folder)
+                train_all(tuning, folder, seed_numbers, shared, measure_baselines, needs=needs_baselines)
                 with session.exclusive():
                     # Otherwise another process has added seeds, which are to be included.
                     if seed_numbers == seeds_to_run(settings, folder):
@@ -200,7 +205,9 @@ def train_all(
     folder: TuningFolder,
     numbers: Sequence[int],
     shared: SharedWork,
-    measure_baselines: Callable[[Say], None] | None,
+    measure_baselines: Callable[[Say], None],
+    *,
+    needs: Callable[[], bool],
 ) -> None:
     """Scores the baselines and trains the seeds; if requested, also trains each seed from random weights.
 
@@ -209,7 +216,8 @@ def train_all(
         folder: the folder for the results.
         numbers: the seeds.
         shared: divides the work among the processes that share the folder.
-        measure_baselines: scores and saves the baselines; None if that is done or not requested.
+        measure_baselines: scores and saves the baselines.
+        needs: whether baselines are requested and not saved yet.
 
     Raises:
         Interrupted: a stop was requested.
@@ -217,7 +225,7 @@ def train_all(
         ElectraError: a loss is not finite, or the checkpoints are damaged.
     """
     pieces: dict[str, Callable[..., Any]] = {}
-    if measure_baselines is not None:
+    if needs():
         pieces["baselines"] = lambda say, stop: measure_baselines(say)
     untrained_tuning = tuning.with_settings(init="random", untrained_baseline=False)
     seed_pieces = seed_folders(folder, numbers, bool(untrained_seeds(tuning.settings, folder, numbers)))
@@ -234,7 +242,7 @@ def train_all(
 
     def is_done(name: str) -> bool:
         if name not in seed_pieces:
-            return folder.baselines.is_file()
+            return not needs()
         target, number = seed_pieces[name]
         return name not in damaged and target.seed(number).exists()
 
@@ -344,17 +352,6 @@ def finish(  # noqa: PLR0917
     durable.commit_json(folder.results, results)
     folder.record_digests()
     return results
-
-
-def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
-    """Returns the pooling in the encoder's sentence-transformers settings.
-
-    Returns None without such settings, and for a model with a head. For a task that trains vectors, returns
-    the model's pooling instead, which is "mean" by default.
-    """
-    if task.head == "vectors":
-        return loaded.pooling
-    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
 
 
 def make_record(

@@ -13,7 +13,7 @@ from typing import Any
 from electra.data.lines import COMPRESSIONS
 from electra.data.table_files import data_digest, is_saved_dataset, parts_of, split_name
 from electra.finetuning.heads import load_head
-from electra.finetuning.labelled.examples import Examples
+from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples
 from electra.finetuning.labelled.splits import (
     SPLIT_NAMES,
     find_named,
@@ -40,6 +40,7 @@ class Dataset:
     splits: dict[str, Examples]  # train, dev and others; those with answers are scored
     files: dict[str, str]  # SHA-256 of each split's file
     notes: tuple[str, ...]  # for the user: how the data was read, and what is suspicious
+    text_columns: tuple[str, ...] = ()  # the columns of the training texts, if they are from a table
 
 
 def choose_task(settings: Settings) -> Task:
@@ -66,6 +67,8 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     """
     paths = locate_files(settings, task)
     contents = {"train": task.read(paths["train"])}
+    if text_columns := contents["train"].text_columns:  # other files may have other usual columns, too
+        task = task.preferring(text_columns, contents["train"].label_column)
     unfitted_task, task = task, task.fit(contents["train"].examples)
     evaluation_task = unfitted_task.for_evaluation_files(task)
     contents |= {
@@ -88,9 +91,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
             load_head(settings.head).check_supports(task.head, len(examples[0].texts))
             if task.head == "classifier" and len(examples[0].texts) != len(splits["train"][0].texts):
                 text_counts = [len(splits[name][0].texts) for name in (split, "train")]
-                found, expected = (
-                    "pairs of texts" if count == 2 else "single texts" for count in text_counts
-                )
+                found, expected = map(TEXT_COUNTS.__getitem__, text_counts)
                 fix = "Name the same columns with `text_column`, or pass another file"
                 raise DataError(f"{found}, but {expected} in train", where=paths[split], fix=fix)
     if "dev" not in splits:
@@ -129,7 +130,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
     if len(splits["dev"]) < MIN_RELIABLE_DEV:
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}: too few for a reliable score")
     files = {split: data_digest(path) for split, path in paths.items()}
-    return Dataset(task, splits, files, tuple(notes))
+    return Dataset(task, splits, files, tuple(notes), text_columns)
 
 
 def without_placeholders(split: str, examples: Examples, task: Task, notes: list[str]) -> Examples:

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 from electra.artifacts.model import Pooling
 from electra.artifacts.tuning import TuningFolder
+from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.runner.dataset import Dataset
 from electra.finetuning.runner.tuned_model import choose_pooling
@@ -39,13 +40,18 @@ def resolve(
         pooling: the encoder's own pooling, if it has one.
 
     Raises:
-        ConfigError: the length exceeds the model's positions, no setting is left to search, or the pooling
-            does not apply to the task.
+        ConfigError: the length exceeds the model's positions, no setting is left to search, the pooling does
+            not apply to the task, or training was requested with a head that is only fitted.
     """
     positions = config.max_positions
     if settings.max_length is not None and settings.max_length > positions:
         problem = f"{settings.max_length} tokens, but the model has {positions} positions"
         raise ConfigError(problem, key="max_length", fix=f"Use at most {positions}")
+    if settings.teacher is None and settings.teacher_weight != Settings.teacher_weight:
+        fix = "Pass `teacher` as well"
+        raise ConfigError("has no effect without a teacher", key="teacher_weight", fix=fix)
+    if load_head(settings.head).epochs == 0:
+        refuse_training(settings)
     if settings.search and not settings_to_search(settings):
         fix = f"Omit {', '.join(f'`{name}`' for name in SEARCHABLE[:-1])} or `{SEARCHABLE[-1]}`"
         raise ConfigError("no setting is left to search", key="search", fix=fix)
@@ -57,7 +63,30 @@ def resolve(
     default_pooling = pooling or load_head(settings.head).pooling
     values["pooling"] = choose_pooling(settings.pooling, task.head, config.architecture, default_pooling)
     num_texts = len(dataset.splits["train"][0].texts)
-    return ResolvedSettings(**values, separate_texts=separates_texts(settings.head, task, num_texts))
+    return ResolvedSettings(
+        **values,
+        separate_texts=separates_texts(settings.head, task, num_texts),
+        read_columns=() if settings.text_column else dataset.text_columns,
+    )
+
+
+def encoder_pooling(loaded: Loaded, task: Task) -> Pooling | None:
+    """Returns the pooling in the encoder's sentence-transformers settings.
+
+    Returns None without such settings, and for a model with a head. For a task that trains vectors, returns
+    the model's pooling instead, which is "mean" by default.
+    """
+    if task.head == "vectors":
+        return loaded.pooling
+    return loaded.text_vector.pooling if loaded.kind == "encoder" and loaded.text_vector.files else None
+
+
+def refuse_training(settings: Settings) -> None:
+    """Raises ConfigError if settings ask to train with a head for an encoder that is not trained."""
+    problem = f"nothing is trained with the head {HEADS.canonical_name(settings.head)}"
+    for name in ("search", "epochs"):
+        if getattr(settings, name):
+            raise ConfigError(problem, key=name, fix=f"Omit `{name}`, or use another `head`")
 
 
 def separates_texts(head: str, task: Task, num_texts: int) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from electra.artifacts.tuning import TuningFolder
+from electra.artifacts.tuning import FORMER_NAMES, TuningFolder
 from electra.exchange.load import Loaded, load
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import TrainingData
@@ -37,9 +37,10 @@ from electra.finetuning.runner.baselines import (
 )
 from electra.finetuning.runner.compared import FROZEN
 from electra.finetuning.runner.dataset import Dataset
-from electra.finetuning.runner.defaults import resolve, separates_texts
+from electra.finetuning.runner.defaults import encoder_pooling, resolve, separates_texts
 from electra.finetuning.runner.one_seed import build_model
 from electra.finetuning.runner.over_seeds import result_name
+from electra.finetuning.runner.tuned_model import choose_pooling
 from electra.finetuning.runner.tuning import Tuning, evaluate, prepare, source_of
 from electra.finetuning.settings import Settings
 from electra.foundation import durable
@@ -56,13 +57,18 @@ SMOOTHING = 1e-3  # the a in the token weights a / (a + frequency); model2vec's 
 
 
 def baselines_needed(tuning: Tuning, dataset: Dataset, folder: TuningFolder) -> bool:
-    """Whether baselines are requested, apply to the task and are not yet saved.
+    """Whether baselines are requested, apply to the task and are not all saved yet.
 
     There are none for question answering, for texts without answers, and for your own tasks, whose
     predictions may be of any kind.
     """
-    if folder.baselines.is_file() or not tuning.settings.baselines:
+    settings = tuning.settings
+    if not settings.baselines:
         return False
+    if folder.baselines.is_file():
+        saved, model = folder.read_baselines(), settings.baseline_model
+        if model is None or any(name.endswith(_of(model)) for name in saved):
+            return False
     has_unlabelled = any(example.gold is None for example in dataset.splits["train"])
     return not (has_unlabelled or tuning.task.head == "reader" or TASKS.identity(tuning.settings.task))
 
@@ -77,7 +83,8 @@ def tuning_of_baseline(settings: Settings, dataset: Dataset) -> Tuning | None:
         return None
     loaded = load(source_of(settings.baseline_model), "encoder")
     baseline_settings = replace(settings, head="transformers", max_length=None, pooling=None, search=None)
-    return prepare(resolve(baseline_settings, dataset, loaded.config), dataset, loaded)[0]
+    pooling = encoder_pooling(loaded, dataset.task)
+    return prepare(resolve(baseline_settings, dataset, loaded.config, pooling), dataset, loaded)[0]
 
 
 def measure_all(
@@ -100,18 +107,24 @@ def measure_all(
         by_name = {title(name, dataset): scores(name, dataset) for name in NAMES}
         by_name |= _encoder_scores(tuning, dataset)
         if baseline_tuning is not None:
-            name = Path(str(tuning.settings.baseline_model)).name
+            ending = _of(str(tuning.settings.baseline_model))
             encoder_scores = _encoder_scores(baseline_tuning, dataset)
             if tuning.task.head == "classifier":
                 features = static_features(baseline_tuning.start, dataset.splits["train"])
                 predict = fit_linear(tuning.task, dataset.splits["train"], features)
                 encoder_scores["token vectors"] = score_splits(predict, dataset)
-            by_name |= {f"{baseline} of {name}": values for baseline, values in encoder_scores.items()}
+            by_name |= {baseline + ending: values for baseline, values in encoder_scores.items()}
     values = {
         name: {key: score.value for key, score in baseline_scores.items()}
         for name, baseline_scores in by_name.items()
     }
-    durable.commit_json(folder.baselines, values)
+    saved = {name: scores for name, scores in folder.read_baselines().items() if name not in FORMER_NAMES}
+    durable.commit_json(folder.baselines, {**saved, **values})
+
+
+def _of(baseline_model: str) -> str:
+    """Returns the ending of the names of baselines with the encoder of the setting `baseline_model`."""
+    return f" of {Path(baseline_model).name}"
 
 
 def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Score]]:
@@ -128,7 +141,9 @@ def _encoder_scores(tuning: Tuning, dataset: Dataset) -> dict[str, dict[str, Sco
 def _score_frozen(tuning: Tuning) -> dict[str, Score]:
     """Returns the scores of the head `frozen` on the encoder before fine-tuning."""
     head = load_head("frozen")
-    pooling = "mean" if tuning.task.head == "classifier" else "cls"
+    start, task = tuning.start, tuning.task
+    own_pooling = encoder_pooling(start, task) or head.pooling
+    pooling = choose_pooling(None, task.head, start.config.architecture, own_pooling)
     num_texts = len(tuning.train.texts[0]) if tuning.train.texts else 1
     frozen = tuning.with_settings(
         head=head.name,

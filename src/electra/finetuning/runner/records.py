@@ -47,6 +47,8 @@ def _type_of(column: str) -> Callable[[str], Any]:
 def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:
     """Returns a record for each answer: the file's columns, then `predicted`, `probability` and others.
 
+    A column of the file that is called like one of them gets the ending " (input)".
+
     Examples without a row of a table have the columns `id` and `text` instead.
 
     Args:
@@ -59,7 +61,7 @@ def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list
     records = []
     for row, example in zip(answers, examples, strict=True):
         answer, columns = _answer(row), example.row or {"id": example.id, "text": example.texts[0]}
-        records.append({**{name: columns[name] for name in columns if name not in answer}, **answer})
+        records.append({**{_free(name, answer): columns[name] for name in columns}, **answer})
     return records
 
 
@@ -102,11 +104,16 @@ def _words(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[t
 def _join_word(row: Record, example: Example, position: int) -> Record:
     answer, num_words = _answer(row), len(example.texts)
     columns = {
-        name: value[position] if isinstance(value, list) and len(value) == num_words else value
+        _free(name, answer): value[position] if isinstance(value, list) and len(value) == num_words else value
         for name, value in example.row.items()
-        if name not in answer and name not in ("id", "word")
+        if name not in ("id", "word")
     }
     return {"id": row["id"], "word": row["word"], **columns, **answer}
+
+
+def _free(name: str, answer: Record) -> str:
+    """Returns a column's name, changed if a column of predictions has the same."""
+    return f"{name} (input)" if name in answer else name
 
 
 def word_in_context(words: Sequence[str], position: int) -> str:

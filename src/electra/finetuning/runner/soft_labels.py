@@ -20,7 +20,7 @@ from electra.exchange.huggingface import exported_weights
 from electra.exchange.weights import digest
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.parts.contract import HeadFactory
-from electra.finetuning.labelled.examples import Examples, read_texts
+from electra.finetuning.labelled.examples import TEXT_COUNTS, Examples, read_texts
 from electra.finetuning.predict import Predictor, open_predictor
 from electra.finetuning.runner.tuning import Tuning, count_steps
 from electra.finetuning.settings import Settings
@@ -62,15 +62,15 @@ def teacher_digest(predictor: Predictor) -> str:
     return digest(exported_weights(predictor.loaded.encoder, None) | head_weights)
 
 
-def read_unlabelled(path: Path, task: Task) -> Examples:
+def read_unlabelled(path: Path, task: Task, num_texts: int) -> Examples:
     """Returns the texts of a file: the lines of a .txt file, or the rows of a table with the task's columns.
 
     Raises:
-        DataError: the file cannot be read or has no texts, or it is a .txt file and the task reads pairs.
+        DataError: the file cannot be read or has no texts, or it is a .txt file and pairs are needed.
     """
     if path.suffix not in LINES:
         return tuple(replace(example, gold=None) for example in task.read(path, labelled=False).examples)
-    if all(len(columns) > 1 for columns in task.texts):
+    if num_texts > 1:
         raise DataError("a line is one text, but this task reads pairs", where=path, fix="Pass a table")
     return read_texts(path)
 
@@ -124,18 +124,32 @@ def reorder_labels(
     return [np.asarray(answer)[indices] for answer in answers]
 
 
-def open_teacher(tuning: Tuning) -> tuple[Predictor | None, Examples]:
+def open_teacher(tuning: Tuning, num_texts: int) -> tuple[Predictor | None, Examples]:
     """Returns the teacher and the texts without labels that the settings name; (None, ()) without a teacher.
 
+    Args:
+        tuning: the fine-tuning.
+        num_texts: the number of texts of each training example, 1 or 2.
+
     Raises:
-        ConfigError: the teacher has another task or other labels, or the task or the head cannot learn from
-            a teacher.
+        ConfigError: the teacher has another task, other labels or another number of texts, or the task or the
+            head cannot learn from a teacher.
         ModelError: the teacher is missing, damaged or not fine-tuned.
-        DataError: the texts cannot be read.
+        DataError: the texts cannot be read, or are single texts instead of pairs or the reverse.
     """
     settings = tuning.settings
     if settings.teacher is None:
         return None, ()
     predictor = _open(str(settings.teacher), tuning.task, settings.head)
-    texts = () if settings.unlabelled is None else read_unlabelled(as_path(settings.unlabelled), tuning.task)
+    if predictor.num_texts not in (None, num_texts):
+        reads = TEXT_COUNTS[predictor.num_texts]
+        problem = f"the teacher reads {reads}, but the training data has {TEXT_COUNTS[num_texts]}"
+        raise ConfigError(problem, where=str(settings.teacher), key="teacher", fix="Pass another teacher")
+    if settings.unlabelled is None:
+        return predictor, ()
+    path = as_path(settings.unlabelled)
+    texts = read_unlabelled(path, tuning.task, num_texts)
+    if other := next((example for example in texts if len(example.texts) != num_texts), None):
+        problem = f"{TEXT_COUNTS[len(other.texts)]}, but the training data has {TEXT_COUNTS[num_texts]}"
+        raise DataError(problem, where=path, key="unlabelled", fix="Pass a file like the training data")
     return predictor, texts

@@ -148,7 +148,9 @@ class Step:
             "init": "random" if self.model.init == "random" else "pretrained",
         }
         if self.model.init == "frozen":
-            fixed |= {"head": "frozen", "epochs": None, "dropout": None}
+            unused = ("epochs", "dropout", "search", "teacher", "unlabelled", "pooling")
+            fixed |= {"head": "frozen", "train_separately": False, **dict.fromkeys(unused)}
+            fixed |= {"teacher_weight": Settings.teacher_weight}
         settings = build(Settings, {**job.settings, **fixed}, where=f"{job.entry.name}.settings")
         if self.model.init == NO_NETWORK:
             durable.commit_json(

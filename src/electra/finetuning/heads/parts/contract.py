@@ -136,6 +136,7 @@ class HeadFactory(ABC):
     """The names of settings that only this head reads."""
     dropout: ClassVar[float | None] = None
     epochs: ClassVar[float | None] = None
+    """The default number of epochs; 0: the head is fitted, and nothing is ever trained."""
     pooling: ClassVar[Pooling | None] = None
     separates_pairs: ClassVar[bool] = False
     """Whether it encodes the two texts of a pair separately (`HeadModule.encode`)."""

@@ -143,6 +143,15 @@ class Task(ABC):
             stride=options.stride or self.stride,
         )
 
+    def preferring(self, texts: Columns, label: str = "") -> Self:
+        """Returns the task that reads these columns if a file has them, and otherwise the first it knows."""
+        labels = tuple(name for name in self.label if name.casefold() == label.casefold())
+        return replace(
+            self,
+            texts=tuple(dict.fromkeys((texts, *self.texts))),
+            label=tuple(dict.fromkeys((*labels, *self.label))),
+        )
+
     def require_table(self, option: str) -> None:
         """Raises ConfigError if `option` was passed to a task that does not read tables of texts."""
         if self.head not in ("classifier", "vectors"):

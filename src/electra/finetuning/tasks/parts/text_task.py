@@ -179,7 +179,8 @@ class TextTask(Task):
             raise DataError(error.what, where=path, fix=error.fix) from None
         remaining_golds = iter(normalised_golds)
         completed = (replace(e, gold=None if gold is None else next(remaining_golds)) for e, gold in examples)
-        return Split(tuple(completed), table.dropped, (*notes, *answer_notes))
+        notes = (*notes, *answer_notes)
+        return Split(tuple(completed), table.dropped, notes, tuple(matched_names), label_column)
 
     def unread(
         self, table: Table, rows: Sequence[tuple[str, Mapping[str, Any]]], texts: Sequence[str], label: str
